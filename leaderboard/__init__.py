@@ -1,0 +1,1 @@
+"""What results are: jobs, the store, boards and the report. No torch in here."""

@@ -1,0 +1,84 @@
+"""A job: one fine-tuning run, described so completely that its digest identifies its result."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+__all__ = ["Job", "Setting"]
+
+METHOD = 1
+"""Goes up when a change to training or prediction changes results: old ones are not reused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One resolved hyperparameter and where its value comes from (a paper, a README, `--set`)."""
+
+    value: str | int | float | bool
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One model, fine-tuned on one task with one seed.
+
+    `model` is the name shown on a board, `checkpoint` the folder or hub id it is loaded from, and
+    `weights` what identifies its content: a hub revision, or "sha256:..." of a folder's files.
+    `data` is the door ("hub", "mini" or a folder), `limit` the rows kept of each split, and
+    `fingerprints` the digest of every split used, by "task:split": one train split, and every split
+    that is predicted, so that changed data are another job.
+    """
+
+    model: str
+    checkpoint: str
+    weights: str
+    task: str
+    task_version: int
+    data: str
+    fingerprints: Mapping[str, str]
+    recipe: str
+    settings: Mapping[str, Setting]
+    seed: int
+    precision: str
+    limit: int | None = None
+    start_from: str | None = None
+    method: int = field(default=METHOD)
+
+    @cached_property
+    def key(self) -> str:
+        """The SHA-256 (hex) of everything that can change the result, and of nothing else.
+
+        Left out: names and paths (`model`, `checkpoint`, `data`), the recipe's name and the sources
+        of its values. The same weights, rows and values are the same job wherever they lie.
+        """
+        identity = {
+            "weights": self.weights,
+            "task": [self.task, self.task_version],
+            "fingerprints": dict(self.fingerprints),
+            "settings": {name: s.value for name, s in self.settings.items()},
+            "seed": self.seed,
+            "precision": self.precision,
+            "start_from": self.start_from,
+            "method": self.method,
+        }
+        text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def predicted_splits(self) -> tuple[tuple[str, str], ...]:
+        """The (task, split) pairs that the fine-tuned model predicts."""
+        pairs = (name.rsplit(":", 1) for name in self.fingerprints)
+        return tuple((task, split) for task, split in pairs if split != "train")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` turns back into an equal job."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Job":
+        """The job that `to_json` described."""
+        settings = {name: Setting(**setting) for name, setting in data["settings"].items()}
+        return cls(**{**data, "settings": settings})

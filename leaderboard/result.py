@@ -1,0 +1,113 @@
+"""What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from leaderboard.job import Job
+
+__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Result"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One split predicted by the fine-tuned model.
+
+    `scores` are by metric name in the metric's own unit, empty where the labels are hidden.
+    `predictions` are plain rows, one per example in the split's order (the fields of the
+    prediction class of the task's head). `flags` say what a reader must know of this score, e.g.
+    "constant predictions".
+    """
+
+    task: str
+    split: str
+    fingerprint: str
+    scores: Mapping[str, float]
+    predictions: tuple[Mapping[str, Any], ...]
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """One point of the learning curve; `loss` is the mean training loss since the point before.
+
+    `scores` are those of the job's first dev split where it was scored at this step.
+    """
+
+    step: int
+    epoch: float
+    loss: float
+    learning_rate: float
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What the job took: seconds of a monotonic clock, real tokens without padding."""
+
+    seconds: float
+    train_seconds: float
+    predict_seconds: float
+    steps: int
+    train_examples_per_second: float
+    train_tokens: int
+    parameters: int
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A finished job. `provenance` says which code, data, weights, versions and machine made it."""
+
+    job: Job
+    evaluations: tuple[Evaluation, ...]
+    curve: tuple[CurvePoint, ...]
+    cost: Cost
+    provenance: Mapping[str, Any]
+    finished: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` turns back into an equal result."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Result":
+        """The result that `to_json` described."""
+        return cls(
+            job=Job.from_json(data["job"]),
+            evaluations=tuple(_evaluation(row) for row in data["evaluations"]),
+            curve=tuple(CurvePoint(**point) for point in data["curve"]),
+            cost=Cost(**data["cost"]),
+            provenance=data["provenance"],
+            finished=data["finished"],
+        )
+
+
+def _evaluation(row: Mapping[str, Any]) -> Evaluation:
+    plain = {**row, "predictions": tuple(row["predictions"]), "flags": tuple(row["flags"])}
+    return Evaluation(**plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A job that did not finish: `error` is one sentence, `details` a traceback or a log's end.
+
+    `kind` is "failed", "diverged", "killed", "timeout" or "interrupted"; `exit_code` is that of the
+    error (see tasks.errors).
+    """
+
+    job: Job
+    kind: str
+    error: str
+    details: str
+    exit_code: int
+    finished: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` turns back into an equal failure."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Failure":
+        """The failure that `to_json` described."""
+        return cls(**{**data, "job": Job.from_json(data["job"])})

@@ -1,0 +1,1 @@
+"""What benchmarks are: sources, adapters, metrics, suites. No torch in here."""

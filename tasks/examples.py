@@ -1,0 +1,132 @@
+"""What goes into an encoder and what comes out: one example and one prediction per head type.
+
+An example's label is None where the benchmark hides it; scoring such an example raises. Labels are
+names ("entailment"), never integers, because the integers differ between sources.
+"""
+
+from dataclasses import dataclass
+
+__all__ = [
+    "ChoiceExample",
+    "ChoicePrediction",
+    "Example",
+    "Mark",
+    "PairExample",
+    "PairPrediction",
+    "Prediction",
+    "SpanExample",
+    "SpanPrediction",
+    "TagExample",
+    "TagPrediction",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A marked stretch of a text: characters [start, end) of text "a" or "b" (WiC, WSC)."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairExample:
+    """One text, or two, with a class name or a number.
+
+    `group` ties rows that are scored together (MultiRC question, AX-g minimal pair); `categories`
+    are the slices that a score is also given for (AX: "logic", ...).
+    """
+
+    id: str
+    text_a: str
+    text_b: str | None = None
+    label: str | float | None = None
+    group: str | None = None
+    categories: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanExample:
+    """A question on a context. `answers` are (text, start character) of every gold answer.
+
+    An empty `answers` means that the context holds no answer (SQuAD 2.0); None means hidden.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[tuple[str, int], ...] | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceExample:
+    """A context, a question (may be empty) and options; `gold` are the right ones' indices.
+
+    Training takes the first of several right options (only ReCoRD has several). `group` is the
+    slice or passage that the example belongs to (RACE: "middle" or "high").
+    """
+
+    id: str
+    context: str
+    question: str
+    options: tuple[str, ...]
+    gold: tuple[int, ...] | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagExample:
+    """A sentence of words with one tag each, in IOB2."""
+
+    id: str
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairPrediction:
+    """A class name with the probability of every class in the task's order, or a number.
+
+    For a regression `label` is the predicted number and `scores` is empty.
+    """
+
+    id: str
+    label: str | float
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanPrediction:
+    """The best answer text and how much more the model believes in "no answer".
+
+    `text` is the best non-empty span (before any threshold), `no_answer_score` the null score minus
+    that span's score, in logits: the answer is "" where it exceeds the threshold.
+    """
+
+    id: str
+    text: str
+    no_answer_score: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoicePrediction:
+    """The chosen option's index and the probability of every option."""
+
+    id: str
+    option: int
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagPrediction:
+    """One tag per word."""
+
+    id: str
+    tags: tuple[str, ...]
+
+
+Example = PairExample | SpanExample | ChoiceExample | TagExample
+Prediction = PairPrediction | SpanPrediction | ChoicePrediction | TagPrediction

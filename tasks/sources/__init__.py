@@ -1,0 +1,1 @@
+"""The three doors that rows come in by: the hub, official files, the embedded mini data."""

@@ -1,0 +1,172 @@
+"""What a benchmark task is: where its rows are, what a row means, and how it is scored.
+
+The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from tasks.errors import BenchError
+from tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    Example,
+    PairExample,
+    PairPrediction,
+    Prediction,
+    SpanExample,
+    SpanPrediction,
+    TagExample,
+    TagPrediction,
+)
+from tasks.sources.source import Row, Source
+
+__all__ = ["ChoiceTask", "Metric", "PairTask", "SpanTask", "TagTask", "Task", "is_hidden", "score"]
+
+PredictionT = TypeVar("PredictionT")
+ExampleT = TypeVar("ExampleT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(Generic[PredictionT, ExampleT]):
+    """A named score. `compute(predictions, examples)` takes both in the same order.
+
+    Values are in the metric's own unit: accuracy and F1 in 0..1, correlations in -1..1 (boards
+    show them times 100). Metrics take examples, not references, because MultiRC needs groups, SQuAD
+    several answers and ReCoRD the option texts.
+    """
+
+    name: str
+    compute: Callable[[Sequence[PredictionT], Sequence[ExampleT]], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A benchmark task; use one of the four subclasses.
+
+    `metrics` count for the task's score; `details` are shown beside it and never averaged in.
+    `trained_on` names the task whose model predicts this one (AX by MNLI); such a task has no
+    train split of its own. `version` goes up when a change of ours changes scores.
+    """
+
+    name: str
+    source: Source
+    convert: Callable[[Row], Example]
+    metrics: tuple[Metric[Any, Any], ...]
+    details: tuple[Metric[Any, Any], ...] = ()
+    trained_on: str | None = None
+    cite: str = ""
+    version: int = 1
+    head: ClassVar[str]
+
+    @property
+    def suite(self) -> str:
+        """The part of the name before the slash."""
+        return self.name.partition("/")[0]
+
+    @property
+    def dev_splits(self) -> tuple[str, ...]:
+        """The splits with public labels that a run is scored on (MNLI has two)."""
+        return tuple(s for s in self.source.splits if s.startswith("dev"))
+
+    @property
+    def test_splits(self) -> tuple[str, ...]:
+        """The splits that the official server scores."""
+        return tuple(s for s in self.source.splits if s.startswith("test"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTask(Task):
+    """One or two texts to a class (`labels`, in the order of the logits) or to a number.
+
+    A regression has no labels and a `value_range` (low, high) that predictions are clipped to only
+    in a submission.
+    """
+
+    convert: Callable[[Row], PairExample]
+    metrics: tuple[Metric[PairPrediction, PairExample], ...]
+    details: tuple[Metric[PairPrediction, PairExample], ...] = ()
+    labels: tuple[str, ...] = ()
+    value_range: tuple[float, float] | None = None
+    head: ClassVar[str] = "pair"
+
+    @property
+    def is_regression(self) -> bool:
+        """True where the label is a number."""
+        return self.value_range is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanTask(Task):
+    """A question on a context to a stretch of the context, or (`no_answer`) to nothing."""
+
+    convert: Callable[[Row], SpanExample]
+    metrics: tuple[Metric[SpanPrediction, SpanExample], ...]
+    details: tuple[Metric[SpanPrediction, SpanExample], ...] = ()
+    no_answer: bool = False
+    head: ClassVar[str] = "span"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceTask(Task):
+    """A context, a question and options to one option."""
+
+    convert: Callable[[Row], ChoiceExample]
+    metrics: tuple[Metric[ChoicePrediction, ChoiceExample], ...]
+    details: tuple[Metric[ChoicePrediction, ChoiceExample], ...] = ()
+    head: ClassVar[str] = "choice"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagTask(Task):
+    """Words to one tag each; `tags` in the order of the logits."""
+
+    convert: Callable[[Row], TagExample]
+    metrics: tuple[Metric[TagPrediction, TagExample], ...]
+    details: tuple[Metric[TagPrediction, TagExample], ...] = ()
+    tags: tuple[str, ...] = ()
+    head: ClassVar[str] = "tag"
+
+
+def score(
+    task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> Mapping[str, float]:
+    """Every metric and detail of a task on one split, by name, in the metric's own unit.
+
+    A second dev or test split's names carry its suffix: MNLI's "dev_mm" gives "accuracy_mm".
+    Raises BenchError where predictions and examples do not match one to one, where there is
+    nothing to score, or where a label is hidden.
+    """
+    _check_alignment(task, split, predictions, examples)
+    suffix = split.partition("_")[2]
+    ending = f"_{suffix}" if suffix else ""
+    return {m.name + ending: m.compute(predictions, examples) for m in task.metrics + task.details}
+
+
+def _check_alignment(
+    task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> None:
+    where = f"{task.name} {split}"
+    if not examples:
+        raise BenchError(f"{where} has no examples, so there is nothing to score.")
+    if [p.id for p in predictions] != [e.id for e in examples]:
+        raise BenchError(
+            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
+            "examples in their order: every example needs exactly one prediction."
+        )
+    if any(is_hidden(e) for e in examples):
+        raise BenchError(f"{where} hides its labels: only the official server can score it.")
+
+
+def is_hidden(example: Example) -> bool:
+    """True where the benchmark hides this example's gold answer."""
+    match example:
+        case PairExample():
+            return example.label is None
+        case SpanExample():
+            return example.answers is None
+        case ChoiceExample():
+            return example.gold is None
+        case TagExample():
+            return example.tags is None
