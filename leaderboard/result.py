@@ -6,7 +6,7 @@ from typing import Any
 
 from leaderboard.job import Job
 
-__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Result"]
+__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Result", "RunRow"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,3 +111,37 @@ class Failure:
     def from_json(cls, data: Mapping[str, Any]) -> "Failure":
         """The failure that `to_json` described."""
         return cls(**{**data, "job": Job.from_json(data["job"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """One stored run without its predictions and curves: what lists and boards are made of.
+
+    `status` is "finished" or the kind of its Failure; `scores` are by task, then by metric, of
+    every scored split (MNLI's run also holds AX); `fingerprints` as in Job; `error` is the
+    failure's sentence, empty for a finished run.
+    """
+
+    key: str
+    model: str
+    recipe: str
+    recipe_digest: str
+    task: str
+    data: str
+    limit: int | None
+    seed: int
+    precision: str
+    status: str
+    scores: Mapping[str, Mapping[str, float]]
+    flags: tuple[str, ...]
+    fingerprints: Mapping[str, str]
+    seconds: float
+    parameters: int
+    finished: str
+    error: str
+    start_from: str | None = None
+
+    @property
+    def suite(self) -> str:
+        """The suite that the task belongs to."""
+        return self.task.partition("/")[0]

@@ -1,0 +1,25 @@
+"""What a running job tells its engine: a line of numbers now and then."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Progress", "Reporter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a job is. `phase` is "loading", "encoding", "training" or "predicting".
+
+    `step` of `steps` optimizer steps (training) or batches (predicting); `loss` is the latest mean
+    training loss, None outside training; `examples_per_second` is over the phase so far.
+    """
+
+    phase: str
+    step: int = 0
+    steps: int = 0
+    epoch: float = 0.0
+    loss: float | None = None
+    examples_per_second: float = 0.0
+
+
+Reporter = Callable[[Progress], None]

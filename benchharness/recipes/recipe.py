@@ -1,0 +1,37 @@
+"""The hyperparameters of a fine-tuning run, as the training loop reads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from leaderboard.job import Setting
+
+__all__ = ["Recipe"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Every value that training depends on, besides model, data and seed.
+
+    `batch_size` counts the examples of one optimizer step; they are computed in `accumulation`
+    parts with the same result. `warmup_ratio` is the share of all steps in which the learning rate
+    rises linearly; after it the rate falls linearly to zero. `max_tokens` bounds an encoded
+    example. `evaluations` is how often dev is scored, evenly spaced, the last time at the end.
+    """
+
+    learning_rate: float
+    epochs: float
+    batch_size: int
+    accumulation: int
+    warmup_ratio: float
+    weight_decay: float
+    adam_beta1: float
+    adam_beta2: float
+    adam_epsilon: float
+    max_grad_norm: float
+    max_tokens: int
+    evaluations: int
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
+        """The recipe that a job's resolved settings hold."""
+        return cls(**{field.name: settings[field.name].value for field in fields(cls)})  # type: ignore[arg-type]
