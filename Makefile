@@ -1,0 +1,49 @@
+# make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
+# make test    lint, types, floors and tests, as CI runs them
+# make check   the first three alone
+# make gold    accepts what the gold-file tests produced
+# Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check tests gold clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@echo "installing benchharness into $(VENV) (some minutes the first time)"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(PIP) --editable '.[dev,peer]'
+	@touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/bench run --model tiny --suite glue --data mini
+	@echo "open results/leaderboard.html in a browser"
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+tests: $(VENV)/installed-dev
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope
+
+test: check tests
+
+gold: $(VENV)/installed-dev
+	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
