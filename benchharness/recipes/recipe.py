@@ -14,8 +14,9 @@ class Recipe:
 
     `batch_size` counts the examples of one optimizer step; they are computed in `accumulation`
     parts with the same result. `warmup_ratio` is the share of all steps in which the learning rate
-    rises linearly; after it the rate falls linearly to zero. `max_tokens` bounds an encoded
-    example. `evaluations` is how often dev is scored, evenly spaced, the last time at the end.
+    rises linearly; after it the rate falls linearly to zero. `max_grad_norm` of zero means that
+    gradients are not clipped. `max_tokens` bounds an encoded example. `evaluations` is how often
+    dev is scored, evenly spaced, the last time at the end.
     """
 
     learning_rate: float

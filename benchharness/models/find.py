@@ -1,0 +1,45 @@
+"""From what a user types after `--model` to a ModelSpec."""
+
+import re
+from pathlib import Path
+
+from benchharness.models.folder import describe_folder
+from benchharness.models.spec import ModelSpec
+from benchharness.models.table import MODELS
+from tasks.errors import unknown_name
+
+__all__ = ["find_model"]
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+def find_model(name: str) -> ModelSpec:
+    """The model of that name: a known one, a checkpoint folder, or a name on the hub.
+
+    Known names, aliases and hub ids come first, so that a folder called `roberta-base` in the
+    current directory is never taken by accident: write `./roberta-base` for it. Raises ModelError
+    for a folder that is no checkpoint, and BenchError with a close name for anything else.
+    """
+    folder = Path(name).expanduser()
+    if (known := _known(name)) is not None:
+        return known
+    if folder.is_dir():
+        return describe_folder(folder.resolve())
+    if _HUB_ID.fullmatch(name):
+        return ModelSpec(name=name, checkpoint=name, revision="main", title=f"{name} on the hub")
+    hint = (
+        "`bench list models` shows the known ones; a folder or an `org/name` on the hub works too."
+    )
+    raise unknown_name("model or checkpoint folder", name, _names(), hint)
+
+
+def _known(name: str) -> ModelSpec | None:
+    wanted = name.lower()
+    for spec in MODELS.values():
+        if wanted in (spec.name, spec.checkpoint.lower(), *spec.aliases):
+            return spec
+    return None
+
+
+def _names() -> list[str]:
+    return [name for spec in MODELS.values() for name in (spec.name, *spec.aliases)]

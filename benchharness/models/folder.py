@@ -1,0 +1,108 @@
+"""A checkpoint folder as transformers' save_pretrained writes it, read without torch."""
+
+import json
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from benchharness.models.spec import ModelSpec
+from tasks.errors import ModelError
+
+__all__ = ["checkpoint_files", "describe_folder"]
+
+_TOKENIZER_FILES = (
+    "added_tokens.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+
+
+def describe_folder(folder: Path) -> ModelSpec:
+    """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
+    weights = checkpoint_files(folder)["weights"]
+    config = _read_config(folder / "config.json")
+    return ModelSpec(
+        name=folder.name,
+        checkpoint=str(folder),
+        family=str(config["model_type"]),
+        title=f"{config['model_type']} checkpoint in a folder",
+        parameters=_count_parameters(weights),
+        max_tokens=_max_tokens(config),
+    )
+
+
+def checkpoint_files(folder: Path) -> dict[str, list[Path]]:
+    """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
+
+    Where safetensors and pickled weights lie side by side, transformers loads the former, and only
+    those count. Raises ModelError naming what is missing.
+    """
+    config = folder / "config.json"
+    weights = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+    if not config.is_file():
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no config.json; expected a folder that "
+            "save_pretrained wrote."
+        )
+    if not weights:
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors (or "
+            "pytorch_model.bin) beside config.json."
+        )
+    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    return {"config": [config], "weights": weights, "tokenizer": tokenizer}
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"{path} is not readable JSON ({error}); copy the checkpoint again."
+        ) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(
+            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
+            "that transformers wrote."
+        )
+    return config
+
+
+def _max_tokens(config: Mapping[str, Any]) -> int | None:
+    """Positions that a text can use: RoBERTa's first two (up to padding_idx) are not for tokens."""
+    positions = config.get("max_position_embeddings")
+    if not isinstance(positions, int):
+        return None
+    reserved = int(config.get("pad_token_id") or 0) + 1 if "roberta" in config["model_type"] else 0
+    return positions - reserved
+
+
+def _count_parameters(weights: list[Path]) -> float | None:
+    """Millions of parameters by the headers of the safetensors files; None for pickled weights."""
+    if weights[0].suffix != ".safetensors":
+        return None
+    return round(sum(_header_parameters(path) for path in weights) / 1e6, 1)
+
+
+def _header_parameters(path: Path) -> int:
+    """The number of values in a safetensors file: it starts with a length and a JSON table."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
+            header = json.loads(file.read(length))
+        return sum(prod(t["shape"]) for name, t in header.items() if name != "__metadata__")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"{path} is not a whole safetensors file ({error}); copy the checkpoint again."
+        ) from None

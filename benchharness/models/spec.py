@@ -1,0 +1,47 @@
+"""What a model is before its weights are loaded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["BUILTIN", "ModelSpec"]
+
+BUILTIN = "builtin:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """One encoder checkpoint: its name on a board and where its files are.
+
+    `checkpoint` is a hub id, an absolute folder, or "builtin:NAME" for one whose weights are drawn
+    from the seed. `revision` is a commit of the hub repository ("main" is resolved when jobs are
+    planned), empty elsewhere. `family` is transformers' model_type, empty where only the hub knows
+    it, and `recipe` names the recipe file that fits, where that is not the family's. `parameters`
+    are in millions, `max_tokens` includes the special tokens; both are None where unknown.
+    """
+
+    name: str
+    checkpoint: str
+    revision: str = ""
+    family: str = ""
+    recipe: str = ""
+    aliases: tuple[str, ...] = ()
+    title: str = ""
+    parameters: float | None = None
+    max_tokens: int | None = None
+    cite: str = ""
+    note: str = ""
+
+    @property
+    def is_builtin(self) -> bool:
+        """True for an encoder that is drawn from the seed instead of loaded."""
+        return self.checkpoint.startswith(BUILTIN)
+
+    @property
+    def is_folder(self) -> bool:
+        """True where the checkpoint is a folder on this machine."""
+        return Path(self.checkpoint).is_absolute()
+
+    @property
+    def is_hub(self) -> bool:
+        """True where the checkpoint is fetched from the hub."""
+        return not (self.is_builtin or self.is_folder)

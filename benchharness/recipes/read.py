@@ -1,0 +1,79 @@
+"""A recipe file: TOML with a value and its source in each line.
+
+    [default]                       values for every task
+    epochs = { value = 3.0, source = "arXiv:1810.04805, A.3" }
+
+    [glue.mrpc]                     what is different for one task
+    epochs = { value = 5.0, source = "..." }
+
+A user's own file may give a bare value (`epochs = 5`); its source is then the file's name.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from leaderboard.job import Setting
+from tasks.errors import BenchError
+
+__all__ = ["packaged_names", "read_recipe"]
+
+
+@cache
+def packaged_names() -> Mapping[str, Path]:
+    """The recipe files that come with the package, by name ("bert", "fast", ...)."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.toml"))}
+
+
+def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
+    """The settings of a file by table: "default", and full task names such as "glue/mrpc".
+
+    Values are as they stand in the file; names and ranges are checked where layers are merged.
+    Raises BenchError where the file is missing, is no TOML, or is laid out otherwise.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(
+            f"the recipe {path} cannot be read ({error}); expected a TOML file."
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
+    return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
+
+
+def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for suite, content in document.items():
+        if not isinstance(content, dict):
+            raise BenchError(
+                f"{path.name} has {suite!r} outside of a table; write it under [default] or "
+                "[suite.task]."
+            )
+        if suite == "default":
+            yield suite, content
+            continue
+        for task, lines in content.items():
+            if not isinstance(lines, dict) or "value" in lines:
+                raise BenchError(
+                    f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
+                    "every task it is [default]."
+                )
+            yield f"{suite}/{task}", lines
+
+
+def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Setting]:
+    return {name: _setting(path, f"{table} {name}", line) for name, line in lines.items()}
+
+
+def _setting(path: Path, where: str, line: object) -> Setting:
+    match line:
+        case {"value": str() | int() | float() as value, "source": str(source), **rest} if not rest:
+            return Setting(value=value, source=source)
+        case str() | int() | float():
+            return Setting(value=line, source=path.name)
+    raise BenchError(
+        f"{path.name}, {where}: expected a number or {{ value = ..., source = ... }}, "
+        f"found {line!r}."
+    )

@@ -1,0 +1,101 @@
+"""From a model, a task and the command line to every hyperparameter's value and its source."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from benchharness.models.spec import ModelSpec
+from benchharness.recipes.check import check_setting
+from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.recipe import Recipe
+from leaderboard.job import Setting
+from tasks.errors import BenchError, unknown_name
+
+__all__ = ["ResolvedRecipe", "resolve_recipe"]
+
+PAPER = "paper"
+FAST = "fast"
+FALLBACK = "bert"
+"""The recipe of a family without a file of its own: most later papers start from BERT's grid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedRecipe:
+    """The settings of one job and the name that they go by on a board ("paper", "fast", a file)."""
+
+    name: str
+    settings: Mapping[str, Setting]
+
+
+def resolve_recipe(
+    spec: ModelSpec, task: str, recipe: str | None, overrides: Mapping[str, str]
+) -> ResolvedRecipe:
+    """Every hyperparameter of a model on a task (its full name, "glue/cola").
+
+    Later layers win: the family's defaults, its values for the task, the same two of `recipe`
+    ("fast" or the path of a TOML file; None and "paper" add nothing), then `overrides` as typed
+    after `--set`. Raises BenchError with one line for each value that is unknown, ill-typed or out
+    of range.
+    """
+    layers = [*_file_layers(packaged_recipe(spec), task)]
+    name = recipe or PAPER
+    if name != PAPER:
+        layers += _file_layers(_recipe_path(name), task)
+    layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
+    settings = _merge(layers)
+    label = name if name in (PAPER, FAST) else Path(name).stem
+    return ResolvedRecipe(name=f"{label}+set" if overrides else label, settings=settings)
+
+
+def packaged_recipe(spec: ModelSpec) -> Path:
+    """The recipe file that fits a model: its own, else its family's, else BERT's."""
+    for name in (spec.recipe, spec.family):
+        if name in packaged_names():
+            return packaged_names()[name]
+    return packaged_names()[FALLBACK]
+
+
+def _recipe_path(name: str) -> Path:
+    if name == FAST:
+        return packaged_names()[FAST]
+    path = Path(name).expanduser()
+    if path.suffix == ".toml" or path.is_file():
+        return path
+    raise unknown_name(
+        "recipe", name, (PAPER, FAST), "Known: paper, fast, or the path of a TOML file."
+    )
+
+
+def _file_layers(path: Path, task: str) -> list[Mapping[str, Setting]]:
+    tables = read_recipe(path)
+    return [tables.get("default", {}), tables.get(task, {})]
+
+
+def _merge(layers: list[Mapping[str, Setting]]) -> dict[str, Setting]:
+    """The last value of each name, checked; all that is wrong is reported at once."""
+    merged: dict[str, Setting] = {}
+    for layer in layers:
+        merged.update(layer)
+    problems: list[str] = []
+    checked: dict[str, Setting] = {}
+    known = [field.name for field in fields(Recipe)]
+    for name, setting in merged.items():
+        try:
+            checked[name] = check_setting(name, setting)
+        except BenchError as error:
+            problems.append(str(error))
+    problems += _conflicts(checked)
+    if problems:
+        raise BenchError("\n".join(problems))
+    return {name: checked[name] for name in known}
+
+
+def _conflicts(settings: Mapping[str, Setting]) -> list[str]:
+    batch, parts = settings.get("batch_size"), settings.get("accumulation")
+    if batch is None or parts is None or int(parts.value) <= int(batch.value):
+        return []
+    sentence = (
+        f"accumulation is {parts.value} ({parts.source}), but a batch of {batch.value} examples "
+        f"({batch.source}) cannot be computed in more parts than it has examples."
+    )
+    return [sentence]
