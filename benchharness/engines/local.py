@@ -1,0 +1,80 @@
+"""The local engine: every job in a supervised process of this machine, one per slot at a time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing.connection import wait
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchharness.engines.process import WORKER, Outcome, Report, WorkerProcess, end_processes
+from benchharness.engines.slots import Slot
+from benchharness.progress import Progress
+from leaderboard.job import Job
+
+__all__ = ["LocalEngine"]
+
+POLL_SECONDS = 0.1
+
+
+class LocalEngine:
+    """Runs jobs on this machine's slots.
+
+    `timeout` is how many seconds a job may stay silent before it counts as hanging; None waits
+    for ever. `command` starts a worker; the name of its result file is added.
+    """
+
+    def __init__(
+        self, slots: Sequence[Slot], timeout: float | None = None, command: Sequence[str] = WORKER
+    ) -> None:
+        self._slots = tuple(slots)
+        self._timeout = timeout
+        self._command = tuple(command)
+
+    def run(self, jobs: Iterable[Job], report: Report) -> Iterator[Outcome]:
+        """Yields what each job left behind, as the jobs end.
+
+        A job is taken from `jobs` only when a slot is free, so the caller can still leave out what
+        has become needless. Closing the iterator, or an exception in it, ends every process.
+        """
+        queue = iter(jobs)
+        free, running = list(self._slots), list[WorkerProcess]()
+        with TemporaryDirectory(prefix="bench-") as folder:
+            try:
+                while self._start(queue, free, running, Path(folder), report):
+                    wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
+                    for worker in tuple(running):
+                        worker.read(report)
+                        if self._is_over(worker):
+                            running.remove(worker)
+                            free.append(worker.slot)
+                            yield self._finish(worker, report)
+            finally:
+                end_processes(running)
+
+    def _start(
+        self,
+        queue: Iterator[Job],
+        free: list[Slot],
+        running: list[WorkerProcess],
+        folder: Path,
+        report: Report,
+    ) -> bool:
+        """Fills the free slots; False when nothing is left to start or to wait for."""
+        while free and (job := next(queue, None)) is not None:
+            slot = free.pop(0)
+            file = folder / f"{job.key}.json"
+            running.append(WorkerProcess(job, slot, file, self._command))
+            report(job, Progress(phase="loading"))
+        return bool(running)
+
+    def _is_hanging(self, worker: WorkerProcess) -> bool:
+        return self._timeout is not None and worker.silent_seconds > self._timeout
+
+    def _is_over(self, worker: WorkerProcess) -> bool:
+        return worker.has_ended or self._is_hanging(worker)
+
+    def _finish(self, worker: WorkerProcess, report: Report) -> Outcome:
+        hung = not worker.has_ended
+        if hung:
+            end_processes([worker])
+        worker.close(report)
+        return worker.outcome(timeout=self._timeout if hung else None)

@@ -1,0 +1,197 @@
+"""A job in a process of its own: progress comes out, a Result or a Failure is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from benchharness.engines.slots import Slot
+from benchharness.progress import Progress
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from tasks.errors import JobError
+
+__all__ = ["WORKER", "Outcome", "Report", "WorkerProcess", "end_processes"]
+
+Outcome = Result | Failure
+Report = Callable[[Job, Progress], None]
+
+WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
+"""The command of a worker; -P keeps a `tasks.py` in the current folder from shadowing ours."""
+
+CHUNK_BYTES = 64 * 1024
+LOG_BYTES = 64 * 1024
+GRACE_SECONDS = 5.0
+
+
+class WorkerProcess:
+    """One running job.
+
+    The process leads a session of its own, so that Ctrl-C reaches only the driver and what the
+    process starts ends with it. The worker asks the kernel to die with the thread that started it,
+    so the thread that starts workers must be the one that watches over them.
+    """
+
+    def __init__(self, job: Job, slot: Slot, result_file: Path, command: Sequence[str]) -> None:
+        self.job = job
+        self.slot = slot
+        self._result_file = result_file
+        self._log = b""
+        self._line = b""
+        self._last_sign = time.monotonic()
+        self._process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
+            (*command, str(result_file)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=os.environ | slot.environment,
+            start_new_session=True,
+        )
+        assert self._process.stdout
+        assert self._process.stderr
+        self._stdout, self._stderr = self._process.stdout, self._process.stderr
+        for pipe in (self._stdout, self._stderr):
+            os.set_blocking(pipe.fileno(), False)
+        self._send(json.dumps(job.to_json()).encode())
+
+    def _send(self, text: bytes) -> None:
+        assert self._process.stdin
+        # Where the process is already gone, its exit status will say why.
+        with suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(text)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The descriptors of the pipes that may still have something to read."""
+        return [pipe.fileno() for pipe in (self._stdout, self._stderr) if not pipe.closed]
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long the worker has printed no progress."""
+        return time.monotonic() - self._last_sign
+
+    @property
+    def has_ended(self) -> bool:
+        """True when the process is gone, whoever ended it."""
+        return self._process.poll() is not None
+
+    def read(self, report: Report | None = None) -> bool:
+        """Reports the progress lines that have come in; False where nothing was there to read."""
+        output, errors = _read_chunk(self._stdout), _read_chunk(self._stderr)
+        *lines, rest = (self._line + output).split(b"\n")
+        self._line = rest[-LOG_BYTES:]
+        self._log = (self._log + errors)[-LOG_BYTES:]
+        for line in lines:
+            progress = _parse_progress(line)
+            if progress is None:  # a library's print, not ours
+                self._log = (self._log + line + b"\n")[-LOG_BYTES:]
+            else:
+                self._last_sign = time.monotonic()
+                if report is not None:
+                    report(self.job, progress)
+        return bool(output or errors)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the process and to everything that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Waits for the end of the process, at most so long."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
+    def close(self, report: Report | None = None) -> None:
+        """Kills what is left of the process and its own, and reads the rest of what they said."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        while self.read(report):
+            pass
+        self._stdout.close()
+        self._stderr.close()
+
+    def outcome(self, timeout: float | None = None) -> Outcome:
+        """What the ended process left behind; `timeout` says after which silence it was ended."""
+        if self._result_file.exists():
+            return _read_outcome(self._result_file)
+        kind, error = _explain(self._process.returncode, timeout)
+        return Failure(
+            job=self.job,
+            kind=kind,
+            error=error,
+            details=self._log.decode(errors="replace"),
+            exit_code=JobError.exit_code,
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+
+def end_processes(workers: Iterable[WorkerProcess]) -> None:
+    """Asks the processes to end, and kills those that are still there after some seconds.
+
+    An exception on the way (a second Ctrl-C) kills them at once.
+    """
+    workers = list(workers)
+    deadline = time.monotonic() + GRACE_SECONDS
+    try:
+        for worker in workers:
+            worker.signal(signal.SIGTERM)
+        for worker in workers:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _read_chunk(pipe: IO[bytes]) -> bytes:
+    """What is in a pipe now, at most CHUNK_BYTES; closes the pipe at its end."""
+    if pipe.closed:
+        return b""
+    chunk = pipe.read(CHUNK_BYTES)
+    if chunk == b"":
+        pipe.close()
+    return chunk or b""
+
+
+def _parse_progress(line: bytes) -> Progress | None:
+    try:
+        return Progress(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+def _read_outcome(file: Path) -> Outcome:
+    data = json.loads(file.read_text(encoding="utf-8"))
+    return Result.from_json(data) if "evaluations" in data else Failure.from_json(data)
+
+
+def _explain(status: int, timeout: float | None) -> tuple[str, str]:
+    """The kind and the sentence for a process that left no result."""
+    if timeout is not None:
+        return "timeout", (
+            f"the job printed no progress for {timeout:g} seconds and was ended: "
+            "give a longer --timeout where that is no hang."
+        )
+    if status < 0:
+        return "killed", (
+            f"the process of the job was killed by {_signal_name(-status)}: where memory ran out, "
+            "fewer --jobs or --set accumulation=2 need less."
+        )
+    return "failed", (
+        f"the process of the job ended with exit code {status} and left no result: "
+        "`bench show` gives the end of its log."
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

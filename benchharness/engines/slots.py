@@ -1,0 +1,97 @@
+"""Where jobs run at the same time: a GPU each, or a share of the CPU's cores."""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tasks.errors import BenchError
+
+__all__ = ["Slot", "find_gpus", "find_slots"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """A place for one job at a time: its device's name and what its process's environment says."""
+
+    device: str
+    environment: Mapping[str, str]
+
+
+def find_slots(device: str = "auto", jobs: int | None = None) -> tuple[Slot, ...]:
+    """The slots of this machine for `jobs` processes at once on `device`.
+
+    `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
+    Without `jobs` there is one process per GPU, or one with every core of the CPU; more processes
+    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set.
+    """
+    gpus = _choose_gpus(device)
+    count = jobs or len(gpus) or 1
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, _count_cores() // count))
+    places = [gpus[i % len(gpus)] if gpus else "" for i in range(count)]
+    return tuple(_slot(gpu, threads) for gpu in places)
+
+
+def _slot(gpu: str, threads: str) -> Slot:
+    # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
+    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
+    return Slot(
+        device=f"cuda:{gpu}" if gpu else "cpu",
+        environment=environment | {"OMP_NUM_THREADS": threads},
+    )
+
+
+def _choose_gpus(device: str) -> tuple[str, ...]:
+    kind, colon, index = device.partition(":")
+    if kind not in ("auto", "cpu", "cuda") or (colon and not (kind == "cuda" and index.isdigit())):
+        raise BenchError(f"no device is called {device!r}: use auto, cpu, cuda or cuda:N.")
+    gpus = () if kind == "cpu" else find_gpus()
+    if kind == "cuda" and not gpus:
+        raise BenchError(
+            f"--device {device} needs a GPU and `nvidia-smi -L` lists none: use --device cpu."
+        )
+    if not colon:
+        return gpus
+    if int(index) >= len(gpus):
+        raise BenchError(f"there is no {device}: the visible GPUs are 0 to {len(gpus) - 1}.")
+    return (gpus[int(index)],)
+
+
+def find_gpus() -> tuple[str, ...]:
+    """The GPUs that a process may use, as CUDA_VISIBLE_DEVICES names them; none without a driver.
+
+    CUDA_VISIBLE_DEVICES decides where it is set, even to nothing; otherwise `nvidia-smi -L` does.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return tuple(
+            name for name in re.split(r"\s*,\s*", visible.strip()) if name not in ("", "-1")
+        )
+    try:
+        listing = subprocess.run(
+            ("nvidia-smi", "-L"),  # noqa: S607  (where the driver put it)
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return _read_listing(listing)
+
+
+def _read_listing(listing: str) -> tuple[str, ...]:
+    """The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances."""
+    devices: list[str] = []
+    for gpu in re.split(r"(?m)^(?=GPU \d+:)", listing):
+        index = re.match(r"GPU (\d+):", gpu)
+        instances = re.findall(r"UUID: (MIG-[^)\s]+)", gpu)
+        devices += instances or ([index[1]] if index else [])
+    return tuple(devices)
+
+
+def _count_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,135 @@
+"""Jobs and a worker without training: a job's recipe says how its process behaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from leaderboard.job import Job, Setting
+from leaderboard.result import Cost, Evaluation, Failure, Result
+
+COMMAND = (sys.executable, "-P", __file__)
+
+
+def make_job(recipe="ok", task="glue/cola", seed=1, model="tiny"):
+    return Job(
+        model=model,
+        checkpoint=f"builtin:{model}",
+        weights=f"builtin:{model}",
+        task=task,
+        task_version=1,
+        data="mini",
+        fingerprints={f"{task}:train": "a", f"{task}:dev": "b"},
+        recipe=recipe,
+        settings={"how": Setting(value=recipe, source="test")},
+        seed=seed,
+        precision="fp32",
+    )
+
+
+def make_result(job, provenance=None):
+    evaluation = Evaluation(
+        task=job.task, split="dev", fingerprint="b", scores={"mcc": 0.5}, predictions=()
+    )
+    cost = Cost(
+        seconds=2.0,
+        train_seconds=1.0,
+        predict_seconds=0.5,
+        steps=3,
+        train_examples_per_second=9.0,
+        train_tokens=99,
+        parameters=1000,
+        peak_memory_bytes=1,
+    )
+    return Result(
+        job=job,
+        evaluations=(evaluation,),
+        curve=(),
+        cost=cost,
+        provenance=provenance or {},
+        finished="2026-01-01T00:00:00+00:00",
+    )
+
+
+def make_failure(job, error="it went wrong", exit_code=1, kind="failed"):
+    return Failure(
+        job=job,
+        kind=kind,
+        error=error,
+        details="",
+        exit_code=exit_code,
+        finished="2026-01-01T00:00:00+00:00",
+    )
+
+
+def main():
+    file = Path(sys.argv[1])
+    job = Job.from_json(json.load(sys.stdin))
+    behaviour, _, argument = job.recipe.partition(":")
+    say({"phase": "training", "step": 1, "steps": 3, "loss": 0.5})
+    BEHAVIOURS[behaviour](job, file, argument)
+
+
+def say(progress):
+    sys.stdout.write(json.dumps(progress) + "\n")
+    sys.stdout.flush()
+
+
+def succeed(job, file, argument):
+    keep(file, make_result(job, {"environment": dict(os.environ), "group": os.getpgid(0)}))
+
+
+def dawdle(job, file, seconds):
+    time.sleep(float(seconds))
+    succeed(job, file, "")
+
+
+def fail(job, file, exit_code):
+    keep(file, make_failure(job, f"{job.model} is no checkpoint.", int(exit_code or 1)))
+    sys.exit(int(exit_code or 1))
+
+
+def vanish(job, file, argument):
+    sys.exit("the last words")
+
+
+def die(job, file, argument):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def babble(job, file, argument):
+    sys.stdout.write("a library's banner\n")
+    for number in range(20_000):
+        sys.stderr.write(f"noise {number} \x1b[31m\xff\n")
+    vanish(job, file, "")
+
+
+def hang(job, file, pid_file):
+    """Starts a process of its own that would outlive it, refuses to end, and says nothing."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen((sys.executable, "-c", "import time; time.sleep(600)"))
+    Path(pid_file).write_text(f"{os.getpid()} {child.pid}")
+    time.sleep(600)
+
+
+def keep(file, outcome):
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(outcome.to_json()))
+    part.rename(file)
+
+
+BEHAVIOURS = {
+    "ok": succeed,
+    "slow": dawdle,
+    "fail": fail,
+    "vanish": vanish,
+    "die": die,
+    "babble": babble,
+    "hang": hang,
+}
+
+if __name__ == "__main__":
+    main()

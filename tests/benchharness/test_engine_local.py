@@ -1,0 +1,188 @@
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fake_worker import COMMAND, make_failure, make_job, make_result
+
+from benchharness.engines import process
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.slots import Slot
+from benchharness.progress import Progress
+from leaderboard.result import Failure, Result
+
+
+def slots(count=1):
+    return [Slot(device="cpu", environment={"SLOT": str(i)}) for i in range(count)]
+
+
+def engine(count=1, **options):
+    return LocalEngine(slots(count), command=COMMAND, **options)
+
+
+def run(jobs, count=1, **options):
+    seen = []
+    outcomes = list(engine(count, **options).run(jobs, lambda job, p: seen.append((job.key, p))))
+    return outcomes, seen
+
+
+def is_alive(pid):
+    """Whether a process runs; one that has ended and was not yet fetched does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def all_gone(pids):
+    """Whether all have ended within some seconds: a kill takes effect a moment after it is sent."""
+    deadline = time.monotonic() + 10
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(is_alive(pid) for pid in pids)
+
+
+def test_a_job_leaves_its_result_and_reports_progress():
+    job = make_job("ok")
+    (outcome,), seen = run([job])
+    assert outcome == make_result(job, outcome.provenance)
+    training = Progress(phase="training", step=1, steps=3, loss=0.5)
+    assert seen == [(job.key, Progress(phase="loading")), (job.key, training)]
+
+
+def test_a_worker_has_its_slots_environment_and_a_group_of_its_own():
+    (outcome,), _ = run([make_job("ok")])
+    assert outcome.provenance["environment"]["SLOT"] == "0"
+    assert outcome.provenance["environment"]["PATH"] == os.environ["PATH"]
+    assert outcome.provenance["group"] != os.getpgid(0)
+
+
+def test_a_failure_comes_back_as_the_worker_wrote_it():
+    job = make_job("fail:4")
+    (outcome,), _ = run([job])
+    assert outcome == make_failure(job, "tiny is no checkpoint.", exit_code=4)
+
+
+def test_a_killed_worker_names_the_signal():
+    (outcome,), _ = run([make_job("die")])
+    assert (outcome.kind, outcome.exit_code) == ("killed", 1)
+    assert "killed by SIGKILL" in outcome.error
+
+
+def test_a_worker_without_result_gives_its_status_and_its_log():
+    (outcome,), _ = run([make_job("vanish")])
+    assert (outcome.kind, outcome.exit_code) == ("failed", 1)
+    assert "ended with exit code 1" in outcome.error
+    assert outcome.details == "the last words\n"
+
+
+def test_the_log_keeps_its_end_only_and_foreign_lines():
+    (outcome,), seen = run([make_job("babble")])
+    assert outcome.details.endswith("noise 19999 \x1b[31mÿ\nthe last words\n")
+    assert len(outcome.details.encode()) <= process.LOG_BYTES
+    assert len(seen) == 2
+
+
+def test_others_go_on_after_a_failure():
+    jobs = [make_job(how, seed=seed) for seed, how in enumerate(("die", "ok", "fail", "ok"))]
+    outcomes, _ = run(jobs)
+    assert [type(o) for o in outcomes] == [Failure, Result, Failure, Result]
+    assert [o.job for o in outcomes] == jobs
+
+
+def test_slots_run_at_the_same_time():
+    jobs = [make_job("slow:0.7", seed=seed) for seed in range(4)]
+    start = time.monotonic()
+    outcomes, _ = run(jobs, count=4)
+    assert {o.provenance["environment"]["SLOT"] for o in outcomes} == {"0", "1", "2", "3"}
+    assert time.monotonic() - start < 4 * 0.7
+
+
+def test_a_job_is_taken_only_when_a_slot_is_free():
+    taken, finished = [], []
+
+    def queue():
+        for seed in range(4):
+            taken.append(seed)
+            yield make_job("ok", seed=seed)
+
+    for outcome in engine(2).run(queue(), lambda job, progress: None):
+        finished.append(outcome.job.seed)
+        assert len(taken) - len(finished) <= 2
+    assert sorted(finished) == taken == [0, 1, 2, 3]
+
+
+def test_no_jobs_no_outcomes():
+    assert run([]) == ([], [])
+
+
+def test_a_silent_worker_is_ended_with_all_it_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
+    pids = tmp_path / "pids"
+    outcomes, _ = run([make_job(f"hang:{pids}"), make_job("ok")], timeout=1.0)
+    assert (outcomes[0].kind, outcomes[0].exit_code) == ("timeout", 1)
+    assert "no progress for 1 seconds" in outcomes[0].error
+    assert isinstance(outcomes[1], Result)
+    assert all_gone(pids.read_text().split())
+
+
+def start_hanging(tmp_path):
+    """An iterator that has one finished outcome and one process that hangs."""
+    pids = tmp_path / "pids"
+    hanging = make_job(f"hang:{pids}")
+    outcomes = engine(2).run([hanging, make_job("slow:0.5")], lambda job, progress: None)
+    assert isinstance(next(outcomes), Result)
+    while not pids.exists() or not pids.read_text():
+        time.sleep(0.05)
+    return outcomes, pids.read_text().split()
+
+
+def test_closing_ends_every_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
+    outcomes, pids = start_hanging(tmp_path)
+    assert all(is_alive(pid) for pid in pids)
+    outcomes.close()
+    assert all_gone(pids)
+
+
+def test_ctrl_c_ends_every_process_and_a_second_one_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 60.0)
+    outcomes, pids = start_hanging(tmp_path)
+    timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in (0.3, 0.8)]
+    start = time.monotonic()
+    for timer in timers:
+        timer.start()
+    with pytest.raises(KeyboardInterrupt), closing(outcomes):
+        next(outcomes)
+    assert time.monotonic() - start < 30
+    assert all_gone(pids)
+    assert not any(timer.is_alive() for timer in timers)
+
+
+def test_an_exception_of_the_reporter_ends_every_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
+    pids = tmp_path / "pids"
+
+    def report(job, progress):
+        if progress.phase == "training":
+            while not pids.exists() or not pids.read_text():
+                time.sleep(0.05)
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        list(engine().run([make_job(f"hang:{pids}")], report))
+    assert all_gone(pids.read_text().split())
+
+
+def test_no_scratch_stays_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run([make_job("ok"), make_job("die")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_command_is_the_worker_of_this_python():
+    assert (sys.executable, "-P", "-m", "benchharness.worker") == process.WORKER

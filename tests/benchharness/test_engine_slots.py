@@ -1,0 +1,118 @@
+import os
+
+import pytest
+
+from benchharness.engines import slots
+from benchharness.engines.slots import find_gpus, find_slots
+from tasks.errors import BenchError
+
+TWO_GPUS = "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
+ONE_SPLIT = """GPU 0: NVIDIA A100 (UUID: GPU-11)
+  MIG 3g.20gb     Device  0: (UUID: MIG-aa)
+  MIG 3g.20gb     Device  1: (UUID: MIG-bb)
+GPU 1: NVIDIA A100 (UUID: GPU-22)
+"""
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """Eight cores, and no say of the environment."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(slots, "_count_cores", lambda: 8)
+
+
+@pytest.fixture
+def nvidia_smi(monkeypatch, tmp_path):
+    """Puts an nvidia-smi with the given listing first on the PATH."""
+
+    def install(listing, status=0):
+        (tmp_path / "listing").write_text(listing)
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f'#!/bin/sh\n[ "$1" = -L ] && cat {tmp_path}/listing; exit {status}\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    return install
+
+
+def shape(found):
+    keys = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
+    return [(slot.device, *(slot.environment[key] for key in keys)) for slot in found]
+
+
+def test_cpu_is_one_slot_with_every_core(nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    assert shape(find_slots("cpu")) == [("cpu", "", "8")]
+
+
+def test_cpu_slots_share_the_cores(nvidia_smi):
+    assert shape(find_slots("cpu", 3)) == [("cpu", "", "2")] * 3
+    assert shape(find_slots("cpu", 20)) == [("cpu", "", "1")] * 20
+
+
+def test_threads_of_the_user_stay(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert shape(find_slots("cpu", 2)) == [("cpu", "", "5")] * 2
+
+
+def test_every_gpu_is_a_slot(nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    expected = [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
+    assert shape(find_slots()) == shape(find_slots("cuda")) == expected
+    assert all(slot.environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID" for slot in find_slots())
+
+
+def test_more_jobs_than_gpus_share_them_in_turn(nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    assert [slot.device for slot in find_slots("cuda", 3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert [slot.device for slot in find_slots("cuda", 1)] == ["cuda:0"]
+
+
+def test_one_gpu_by_its_number(nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    assert shape(find_slots("cuda:1")) == [("cuda:1", "1", "8")]
+
+
+def test_mig_instances_replace_their_gpu(nvidia_smi):
+    nvidia_smi(ONE_SPLIT)
+    assert find_gpus() == ("MIG-aa", "MIG-bb", "1")
+
+
+def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
+    assert find_gpus() == ("3", "5")
+    assert find_slots("cuda:1")[0].device == "cuda:5"
+    for nothing in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
+        assert find_gpus() == ()
+
+
+def test_no_driver_or_a_broken_one_means_no_gpu(monkeypatch, nvidia_smi):
+    nvidia_smi("NVIDIA-SMI has failed", status=9)
+    assert find_gpus() == ()
+    monkeypatch.setenv("PATH", "")
+    assert find_gpus() == ()
+
+
+@pytest.mark.parametrize(
+    ("device", "sentence"),
+    [
+        ("gpu", "no device is called 'gpu': use auto, cpu, cuda or cuda:N"),
+        ("cpu:1", "no device is called"),
+        ("cuda:x", "no device is called"),
+        ("cuda:", "no device is called"),
+        ("cuda:2", "there is no cuda:2: the visible GPUs are 0 to 1"),
+    ],
+)
+def test_bad_devices(nvidia_smi, device, sentence):
+    nvidia_smi(TWO_GPUS)
+    with pytest.raises(BenchError, match=sentence):
+        find_slots(device)
+
+
+def test_cuda_without_a_gpu_is_refused(nvidia_smi):
+    nvidia_smi("")
+    with pytest.raises(BenchError, match=r"needs a GPU .* use --device cpu"):
+        find_slots("cuda")
