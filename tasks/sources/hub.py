@@ -1,0 +1,173 @@
+"""The hub door: `datasets.load_dataset` at a pinned revision, or its cache without a network.
+
+Without a network the Hugging Face libraries try for half a minute to several minutes even for
+cached data, and a server that accepts and never answers holds them for ever. So the hub is probed
+once per process, and where it is silent the libraries are switched offline before their import.
+"""
+
+import os
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import DataError
+from tasks.sources.source import Row, Source, Split
+
+__all__ = ["go_offline_if_unreachable", "hub_is_reachable", "hub_rows"]
+
+PROBE_SECONDS = 3.0
+
+
+def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
+    """Whether the hub answers within `timeout` seconds of wall clock.
+
+    The probe has a thread of its own because resolving a name has no time-out.
+    """
+    answers: list[bool] = []
+    probe = threading.Thread(target=lambda: answers.append(_answers(timeout)), daemon=True)
+    probe.start()
+    probe.join(timeout)
+    return answers == [True]
+
+
+def _answers(timeout: float) -> bool:
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    request = urllib.request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's endpoint
+    try:
+        with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+@cache
+def go_offline_if_unreachable() -> bool:
+    """Probe the hub once and switch the libraries offline where it is silent; True where it is.
+
+    The variable is read when huggingface_hub is imported and inherited by child processes; a
+    process that has imported it already is switched through its constants.
+    """
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+        return True
+    if hub_is_reachable():
+        return False
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    for module in ("huggingface_hub.constants", "datasets.config"):
+        if module in sys.modules:
+            sys.modules[module].HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+    return True
+
+
+def hub_rows(source: Source, split_name: str) -> list[Row]:
+    """The rows of one split on the hub; DataError where it is absent, out of reach or changed."""
+    split = source.split(split_name)
+    if not source.hub:
+        raise DataError(f"{source.config} is on no hub: use `--data DIR` with its files.")
+    offline = go_offline_if_unreachable()
+    if offline and not _is_cached(source):
+        raise DataError(_absent(source, "the hub cannot be reached and nothing is cached"))
+    dataset = _load(source, split, offline)
+    _check_revision(source, dataset)
+    _check_label_names(source, dataset)
+    return _rows(source, split, dataset)
+
+
+def _absent(source: Source, reason: str) -> str:
+    return (
+        f"the data set {source.hub} ({source.config}) could not be loaded: {reason}; "
+        "use `--data DIR` with the official files, or `--data mini`."
+    )
+
+
+def _is_cached(source: Source) -> bool:
+    """Whether a folder of the libraries' caches holds this data set, without importing them."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    prepared = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
+    return (prepared / source.hub.replace("/", "___") / source.config).is_dir()
+
+
+def _load(source: Source, split: Split, offline: bool) -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    # The "hf://" prefix keeps a local folder of the same name from being taken.
+    path = f"hf://datasets/{source.hub}"
+    try:
+        return datasets.load_dataset(path, source.config, revision=source.revision, split=split.hub)
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        reason = "it is not in the cache" if offline else f"{type(error).__name__}: {error}"
+        raise DataError(_absent(source, reason)) from error
+
+
+def _check_revision(source: Source, dataset: Any) -> None:
+    """Refuse another revision: after a failure `load_dataset` takes the newest one in the cache."""
+    found = {Path(file["filename"]).parent.name for file in dataset.cache_files}
+    if found != {source.revision}:
+        raise DataError(
+            _absent(
+                source,
+                f"revision {source.revision} is out of reach and only {', '.join(sorted(found))} "
+                "is cached",
+            )
+        )
+
+
+def _check_label_names(source: Source, dataset: Any) -> None:
+    """Refuse a ClassLabel whose names or order are not the ones that the task was written for."""
+    found = tuple(getattr(dataset.features.get("label"), "names", ()))
+    if found != source.label_names:
+        raise DataError(
+            f"the labels of {source.hub} ({source.config}) on the hub are {', '.join(found)}; "
+            f"expected {', '.join(source.label_names)}: use `--data DIR` with the official files."
+        )
+
+
+def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
+    found = dataset.column_names
+    absent = [name for name in source.columns if name not in found]
+    if missing := set(absent) - set(source.optional):
+        raise DataError(
+            f"{source.hub} ({source.config}, {split.hub}) on the hub has no column "
+            f"{', '.join(sorted(missing))}; it has {', '.join(found)}: use `--data DIR`."
+        )
+    nothing = dict.fromkeys(absent)
+    kept = dataset.select_columns([name for name in source.columns if name in found])
+    return [
+        {"idx": index} | nothing | _row(source, split, row, index) for index, row in enumerate(kept)
+    ]
+
+
+def _row(source: Source, split: Split, row: Mapping[str, Any], index: int) -> dict[str, object]:
+    if "label" not in row:
+        return dict(row)
+    return {**row, "label": _label(source, split, row["label"], index)}
+
+
+def _label(source: Source, split: Split, label: Any, index: int) -> str | float | None:
+    """The label's name or number, None where it is hidden: -1 means that in a test split only."""
+    if split.hidden or (label == -1 and split.hub.startswith("test")):
+        return None
+    if not source.label_names:
+        return None if label is None else _shortest(label)
+    if label not in range(len(source.label_names)):
+        raise DataError(
+            f"{source.hub} ({source.config}, {split.hub}) row {index} has the label {label}; "
+            f"expected 0 to {len(source.label_names) - 1}: use `--data DIR`."
+        )
+    return source.label_names[int(label)]
+
+
+def _shortest(number: float) -> float:
+    """The shortest decimal of a float32, which is what the official file says: 3.8, not 3.79999."""
+    import numpy as np
+
+    return float(str(np.float32(number)))

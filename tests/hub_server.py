@@ -1,0 +1,165 @@
+"""A stand-in of the Hugging Face hub on the loopback, serving fixture repositories from a folder.
+
+The real client libraries talk to it through HF_ENDPOINT, so that the road over the hub is tested
+without a network and without mocking. A repository is a folder `datasets/ORG/NAME` or
+`models/ORG/NAME` with one folder per revision (40 hex digits) that holds the files; "main" is the
+revision that sorts last.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["HubServer", "serve_hub"]
+
+
+class HubServer(ThreadingHTTPServer):
+    """The server; `requests` lists "METHOD path" of all that was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(("127.0.0.1", 0), HubHandler)
+        self.root = root
+        self.requests: list[str] = []
+
+    @property
+    def endpoint(self) -> str:
+        """The value for HF_ENDPOINT."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def revision(self, kind: str, repo: str, name: str) -> Path | None:
+        """The folder of a repository's revision, a full digest or "main"."""
+        folder = self.root / kind / repo
+        if not folder.is_dir():
+            return None
+        if name == "main":
+            return max(folder.iterdir())
+        return next((path for path in folder.iterdir() if path.name == name), None)
+
+
+@contextmanager
+def serve_hub(root: Path) -> Iterator[HubServer]:
+    """Serve the repositories under `root` until the block ends."""
+    server = HubServer(root)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class HubHandler(BaseHTTPRequestHandler):
+    """The part of the hub's HTTP interface that downloading needs."""
+
+    protocol_version = "HTTP/1.1"
+    server: HubServer
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the tests read `HubServer.requests`."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        path = unquote(urlsplit(self.path).path)
+        self.server.requests.append(f"{self.command} {path}")
+        parts = path.strip("/").split("/")
+        if parts[0] == "api" and len(parts) >= 4:
+            self._answer_api(parts[1], "/".join(parts[2:4]), parts[4:], body)
+        elif "resolve" in parts:
+            at = parts.index("resolve")
+            kind = "datasets" if parts[0] == "datasets" else "models"
+            repo = "/".join(parts[at - 2 : at])
+            self._answer_file(kind, repo, parts[at + 1], "/".join(parts[at + 2 :]))
+        else:
+            self._send_json({"hub": "stand-in"}, 200 if path == "/" else 404)
+
+    def _answer_api(self, kind: str, repo: str, rest: list[str], body: bytes) -> None:
+        """`rest` is [], or an action ("revision", "tree", "paths-info"), a revision and a path."""
+        action, revision = rest[0] if rest else "", rest[1] if len(rest) > 1 else "main"
+        folder = self.server.revision(kind, repo, revision)
+        if folder is None:
+            self._send_missing(kind, repo)
+            return
+        entries = [_entry(folder, path) for path in sorted(folder.rglob("*"))]
+        match action:
+            case "tree":
+                start = "/".join(rest[2:])
+                self._send_json([e for e in entries if str(e["path"]).startswith(start)])
+            case "paths-info":
+                wanted = json.loads(body)["paths"]
+                self._send_json([e for e in entries if e["path"] in wanted])
+            case "" | "revision":
+                self._send_json(_info(repo, folder, entries))
+            case _:
+                self._send_json({"error": "not found"}, 404)
+
+    def _answer_file(self, kind: str, repo: str, revision: str, name: str) -> None:
+        folder = self.server.revision(kind, repo, revision)
+        if folder is None:
+            self._send_missing(kind, repo)
+        elif not (folder / name).is_file():
+            self._send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": folder.name})
+        else:
+            self._send_file(folder, (folder / name).read_bytes())
+
+    def _send_file(self, folder: Path, content: bytes) -> None:
+        headers = {
+            "ETag": f'"{hashlib.sha1(content).hexdigest()}"',
+            "X-Repo-Commit": folder.name,
+            "Accept-Ranges": "bytes",
+        }
+        asked = self.headers.get("Range", "")
+        if not asked.startswith("bytes="):
+            self._send(200, content, headers)
+            return
+        start, _, end = asked.removeprefix("bytes=").partition("-")
+        first, last = int(start), min(int(end or len(content)), len(content) - 1)
+        headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+        self._send(206, content[first : last + 1], headers)
+
+    def _send_missing(self, kind: str, repo: str) -> None:
+        known = (self.server.root / kind / repo).is_dir()
+        self._send(404, b"", {"X-Error-Code": "RevisionNotFound" if known else "RepoNotFound"})
+
+    def _send_json(self, value: object, status: int = 200) -> None:
+        self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+def _entry(folder: Path, path: Path) -> dict[str, object]:
+    name = path.relative_to(folder).as_posix()
+    if path.is_dir():
+        return {"type": "directory", "path": name, "oid": "0" * 40, "size": 0}
+    content = path.read_bytes()
+    digest = hashlib.sha1(content).hexdigest()
+    return {"type": "file", "path": name, "oid": digest, "size": len(content)}
+
+
+def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str, object]:
+    files = [{"rfilename": e["path"], "size": e["size"]} for e in entries if e["type"] == "file"]
+    return {"id": repo, "modelId": repo, "sha": folder.name, "private": False, "siblings": files}
