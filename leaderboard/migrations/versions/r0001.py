@@ -1,0 +1,82 @@
+"""Runs, their scores and their predictions."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Make the three tables."""
+    _make_runs()
+    _make_scores()
+    _make_predictions()
+
+
+def _make_runs() -> None:
+    op.create_table(
+        "runs",
+        sa.Column("id", sa.Integer(), primary_key=True),
+        sa.Column("job_key", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("exit_code", sa.Integer()),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("recipe", sa.Text(), nullable=False),
+        sa.Column("recipe_digest", sa.Text(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False),
+        sa.Column("suite", sa.Text(), nullable=False),
+        sa.Column("data", sa.Text(), nullable=False),
+        sa.Column("limit", sa.BigInteger()),
+        sa.Column("seed", sa.BigInteger(), nullable=False),
+        sa.Column("precision", sa.Text(), nullable=False),
+        sa.Column("start_from", sa.Text()),
+        sa.Column("seconds", sa.Float()),
+        sa.Column("parameters", sa.BigInteger()),
+        sa.Column("finished", sa.Text(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=False),
+        sa.Column("fingerprints", sa.Text(), nullable=False),
+        sa.Column("job", sa.Text(), nullable=False),
+        sa.Column("curve", sa.Text()),
+        sa.Column("cost", sa.Text()),
+        sa.Column("provenance", sa.Text()),
+        sa.Column("details", sa.Text(), nullable=False),
+        sa.UniqueConstraint("job_key", "attempt", name="runs_attempt"),
+    )
+    op.create_index("runs_newest", "runs", ["job_key", "status", "attempt"])
+    op.create_index("runs_task", "runs", ["suite", "task"])
+    op.create_index("runs_model", "runs", ["model"])
+
+
+def _run_id() -> sa.Column[int]:
+    owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
+    return sa.Column("run_id", sa.Integer(), owner, nullable=False)
+
+
+def _make_scores() -> None:
+    op.create_table(
+        "scores",
+        sa.Column("id", sa.Integer(), primary_key=True),
+        _run_id(),
+        sa.Column("task", sa.Text(), nullable=False),
+        sa.Column("split", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
+    )
+
+
+def _make_predictions() -> None:
+    op.create_table(
+        "predictions",
+        sa.Column("id", sa.Integer(), primary_key=True),
+        _run_id(),
+        sa.Column("task", sa.Text(), nullable=False),
+        sa.Column("split", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.Column("flags", sa.Text(), nullable=False),
+        sa.Column("rows", sa.LargeBinary(), nullable=False),
+        sa.UniqueConstraint("run_id", "task", "split", name="predictions_split"),
+    )

@@ -1,0 +1,147 @@
+"""The store: results and failures go in whole, and come out as rows of a list or complete."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import ColumnElement, Engine, func, select
+from sqlalchemy.orm import Session
+
+from leaderboard.canonical import storable
+from leaderboard.database import name_of, open_engine, reading, writing
+from leaderboard.listing import finished_among, newest_runs, rows_of
+from leaderboard.migration import prepare
+from leaderboard.record import failure_to_run, result_to_run, run_to_outcome
+from leaderboard.result import Failure, Result, RunRow
+from leaderboard.schema import Run
+from tasks.errors import BenchError
+
+__all__ = ["Store", "open_store"]
+
+
+def open_store(url_or_path: str | Path, *, create: bool = True) -> "Store":
+    """The store at a path or a SQLAlchemy URL; a missing one is made, an older one upgraded.
+
+    Raises StoreError, and leaves the file as it was, where it is missing (with `create=False`),
+    damaged, not a leaderboard, or written by a newer version.
+    """
+    engine = open_engine(url_or_path)
+    prepare(engine, create=create)
+    return Store(engine)
+
+
+class Store:
+    """A leaderboard's database, ready for use; open it with `open_store`, in a `with` statement.
+
+    Every method is one transaction and may be called from many processes at once. All of them
+    raise StoreError where the database is locked, full or damaged.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The file's path, or the URL without its password."""
+        return name_of(self._engine)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def add_result(self, result: Result) -> int:
+        """Store a finished job with its predictions; gives the number of the attempt."""
+        run = result_to_run(result, 0)
+        return self._add(run)
+
+    def add_failure(self, failure: Failure) -> int:
+        """Store why a job did not finish; gives the number of the attempt. Hides no result."""
+        run = failure_to_run(failure, 0)
+        return self._add(run)
+
+    def finished_keys(self, keys: Iterable[str]) -> set[str]:
+        """Which of these job keys have a result."""
+        with reading(self._engine) as session:
+            return finished_among(session, keys)
+
+    def runs(
+        self,
+        *,
+        model: str | None = None,
+        suite: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+    ) -> list[RunRow]:
+        """One row per job, oldest first: its newest result, or its newest failure if it has none.
+
+        `key` is the beginning of a job key; the other names must fit exactly.
+        """
+        names = ((Run.model, model), (Run.suite, suite), (Run.task, task))
+        conditions = [column == name for column, name in names if name is not None]
+        if key is not None:
+            conditions.append(_begins_with(key))
+        with reading(self._engine) as session:
+            return rows_of(session, newest_runs(*conditions))
+
+    def attempts(self, key_prefix: str) -> list[RunRow]:
+        """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
+        with reading(self._engine) as session:
+            key = _find_key(session, key_prefix)
+            return rows_of(session, select(Run.id).where(Run.job_key == key))
+
+    def result(self, key_prefix: str) -> Result | Failure:
+        """A job's newest result with everything in it, or its newest failure if it has none.
+
+        Raises BenchError where no job key, or more than one, begins like this, and StoreError where
+        a byte of the run is not what was stored.
+        """
+        with reading(self._engine) as session:
+            key = _find_key(session, key_prefix)
+            newest = newest_runs(Run.job_key == key)
+            return run_to_outcome(
+                session.execute(select(Run).where(Run.id.in_(newest))).scalar_one()
+            )
+
+    def _add(self, run: Run) -> int:
+        with writing(self._engine) as session:
+            last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
+            run.attempt = (session.scalar(last) or 0) + 1
+            session.add(run)
+            return run.attempt
+
+
+def _begins_with(prefix: str) -> ColumnElement[bool]:
+    """Keys that begin so, as a range ("g" follows all hex digits): unlike LIKE, it uses the index."""
+    start = storable(prefix.lower())
+    return Run.job_key.between(start, start + "g")
+
+
+def _find_key(session: Session, prefix: str) -> str:
+    """The one job key that begins so."""
+    is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
+    query = select(Run.job_key).where(_begins_with(prefix)).distinct().order_by(Run.job_key)
+    found = session.scalars(query.limit(4)).all() if is_key else ()
+    if not found:
+        raise BenchError(
+            f"no run has a key that begins with {prefix!r}. `bench list runs` shows the keys."
+        )
+    if len(found) > 1:
+        some = ", ".join(key[: len(prefix) + 6] for key in found[:3])
+        more = ", ..." if len(found) > 3 else ""
+        raise BenchError(
+            f"the key {prefix!r} fits more than one run: {some}{more}. Give more of its characters."
+        )
+    return found[0]
