@@ -23,7 +23,7 @@ def find_model(name: str) -> ModelSpec:
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:
         return known
-    if folder.is_dir():
+    if name.strip() and folder.is_dir():
         return describe_folder(folder.resolve())
     if _HUB_ID.fullmatch(name):
         return ModelSpec(name=name, checkpoint=name, revision="main", title=f"{name} on the hub")

@@ -43,11 +43,11 @@ def describe_folder(folder: Path) -> ModelSpec:
 def checkpoint_files(folder: Path) -> dict[str, list[Path]]:
     """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
 
-    Where safetensors and pickled weights lie side by side, transformers loads the former, and only
-    those count. Raises ModelError naming what is missing.
+    Weights are safetensors: pickled ones can run code when they are loaded and are left alone.
+    Raises ModelError naming what is missing.
     """
     config = folder / "config.json"
-    weights = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+    weights = sorted(folder.glob("model*.safetensors"))
     if not config.is_file():
         raise ModelError(
             f"{folder} is not a checkpoint: it has no config.json; expected a folder that "
@@ -55,8 +55,8 @@ def checkpoint_files(folder: Path) -> dict[str, list[Path]]:
         )
     if not weights:
         raise ModelError(
-            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors (or "
-            "pytorch_model.bin) beside config.json."
+            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors beside "
+            "config.json (save_pretrained writes it; pickled weights are not loaded)."
         )
     tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     return {"config": [config], "weights": weights, "tokenizer": tokenizer}
@@ -86,10 +86,8 @@ def _max_tokens(config: Mapping[str, Any]) -> int | None:
     return positions - reserved
 
 
-def _count_parameters(weights: list[Path]) -> float | None:
-    """Millions of parameters by the headers of the safetensors files; None for pickled weights."""
-    if weights[0].suffix != ".safetensors":
-        return None
+def _count_parameters(weights: list[Path]) -> float:
+    """Millions of parameters by the headers of the safetensors files."""
     return round(sum(_header_parameters(path) for path in weights) / 1e6, 1)
 
 

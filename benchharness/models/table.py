@@ -19,7 +19,8 @@ _KNOWN = (
         family="bert",
         recipe="tiny",
         title="A BERT of 2 layers of 128, trained from scratch: for demonstrations and tests",
-        max_tokens=128,
+        parameters=0.6,
+        max_tokens=512,
     ),
     ModelSpec(
         name="bert-base-uncased",

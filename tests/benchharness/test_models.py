@@ -1,0 +1,235 @@
+import json
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
+from benchharness.models.commit import resolve_commit
+from benchharness.models.identity import files_digest, hub_revision
+from tasks.errors import BenchError, ModelError
+from tasks.sources import hub
+
+CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
+
+
+def safetensors(shapes: dict[str, list[int]]) -> bytes:
+    table = {name: {"dtype": "F32", "shape": shape} for name, shape in shapes.items()}
+    header = json.dumps({"__metadata__": {"format": "pt"}, **table}).encode()
+    return struct.pack("<Q", len(header)) + header
+
+
+def write_checkpoint(folder: Path, **config: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG | config))
+    (folder / "model.safetensors").write_bytes(safetensors({"a": [1000, 400], "b": [100]}))
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    return folder
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    hub.go_offline_if_unreachable.cache_clear()
+
+
+# the table
+
+
+@pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
+def test_every_known_model_is_found_by_each_of_its_names(spec: ModelSpec) -> None:
+    for name in (spec.name, spec.name.upper(), spec.checkpoint, *spec.aliases):
+        assert find_model(name) == spec
+
+
+def test_no_two_models_share_a_name() -> None:
+    names = [n for s in MODELS.values() for n in (s.name, s.checkpoint.lower(), *s.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("spec", [s for s in MODELS.values() if s.is_hub], ids=lambda s: s.name)
+def test_hub_models_are_pinned_or_say_why_not(spec: ModelSpec) -> None:
+    assert re.fullmatch(r"[0-9a-f]{40}", spec.revision) or (spec.revision == "main" and spec.note)
+    assert spec.parameters
+    assert spec.cite
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("bert", "bert-base-uncased"),
+        ("bert-large", "bert-large-uncased"),
+        ("roberta", "roberta-base"),
+        ("distilbert", "distilbert-base-uncased"),
+        ("nreimers/MiniLM-L6-H384-uncased", "minilm"),
+    ],
+)
+def test_aliases(alias: str, name: str) -> None:
+    assert find_model(alias).name == name
+
+
+def test_an_unknown_name_gets_a_close_one() -> None:
+    with pytest.raises(BenchError, match=r"'robertta'\. Did you mean 'roberta'\?") as caught:
+        find_model("robertta")
+    assert caught.value.exit_code == 2
+
+
+def test_a_name_like_no_other_gets_the_ways_that_work() -> None:
+    with pytest.raises(BenchError, match=r"bench list models.*folder.*hub"):
+        find_model("xyzzy")
+
+
+def test_a_hub_name_needs_no_registration() -> None:
+    spec = find_model("prajjwal1/bert-tiny")
+    assert (spec.name, spec.checkpoint, spec.revision) == (*["prajjwal1/bert-tiny"] * 2, "main")
+    assert spec.is_hub
+    assert not spec.family
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b/c", "/nowhere/x", "org/", "-x/y", "a b/c", ""])
+def test_what_cannot_be_a_hub_name_is_refused(name: str) -> None:
+    with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
+        find_model(name)
+
+
+# folders
+
+
+def test_a_folder_is_known_by_its_name_and_kept_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_checkpoint(tmp_path / "my-bert")
+    monkeypatch.chdir(tmp_path)
+    spec = find_model("my-bert")
+    assert spec == find_model("./my-bert/") == find_model(str(folder))
+    assert (spec.name, spec.checkpoint, spec.family) == ("my-bert", str(folder), "bert")
+    assert (spec.parameters, spec.max_tokens) == (0.4, 512)
+    assert spec.is_folder
+    assert not spec.is_hub
+
+
+def test_a_folder_never_stands_in_for_a_known_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path / "roberta-base")
+    write_checkpoint(tmp_path / "FacebookAI" / "roberta-base")
+    monkeypatch.chdir(tmp_path)
+    assert find_model("roberta-base") == MODELS["roberta-base"]
+    assert find_model("FacebookAI/roberta-base") == MODELS["roberta-base"]
+    assert find_model("./roberta-base").is_folder
+
+
+def test_roberta_counts_positions_from_its_padding_index(tmp_path: Path) -> None:
+    folder = write_checkpoint(
+        tmp_path / "r", model_type="roberta", max_position_embeddings=514, pad_token_id=1
+    )
+    assert find_model(str(folder)).max_tokens == 512
+
+
+def test_relative_positions_have_no_bound(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "t5", max_position_embeddings=None)
+    assert find_model(str(folder)).max_tokens is None
+
+
+def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "old")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"expected model\.safetensors.*pickled"):
+        find_model(str(folder))
+
+
+def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "sharded")
+    (folder / "model.safetensors").unlink()
+    for number in (1, 2):
+        shard = safetensors({f"layer.{number}": [1000, 1000]})
+        (folder / f"model-0000{number}-of-00002.safetensors").write_bytes(shard)
+    assert find_model(str(folder)).parameters == 2.0
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_a_folder_that_lacks_a_file_is_no_checkpoint(tmp_path: Path, missing: str) -> None:
+    folder = write_checkpoint(tmp_path / "half")
+    (folder / missing).unlink()
+    with pytest.raises(ModelError, match=r"half is not a checkpoint: it has no") as caught:
+        find_model(str(folder))
+    assert caught.value.exit_code == 4
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", b"{", "config.json is not readable JSON"),
+        ("config.json", b"\xff\xfe", "config.json is not readable JSON"),
+        ("config.json", b"[]", "config.json has no model_type"),
+        ("config.json", b"{}", "config.json has no model_type"),
+        ("model.safetensors", b"", "not a whole safetensors file"),
+        ("model.safetensors", b"\xff" * 64, "not a whole safetensors file"),
+        ("model.safetensors", struct.pack("<Q", 4) + b"[{}]", "not a whole safetensors file"),
+        ("model.safetensors", struct.pack("<Q", 9) + b'{"a": {}}', "not a whole safetensors"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: bytes, message: str) -> None:
+    folder = write_checkpoint(tmp_path / "damaged")
+    (folder / file).write_bytes(content)
+    with pytest.raises(ModelError, match=message):
+        find_model(str(folder))
+
+
+# identity
+
+
+def test_a_pinned_model_is_identified_without_a_network(offline: None) -> None:
+    weights = weights_identity(MODELS["roberta-base"])
+    assert weights == "hub:FacebookAI/roberta-base@e2da8e2f811d1448a5b465c236feacd80ffbac7b"
+    assert hub_revision(weights) == "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
+
+
+def test_equal_folders_are_equal_weights_wherever_they_lie(tmp_path: Path) -> None:
+    first, second = write_checkpoint(tmp_path / "a"), write_checkpoint(tmp_path / "b")
+    (second / "README.md").write_text("not loaded")
+    (second / "pytorch_model.bin").write_bytes(b"not loaded either")
+    weights = weights_identity(find_model(str(first)))
+    assert weights == weights_identity(find_model(str(second)))
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", weights)
+    assert hub_revision(weights) is None
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "vocab.txt"])
+def test_another_config_weight_or_word_is_another_identity(tmp_path: Path, file: str) -> None:
+    folder = write_checkpoint(tmp_path / "a")
+    spec = find_model(str(folder))
+    before = weights_identity(spec)
+    (folder / file).write_bytes((folder / file).read_bytes() + b" ")
+    assert weights_identity(spec) != before
+
+
+def test_the_digest_is_over_names_too(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    (tmp_path / "b").write_text("2")
+    before = files_digest(tmp_path.iterdir())
+    (tmp_path / "b").rename(tmp_path / "c")
+    assert files_digest(tmp_path.iterdir()) != before
+
+
+def test_the_builtin_encoder_is_identified_by_its_files() -> None:
+    assert re.fullmatch(r"builtin:tiny@[0-9a-f]{64}", weights_identity(MODELS["tiny"]))
+
+
+def test_a_builtin_encoder_without_files_is_an_error() -> None:
+    with pytest.raises(ModelError, match="reinstall"):
+        weights_identity(ModelSpec(name="huge", checkpoint="builtin:huge"))
+
+
+def test_an_unpinned_model_is_resolved_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: None
+) -> None:
+    ref = tmp_path / "models--org--name" / "refs" / "main"
+    ref.parent.mkdir(parents=True)
+    ref.write_text("ab" * 20)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert weights_identity(find_model("org/name")) == f"hub:org/name@{'ab' * 20}"
+    with pytest.raises(ModelError, match=r"'org/other' is not in the cache and the hub cannot"):
+        resolve_commit("org/other", "main")

@@ -1,0 +1,221 @@
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import MODELS, ModelSpec
+from benchharness.recipes import Recipe, resolve_recipe
+from benchharness.recipes.read import packaged_names, read_recipe
+from tasks.errors import BenchError
+
+BERT = MODELS["bert-base-uncased"]
+ROBERTA = MODELS["roberta-large"]
+NAMES = [field.name for field in fields(Recipe)]
+
+
+def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:
+    return resolve_recipe(spec, task, recipe, {}).settings[name].value
+
+
+def problems(spec: ModelSpec, recipe: str | None, overrides: dict[str, str]) -> list[str]:
+    with pytest.raises(BenchError) as caught:
+        resolve_recipe(spec, "glue/cola", recipe, overrides)
+    assert caught.value.exit_code == 2
+    return str(caught.value).splitlines()
+
+
+# the packaged files
+
+
+@pytest.mark.parametrize("path", packaged_names().values(), ids=packaged_names())
+def test_every_packaged_value_has_a_source(path: Path) -> None:
+    def leaves(table: dict[str, object]) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        for content in table.values():
+            assert isinstance(content, dict), f"{path.name} has a bare value {content!r}"
+            found += [content] if "value" in content else leaves(content)
+        return found
+
+    values = leaves(tomllib.loads(path.read_text()))
+    assert values
+    assert all(str(v["source"]).strip() for v in values)
+
+
+@pytest.mark.parametrize("name", [n for n in packaged_names() if n != "fast"])
+def test_every_family_gives_every_value_for_every_table(name: str) -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", family=name)
+    for table in read_recipe(packaged_names()[name]):
+        resolved = resolve_recipe(spec, table, None, {})
+        assert list(resolved.settings) == NAMES
+        assert resolved.name == "paper"
+        Recipe.from_settings(resolved.settings)
+
+
+@pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
+def test_every_known_model_has_a_recipe(spec: ModelSpec) -> None:
+    assert list(resolve_recipe(spec, "glue/rte", "fast", {}).settings) == NAMES
+
+
+def test_bert_is_as_in_its_released_code() -> None:
+    recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/mrpc", None, {}).settings)
+    assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (5e-5, 3.0, 32)
+    assert (recipe.warmup_ratio, recipe.weight_decay, recipe.max_tokens) == (0.1, 0.01, 128)
+    assert (recipe.adam_epsilon, recipe.max_grad_norm) == (1e-6, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("task", "rate", "batch", "warmup", "updates"),
+    [
+        ("mnli", 1e-5, 32, 7432, 123873),
+        ("qnli", 1e-5, 32, 1986, 33112),
+        ("qqp", 1e-5, 32, 28318, 113272),
+        ("rte", 2e-5, 16, 122, 2036),
+        ("sst2", 1e-5, 32, 1256, 20935),
+        ("mrpc", 1e-5, 16, 137, 2296),
+        ("cola", 1e-5, 16, 320, 5336),
+        ("stsb", 2e-5, 16, 214, 3598),
+    ],
+)
+def test_roberta_is_as_in_its_readme(
+    task: str, rate: float, batch: int, warmup: int, updates: int
+) -> None:
+    settings = resolve_recipe(ROBERTA, f"glue/{task}", None, {}).settings
+    recipe = Recipe.from_settings(settings)
+    assert (recipe.learning_rate, recipe.batch_size, recipe.epochs) == (rate, batch, 10.0)
+    assert recipe.warmup_ratio == pytest.approx(warmup / updates, rel=0.01)
+    assert f"{warmup} of {updates}" in settings["warmup_ratio"].source
+
+
+def test_distilbert_trains_the_smallest_tasks_for_longer() -> None:
+    spec = MODELS["distilbert-base-uncased"]
+    epochs = {task: value(spec, f"glue/{task}", "epochs") for task in ("cola", "mrpc", "wnli")}
+    assert epochs == {"cola": 3.0, "mrpc": 5.0, "wnli": 5.0}
+
+
+def test_a_family_without_a_file_gets_berts() -> None:
+    electra = ModelSpec(name="electra", checkpoint="google/electra", family="electra")
+    assert resolve_recipe(electra, "glue/rte", None, {}) == resolve_recipe(
+        BERT, "glue/rte", None, {}
+    )
+
+
+def test_a_models_own_recipe_goes_before_its_familys() -> None:
+    assert MODELS["tiny"].family == "bert"
+    assert (
+        "mini data"
+        in resolve_recipe(MODELS["tiny"], "glue/rte", None, {}).settings["learning_rate"].source
+    )
+
+
+# layers
+
+
+def test_fast_shortens_and_leaves_the_rest() -> None:
+    assert value(ROBERTA, "glue/rte", "epochs", "fast") == 1.0
+    assert value(ROBERTA, "glue/rte", "max_tokens", "fast") == 128
+    assert value(ROBERTA, "glue/rte", "learning_rate", "fast") == 2e-5
+    assert resolve_recipe(ROBERTA, "glue/rte", "fast", {}).name == "fast"
+
+
+def test_a_file_lies_over_the_familys_recipe(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "[default]\nepochs = 7\n[glue.rte]\n"
+        'batch_size = { value = 8, source = "my sweep" }\nepochs = 9\n'
+    )
+    rte = resolve_recipe(BERT, "glue/rte", str(path), {})
+    assert (rte.name, rte.settings["epochs"].value) == ("mine", 9.0)
+    assert rte.settings["epochs"].source == "mine.toml"
+    assert rte.settings["batch_size"].source == "my sweep"
+    assert rte.settings["learning_rate"].value == 5e-5
+    assert value(BERT, "glue/cola", "epochs", str(path)) == 7.0
+    assert value(BERT, "glue/cola", "batch_size", str(path)) == 32
+
+
+def test_set_goes_before_everything_and_says_so() -> None:
+    resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
+    assert resolved.name == "fast+set"
+    assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
+    assert resolved.settings["batch_size"].value == 4
+
+
+def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text("[default]\nepochs = 3\n")
+    values = [
+        value(BERT, "glue/cola", "epochs"),
+        value(BERT, "glue/cola", "epochs", str(path)),
+        resolve_recipe(BERT, "glue/cola", None, {"epochs": "3"}).settings["epochs"].value,
+        resolve_recipe(BERT, "glue/cola", None, {"epochs": "3.00"}).settings["epochs"].value,
+    ]
+    assert {(type(v), v) for v in values} == {(float, 3.0)}
+
+
+# what is wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("epochs", "0", "a number that is above 0"),
+        ("epochs", "three", "a number that is above 0"),
+        ("epochs", "nan", "a number that is above 0"),
+        ("learning_rate", "inf", "a number that is above 0"),
+        ("learning_rate", "-1e-5", "a number that is above 0"),
+        ("batch_size", "2.5", "a whole number that is at least 1"),
+        ("batch_size", "", "a whole number that is at least 1"),
+        ("warmup_ratio", "1.5", "a number that is at least 0 and at most 1"),
+        ("adam_beta2", "1", "a number that is at least 0 and below 1"),
+        ("max_tokens", "2", "a whole number that is at least 6"),
+        ("evaluations", "0", "a whole number that is at least 1"),
+    ],
+)
+def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str) -> None:
+    assert problems(BERT, None, {name: text}) == [
+        f"{name} is {text!r} (--set), expected {expected}."
+    ]
+
+
+def test_an_unknown_name_gets_a_close_one() -> None:
+    assert problems(BERT, None, {"learning_rat": "1e-5"}) == [
+        "no hyperparameter is called 'learning_rat'. Did you mean 'learning_rate'?"
+    ]
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text("[default]\nmax_tokens = true\naccumulation = 64\n[glue.cola]\nepoch = 1\n")
+    lines = problems(BERT, str(path), {"warmup_ratio": "2"})
+    assert len(lines) == 4
+    for fragment in ("max_tokens", "'epoch'", "warmup_ratio", "accumulation is 64 (r.toml)"):
+        assert sum(fragment in line for line in lines) == 1
+
+
+def test_an_unknown_recipe_gets_a_close_one() -> None:
+    assert problems(BERT, "papr", {}) == ["no recipe is called 'papr'. Did you mean 'paper'?"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"epochs = 3\n", "'epochs' outside of a table"),
+        (b"[glue]\nepochs = 3\n", "'epochs' in [glue]"),
+        (b"[glue]\nepochs = { value = 3, source = 'x' }\n", "'epochs' in [glue]"),
+        (b"[default]\nepochs = { value = 3 }\n", "default epochs: expected a number or"),
+        (b"[default]\nepochs = [3]\n", "default epochs: expected a number or"),
+        (b"[default\n", "is not valid TOML"),
+        (b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_a_file_of_another_layout_is_refused(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(text)
+    (line,) = problems(BERT, str(path), {})
+    assert message in line
+    assert "bad.toml" in line
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    (line,) = problems(BERT, str(tmp_path / "none.toml"), {})
+    assert "none.toml cannot be read" in line
