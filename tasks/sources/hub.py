@@ -5,6 +5,7 @@ cached data, and a server that accepts and never answers holds them for ever. So
 once per process, and where it is silent the libraries are switched offline before their import.
 """
 
+import http.client
 import os
 import sys
 import threading
@@ -37,13 +38,13 @@ def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
 
 def _answers(timeout: float) -> bool:
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
-    request = urllib.request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's endpoint
     try:
+        request = urllib.request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's choice
         with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310
             return True
     except urllib.error.HTTPError:
         return True
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 

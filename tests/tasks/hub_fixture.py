@@ -13,6 +13,7 @@ Rows = Sequence[Mapping[str, object]]
 
 def write_dataset_repo(
     root: Path,
+    *,
     repo: str,
     revision: str,
     config: str,
@@ -22,7 +23,7 @@ def write_dataset_repo(
     """Write `datasets/REPO/REVISION` under `root`; `labels` make the label column a ClassLabel."""
     folder = root / "datasets" / repo / revision
     columns = {name: _type(name, labels) for name in next(iter(splits.values()))[0]}
-    schema = pa.schema([(name, kind) for name, kind in columns.items()])
+    schema = pa.schema(list(columns.items()))
     for split, rows in splits.items():
         path = folder / config / f"{split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,178 @@
+"""GLUE: nine tasks and the diagnostic set (Wang et al., ICLR 2019, https://gluebenchmark.com).
+
+Label names and their order are those of the hub's data set. The files are those of the GLUE
+download; QQP's first release has broken training lines, QQP-clean.zip has them mended.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from tasks.examples import PairExample
+from tasks.metrics import accuracy, binary_f1, by_category, matthews, pearson, spearman
+from tasks.pair import pair, pair_task, tsv_splits
+from tasks.sources import Row, Source, Split
+from tasks.task import PairTask
+
+__all__ = ["GLUE_TASKS"]
+
+HUB = "nyu-mll/glue"
+REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
+
+_glue_task = partial(pair_task, hub=HUB, revision=REVISION)
+
+COLA = _glue_task(
+    name="glue/cola",
+    folder="CoLA",
+    texts={"sentence": "sentence"},
+    labels=("unacceptable", "acceptable"),
+    label_texts="01",
+    # Training and development files have no header: source, label, mark, sentence.
+    splits={
+        name: replace(split, columns=None if split.hidden else {"sentence": 3, "label": 1})
+        for name, split in tsv_splits("CoLA").items()
+    },
+    metrics=(matthews,),
+    cite="Warstadt et al., Neural Network Acceptability Judgments, TACL 2019",
+)
+
+SST2 = _glue_task(
+    name="glue/sst2",
+    folder="SST-2",
+    texts={"sentence": "sentence"},
+    labels=("negative", "positive"),
+    label_texts="01",
+    metrics=(accuracy,),
+    cite="Socher et al., Recursive Deep Models for Semantic Compositionality, EMNLP 2013",
+)
+
+MRPC = _glue_task(
+    name="glue/mrpc",
+    folder="MRPC",
+    texts={"sentence1": "#1 String", "sentence2": "#2 String"},
+    label="Quality",
+    labels=("not_equivalent", "equivalent"),
+    label_texts="01",
+    # The original corpus has the same test rows; its training file mixes GLUE's train and dev.
+    splits=tsv_splits("MRPC")
+    | {
+        "test": Split(
+            hub="test", files=("MRPC/test.tsv", "MRPC/msr_paraphrase_test.txt"), hidden=True
+        )
+    },
+    metrics=(accuracy, binary_f1("equivalent")),
+    cite="Dolan and Brockett, Automatically Constructing a Corpus of Paraphrases, IWP 2005",
+)
+
+STSB = _glue_task(
+    name="glue/stsb",
+    folder="STS-B",
+    texts={"sentence1": "sentence1", "sentence2": "sentence2"},
+    label="score",
+    value_range=(0.0, 5.0),
+    metrics=(pearson, spearman),
+    cite="Cer et al., SemEval-2017 Task 1: Semantic Textual Similarity, SemEval 2017",
+)
+
+QQP = _glue_task(
+    name="glue/qqp",
+    folder="QQP",
+    texts={"question1": "question1", "question2": "question2"},
+    label="is_duplicate",
+    labels=("not_duplicate", "duplicate"),
+    label_texts="01",
+    metrics=(accuracy, binary_f1("duplicate")),
+    cite="Iyer et al., First Quora Dataset Release: Question Pairs, 2017",
+)
+
+MNLI = _glue_task(
+    name="glue/mnli",
+    folder="MNLI",
+    texts={"premise": "sentence1", "hypothesis": "sentence2"},
+    label="gold_label",
+    labels=("entailment", "neutral", "contradiction"),
+    splits={
+        "train": Split(hub="train", files=("MNLI/train.tsv",)),
+        "dev": Split(hub="validation_matched", files=("MNLI/dev_matched.tsv",)),
+        "dev_mm": Split(hub="validation_mismatched", files=("MNLI/dev_mismatched.tsv",)),
+        "test": Split(hub="test_matched", files=("MNLI/test_matched.tsv",), hidden=True),
+        "test_mm": Split(hub="test_mismatched", files=("MNLI/test_mismatched.tsv",), hidden=True),
+    },
+    metrics=(accuracy,),
+    cite="Williams et al., A Broad-Coverage Challenge Corpus (MultiNLI), NAACL 2018",
+)
+
+QNLI = _glue_task(
+    name="glue/qnli",
+    folder="QNLI",
+    texts={"question": "question", "sentence": "sentence"},
+    labels=("entailment", "not_entailment"),
+    metrics=(accuracy,),
+    cite="Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016; recast by Wang et al., 2019",
+)
+
+RTE = _glue_task(
+    name="glue/rte",
+    folder="RTE",
+    texts={"sentence1": "sentence1", "sentence2": "sentence2"},
+    labels=("entailment", "not_entailment"),
+    metrics=(accuracy,),
+    cite="Dagan et al., The PASCAL Recognising Textual Entailment Challenge, 2006, and RTE2, 3, 5",
+)
+
+WNLI = _glue_task(
+    name="glue/wnli",
+    folder="WNLI",
+    texts={"sentence1": "sentence1", "sentence2": "sentence2"},
+    labels=("not_entailment", "entailment"),
+    label_texts="01",
+    metrics=(accuracy,),
+    cite="Levesque et al., The Winograd Schema Challenge, KR 2012",
+)
+
+AX_CATEGORIES = {
+    "lex_sem": "Lexical Semantics",
+    "pr_ar_str": "Predicate-Argument Structure",
+    "logic": "Logic",
+    "knowledge": "Knowledge",
+}
+"""Our names (jiant's) of the diagnostic's four coarse categories, and their columns."""
+
+
+def _diagnostic(row: Row) -> PairExample:
+    """A row is in every category whose column is filled; the hub has no such columns."""
+    categories = tuple(name for name in AX_CATEGORIES if row[name])
+    return replace(pair("premise", "hypothesis")(row), categories=categories)
+
+
+AX = PairTask(
+    name="glue/ax",
+    source=Source(
+        hub=HUB,
+        config="ax",
+        revision=REVISION,
+        home="glue",
+        # The full file has the labels and categories; the other one and the hub hide them.
+        splits={
+            "test": Split(
+                hub="test", files=("diagnostic/diagnostic-full.tsv", "diagnostic/diagnostic.tsv")
+            )
+        },
+        columns={
+            "premise": ("sentence1", "Premise"),
+            "hypothesis": ("sentence2", "Hypothesis"),
+            "label": "Label",
+            **AX_CATEGORIES,
+        },
+        label_names=MNLI.labels,
+        optional=tuple(AX_CATEGORIES),
+    ),
+    convert=_diagnostic,
+    labels=MNLI.labels,
+    trained_on=MNLI.name,
+    metrics=(matthews,),
+    details=tuple(by_category(matthews, category) for category in AX_CATEGORIES),
+    cite="Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
+)
+
+GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE, WNLI, AX)
+"""In the order of the GLUE leaderboard's columns."""

@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import DataError
+from tasks.sources import Data, parse_data
+from tasks.sources.mini import mini_folder
+
+
+@pytest.mark.parametrize("door", ["hub", "mini"])
+def test_a_named_door_has_no_folder(door: str) -> None:
+    assert parse_data(door) == Data(door=door, folder=None)  # type: ignore[arg-type]
+    assert str(parse_data(door)) == door
+
+
+def test_a_folder_is_absolute_and_round_trips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "official").mkdir()
+    monkeypatch.chdir(tmp_path)
+    data = parse_data("official")
+    assert data == Data(door="files", folder=tmp_path.resolve() / "official")
+    assert parse_data(str(data)) == data
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'.*nowhere' does not exist.*--data mini") as caught:
+        parse_data(str(tmp_path / "nowhere"))
+    assert caught.value.exit_code == 4
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").touch()
+    with pytest.raises(DataError, match="is a file: give a folder"):
+        parse_data(str(tmp_path / "train.tsv"))
+
+
+def test_a_folder_named_like_a_door_needs_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert parse_data("hub").door == "hub"
+    assert parse_data("./hub").door == "files"
+
+
+def test_mini_is_packaged_with_tasks() -> None:
+    assert (mini_folder().parent / "task.py").is_file()

@@ -1,0 +1,200 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import BenchError, DataError
+from tasks.sources import Data, Row, Source, Split, has_rows, rows
+
+SOURCE = Source(
+    hub="org/irony",
+    config="irony",
+    revision="0" * 40,
+    home="suite",
+    splits={
+        "train": Split(hub="train", files=("Irony/train.tsv", "Irony/old.txt")),
+        "dev": Split(hub="validation", files=("Irony/dev.tsv",), columns={"text": 3, "label": 1}),
+        "test": Split(hub="test", files=("Irony/test.tsv",), hidden=True),
+        "test_open": Split(hub="test_open", files=("Irony/open.tsv",)),
+    },
+    columns={"text": ("sentence", "Sentence"), "label": "label", "kind": "Kind"},
+    label_names=("plain", "ironic"),
+    label_texts={"0": "plain", "1": "ironic"},
+    optional=("kind",),
+)
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / "Irony" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read_rows(folder: Path, split: str = "train") -> list[Row]:
+    return rows(SOURCE, split, Data(door="files", folder=folder))
+
+
+def read_one(folder: Path, content: str | bytes) -> object:
+    write(folder, "train.tsv", content)
+    (row,) = read_rows(folder)
+    return row["text"]
+
+
+def test_columns_are_found_by_the_header(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "label\tKind\tsentence\n1\tdry\tOh great.\n0\t\tFine.\n")
+    assert read_rows(tmp_path) == [
+        {"idx": 0, "text": "Oh great.", "label": "ironic", "kind": "dry"},
+        {"idx": 1, "text": "Fine.", "label": "plain", "kind": ""},
+    ]
+
+
+def test_columns_are_found_by_position_without_a_header(tmp_path: Path) -> None:
+    write(tmp_path, "dev.tsv", "src\t0\t*\tIt rains.\nsrc\t1\t\tLovely.")
+    assert read_rows(tmp_path, "dev") == [
+        {"idx": 0, "text": "It rains.", "label": "plain"},
+        {"idx": 1, "text": "Lovely.", "label": "ironic"},
+    ]
+
+
+def test_either_name_of_a_column_will_do_and_an_optional_one_may_lack(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "Sentence\tlabel\nOh.\t0\n")
+    assert read_rows(tmp_path) == [{"idx": 0, "text": "Oh.", "label": "plain", "kind": None}]
+
+
+def test_a_label_may_be_written_as_its_name(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "sentence\tlabel\nOh.\tironic\n")
+    assert read_rows(tmp_path)[0]["label"] == "ironic"
+
+
+def test_the_suites_folder_goes_before_the_folder_above(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv", "sentence\tlabel\nabove\t0\n")
+    assert read_rows(tmp_path)[0]["text"] == "above"
+    write(tmp_path / "suite", "train.tsv", "sentence\tlabel\nwithin\t0\n")
+    assert read_rows(tmp_path)[0]["text"] == "within"
+
+
+def test_the_first_file_that_exists_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "old.txt", "sentence\tlabel\nold\t0\n")
+    assert read_rows(tmp_path)[0]["text"] == "old"
+    write(tmp_path, "train.tsv", "sentence\tlabel\nnew\t0\n")
+    assert read_rows(tmp_path)[0]["text"] == "new"
+
+
+def test_hidden_labels_are_none_with_and_without_a_column(tmp_path: Path) -> None:
+    write(tmp_path, "test.tsv", "index\tsentence\n0\tOh.\n")
+    without = read_rows(tmp_path, "test")
+    write(tmp_path, "test.tsv", "sentence\tlabel\nOh.\t1\n")
+    assert (
+        read_rows(tmp_path, "test")
+        == without
+        == [{"idx": 0, "text": "Oh.", "label": None, "kind": None}]
+    )
+
+
+def test_a_public_test_split_keeps_its_labels(tmp_path: Path) -> None:
+    write(tmp_path, "open.tsv", "sentence\tlabel\nOh.\t1\n")
+    assert read_rows(tmp_path, "test_open")[0]["label"] == "ironic"
+    write(tmp_path, "open.tsv", "sentence\nOh.\n")
+    assert read_rows(tmp_path, "test_open")[0]["label"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NA",
+        "null",
+        "",
+        " padded ",
+        '"quoted"',
+        'an "open quote',
+        "a\x00b",
+        "😀 👩‍👩‍👧",
+        "line\u2028separator\x85and\x0bmore\rinside",
+        "مرحبا",
+        "\u200b",
+    ],
+)
+def test_hostile_text_survives(tmp_path: Path, text: str) -> None:
+    assert read_one(tmp_path, f"sentence\tlabel\n{text}\t0\n") == text
+
+
+@given(text=st.text(st.characters(exclude_characters="\n\t", codec="utf-8")))
+def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("data")
+    assert read_one(folder, f"label\tsentence\tKind\n0\t{text}\tx\n") == text
+
+
+def test_byte_order_mark_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbfsentence\tKind\tlabel\r\nOh.\tdry\t1\r\n"
+    assert read_one(tmp_path, content) == "Oh."
+    assert read_rows(tmp_path)[0]["label"] == "ironic"
+
+
+def test_an_absent_file_names_what_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        read_rows(tmp_path)
+    message = str(caught.value)
+    for part in (str(tmp_path), "Irony/train.tsv or Irony/old.txt", "train", "--data mini"):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("sentence\tlabel\na\t0\nb\n", r"train\.tsv line 3 has 1 fields where .* has 2"),
+        ("sentence\tlabel\na\t0\n\nb\t0\n", r"train\.tsv line 3 has 1 fields"),
+        ("sentence\tlabel\na\tb\t0\n", r"train\.tsv line 2 has 3 fields"),
+        ("sentence\tlabel\na\t0\nb\t7\n", r"train\.tsv line 3 has the label '7'; .* 0, 1\."),
+        ("sentence\tlabel\na\t-1\n", r"line 2 has the label '-1'; expected one of 0, 1\."),
+        ("sentence\tlabel\na\t\n", r"line 2 has the label ''"),
+        ("text\tlabel\na\t0\n", r"line 1 names no column .*'sentence'.* found text, label\."),
+        ("sentence\nOh.\n", r"line 1 names no column 'label', the label: found sentence\."),
+        ("", r"line 1 names no column .* found an empty file\."),
+        (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
+    ],
+)
+def test_a_damaged_file_names_file_and_line(
+    tmp_path: Path, content: str | bytes, error: str
+) -> None:
+    write(tmp_path, "train.tsv", content)
+    with pytest.raises(DataError, match=error):
+        read_rows(tmp_path)
+
+
+def test_a_line_too_short_for_its_positions_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "dev.tsv", "src\t0\n")
+    with pytest.raises(DataError, match=r"dev\.tsv line 1 has 2 fields, too few for the text"):
+        read_rows(tmp_path, "dev")
+
+
+def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
+    source = Source(
+        hub="",
+        config="grade",
+        revision="",
+        splits={"train": Split(hub="train", files=("Irony/train.tsv",))},
+        columns={"label": "score", "text": "sentence"},
+    )
+    data = Data(door="files", folder=tmp_path)
+    write(tmp_path, "train.tsv", "sentence\tscore\nOh.\t3.800\n")
+    assert rows(source, "train", data)[0]["label"] == 3.8
+    write(tmp_path, "train.tsv", "sentence\tscore\nOh.\tgood\n")
+    with pytest.raises(DataError, match=r"line 2 has the label 'good'; expected a number"):
+        rows(source, "train", data)
+
+
+def test_has_rows_looks_for_the_file_only(tmp_path: Path) -> None:
+    data = Data(door="files", folder=tmp_path)
+    assert not has_rows(SOURCE, "train", data)
+    write(tmp_path, "old.txt", "damaged")
+    assert has_rows(SOURCE, "train", data)
+    assert not has_rows(SOURCE, "dev", data)
+    assert not has_rows(SOURCE, "no such split", data)
+    assert has_rows(SOURCE, "dev", Data(door="hub"))
+
+
+def test_an_unknown_split_names_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="no split 'validation': it has train, dev, test"):
+        read_rows(tmp_path, "validation")

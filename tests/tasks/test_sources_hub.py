@@ -1,0 +1,291 @@
+"""The hub door, end to end: the real `datasets` library against a stand-in of the hub."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_fixture import write_dataset_repo
+
+from tasks.errors import DataError
+from tasks.glue import GLUE_TASKS, HUB, REVISION
+from tasks.read import read
+from tasks.sources import Data, Row, parse_data, rows
+from tasks.sources.hub import hub_is_reachable
+from tasks.sources.mini import mini_folder
+from tasks.task import PairTask
+from tests.hub_server import HubServer, serve_hub
+
+GLUE = {task.name: task for task in GLUE_TASKS}
+COLA = GLUE["glue/cola"]
+COLA_NAMES = ("unacceptable", "acceptable")
+COLA_ROWS: list[dict[str, object]] = [
+    {"sentence": 'He said "NA" 😀.', "label": 1, "idx": 0},
+    {"sentence": "null", "label": 0, "idx": 1},
+]
+
+PROGRAM = """
+import json, sys
+from tasks.errors import BenchError
+from tasks.glue import GLUE_TASKS
+from tasks.read import read
+from tasks.sources import parse_data, rows
+
+tasks = {task.name: task for task in GLUE_TASKS}
+answer = {}
+try:
+    for name in sys.argv[1:]:
+        task, split = name.split(":")
+        digest = read(tasks[task], split, parse_data("hub")).fingerprint
+        answer[name] = [digest, rows(tasks[task].source, split, parse_data("hub"))]
+except BenchError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+json.dump(answer, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a process that reads through the hub door left behind."""
+
+    status: int
+    rows: Mapping[str, Any]
+    error: str
+    seconds: float
+
+
+def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> Answer:
+    """Read "task:split" names in a process of its own: the libraries read HF_* on import."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    env = kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, *names],
+        env=env,
+        cwd=folder or home.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    seconds = time.monotonic() - start
+    found = json.loads(done.stdout) if done.stdout else {}
+    return Answer(status=done.returncode, rows=found, error=done.stderr, seconds=seconds)
+
+
+def write_cola(hub: Path, names: tuple[str, ...] = COLA_NAMES, revision: str = REVISION) -> None:
+    splits = {
+        "train": COLA_ROWS,
+        "validation": COLA_ROWS,
+        "test": [row | {"label": -1} for row in COLA_ROWS],
+    }
+    write_dataset_repo(hub, repo=HUB, revision=revision, config="cola", splits=splits, labels=names)
+
+
+def hub_row(task: PairTask, row: Row) -> dict[str, object]:
+    """A row of the files door as the hub stores it: labels are integers, -1 where hidden."""
+    label = row["label"]
+    if task.labels:
+        label = -1 if label is None else task.labels.index(str(label))
+    return {**row, "label": label}
+
+
+def write_mini(hub: Path, task: PairTask) -> None:
+    data = Data(door="mini")
+    splits = {
+        split.hub: [hub_row(task, row) for row in rows(task.source, name, data)]
+        for name, split in task.source.splits.items()
+    }
+    write_dataset_repo(
+        hub,
+        repo=HUB,
+        revision=REVISION,
+        config=task.source.config,
+        splits=splits,
+        labels=task.labels,
+    )
+
+
+def free_endpoint() -> str:
+    """An address of the loopback where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("name", ["glue/cola", "glue/stsb", "glue/mnli"])
+def test_the_three_doors_give_the_same_rows(tmp_path: Path, name: str) -> None:
+    task = GLUE[name]
+    write_mini(tmp_path / "hub", task)
+    official = shutil.copytree(mini_folder() / "glue", tmp_path / "official")
+    splits = [f"{name}:{split}" for split in task.source.splits]
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", *splits)
+    assert answer.status == 0, answer.error
+    for split in task.source.splits:
+        digest, hub_rows = answer.rows[f"{name}:{split}"]
+        for data in (parse_data("mini"), parse_data(str(official))):
+            assert list(rows(task.source, split, data)) == hub_rows
+            assert read(task, split, data).fingerprint == digest
+
+
+def test_progress_bars_and_warnings_stay_silent(tmp_path: Path) -> None:
+    write_cola(tmp_path / "hub")
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert (answer.status, answer.error) == (0, "")
+
+
+def test_a_changed_order_of_labels_is_refused(tmp_path: Path) -> None:
+    write_cola(tmp_path / "hub", names=("acceptable", "unacceptable"))
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "on the hub are acceptable, unacceptable; expected unacceptable, acc" in answer.error
+
+
+def test_a_hidden_label_in_a_train_split_is_refused(tmp_path: Path) -> None:
+    hidden = {"train": [COLA_ROWS[0], COLA_ROWS[1] | {"label": -1}]}
+    write_dataset_repo(
+        tmp_path / "hub",
+        repo=HUB,
+        revision=REVISION,
+        config="cola",
+        splits=hidden,
+        labels=COLA_NAMES,
+    )
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "nyu-mll/glue (cola, train) row 1 has the label -1; expected 0 to 1" in answer.error
+
+
+def test_a_missing_column_is_refused(tmp_path: Path) -> None:
+    renamed = {"train": [{"text": "a", "label": 1, "idx": 0}]}
+    write_dataset_repo(
+        tmp_path / "hub",
+        repo=HUB,
+        revision=REVISION,
+        config="cola",
+        splits=renamed,
+        labels=COLA_NAMES,
+    )
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "has no column sentence; it has text, label, idx" in answer.error
+
+
+def test_a_hub_without_the_data_set_is_a_data_error(tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "Dataset 'nyu-mll/glue' doesn't exist on the Hub" in answer.error
+
+
+def test_a_hub_that_refuses_is_answered_within_five_seconds(tmp_path: Path) -> None:
+    answer = ask(free_endpoint(), tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "--data DIR" in answer.error
+    assert "--data mini" in answer.error
+    assert answer.seconds < 5
+
+
+def test_a_silent_hub_is_answered_within_five_seconds(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        answer = ask(endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "the hub cannot be reached and nothing is cached" in answer.error
+    assert answer.seconds < 5
+
+
+def test_cached_data_are_read_while_the_hub_is_down(tmp_path: Path) -> None:
+    write_cola(tmp_path / "hub")
+    with serve_hub(tmp_path / "hub") as server:
+        online = ask(server.endpoint, tmp_path / "home", "glue/cola:train", "glue/cola:test")
+    offline = ask(server.endpoint, tmp_path / "home", "glue/cola:train", "glue/cola:test")
+    assert offline.status == 0, offline.error
+    assert offline.rows == online.rows != {}
+    assert offline.seconds < 5
+
+
+def test_another_revision_in_the_cache_is_refused(tmp_path: Path) -> None:
+    write_cola(tmp_path / "hub")
+    with serve_hub(tmp_path / "hub") as server:
+        assert ask(server.endpoint, tmp_path / "home", "glue/cola:train").status == 0
+    prepared = tmp_path / "home" / "datasets" / "nyu-mll___glue" / "cola" / "0.0.0"
+    (prepared / REVISION).rename(prepared / ("e" * 40))
+    answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert f"revision {REVISION} is out of reach and only {'e' * 40} is cached" in answer.error
+
+
+def test_a_local_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> None:
+    write_cola(tmp_path / "hub")
+    trap = tmp_path / "here" / HUB
+    trap.mkdir(parents=True)
+    (trap / "train.csv").write_text("sentence,label\nfrom the trap,1\n")
+    (trap / "glue.py").write_text("raise SystemExit('the trap ran')\n")
+    with serve_hub(tmp_path / "hub") as server:
+        names = ("glue/cola:train",)
+        answer = ask(server.endpoint, tmp_path / "home", *names, folder=tmp_path / "here")
+    assert answer.status == 0, answer.error
+    _, found = answer.rows["glue/cola:train"]
+    assert [row["sentence"] for row in found] == ['He said "NA" 😀.', "null"]
+
+
+def test_the_pinned_revision_is_read_and_not_the_newest(tmp_path: Path) -> None:
+    write_cola(tmp_path / "hub")
+    write_cola(tmp_path / "hub", names=("newer", "labels"), revision="f" * 40)
+    with serve_hub(tmp_path / "hub") as server:
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+        assert not any("f" * 40 in request for request in server.requests)
+    assert answer.status == 0, answer.error
+
+
+def test_a_task_on_no_hub_says_so() -> None:
+    with pytest.raises(DataError, match="cola is on no hub: use `--data DIR`"):
+        rows(replace(COLA.source, hub=""), "train", Data(door="hub"))
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    with serve_hub(tmp_path) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
+        yield server
+
+
+def test_a_hub_that_answers_is_reachable(hub: HubServer) -> None:
+    assert hub_is_reachable()
+    assert hub.requests == ["HEAD /"]
+
+
+def test_an_error_page_is_an_answer(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", f"{hub.endpoint}/no/such/page")
+    assert hub_is_reachable()
+
+
+@pytest.mark.parametrize("endpoint", [free_endpoint(), "nonsense", "http://host.invalid"])
+def test_nothing_there_is_not_reachable(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    start = time.monotonic()
+    assert not hub_is_reachable(timeout=1.0)
+    assert time.monotonic() - start < 2.0
+
+
+def test_silence_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        start = time.monotonic()
+        assert not hub_is_reachable(timeout=0.3)
+        assert time.monotonic() - start < 1.0
