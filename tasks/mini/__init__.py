@@ -1,0 +1,13 @@
+"""The embedded data: small files in the benchmarks' official layouts, one folder per suite.
+
+`python -m tasks.mini` writes them anew, byte for byte.
+"""
+
+from pathlib import Path
+
+__all__ = ["folder"]
+
+
+def folder() -> Path:
+    """The folder that holds glue/ and the other suites, as `--data DIR` would be given it."""
+    return Path(__file__).parent

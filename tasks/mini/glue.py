@@ -1,0 +1,177 @@
+"""The GLUE tasks in the file layouts of the GLUE download."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from tasks.mini.acceptability import draw_acceptability
+from tasks.mini.answering import draw_answering
+from tasks.mini.drawing import Pair, draw_distinct
+from tasks.mini.inference import AX_CATEGORIES, draw_diagnostic, draw_entailment, draw_inference
+from tasks.mini.lexicon import HELD_OUT
+from tasks.mini.paraphrase import draw_paraphrase, draw_questions, draw_similarity
+from tasks.mini.polarity import draw_polarity
+from tasks.mini.winograd import draw_winograd
+
+__all__ = ["write_glue"]
+
+RowT = TypeVar("RowT")
+
+SIZES = (600, 160, 80)
+"""Rows of train, dev and test."""
+
+MNLI_HEADER = (
+    "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse",
+    "sentence1_parse", "sentence2_parse", "sentence1", "sentence2",
+)  # fmt: skip
+STSB_HEADER = (
+    "index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1",
+    "sentence2",
+)  # fmt: skip
+
+
+def write_glue(folder: Path) -> None:
+    """Write every GLUE task's folder under `folder`."""
+    for write in (_cola, _sst2, _mrpc, _stsb, _qqp, _mnli, _qnli, _rte, _wnli, _ax):
+        write(folder)
+
+
+def _write(path: Path, rows: Iterable[Sequence[object]], mark: str = "") -> None:
+    """Tab-separated lines without quoting; `mark` comes before the first one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ("\t".join(map(str, row)) + "\n" for row in rows)
+    path.write_text(mark + "".join(lines), encoding="utf-8", newline="\n")
+
+
+def _splits(
+    name: str, draw: Callable[[Random], RowT], sizes: tuple[int, int, int] = SIZES
+) -> tuple[list[RowT], list[RowT], list[RowT]]:
+    """Train, dev and test rows, all different."""
+    rows = draw_distinct(f"glue/{name}", sum(sizes), draw)
+    train, dev = sizes[0], sizes[0] + sizes[1]
+    return rows[:train], rows[train:dev], rows[dev:]
+
+
+def _cola(folder: Path) -> None:
+    """Train and dev without a header: source, label, "*" where the label is 0, sentence."""
+    train, dev, test = _splits("cola", draw_acceptability, (900, 180, 80))
+    for split, rows in (("train", train), ("dev", dev)):
+        lines = [("mini", label, "" if label == "1" else "*", text) for text, label in rows]
+        _write(folder / f"CoLA/{split}.tsv", lines)
+    hidden = [(i, text) for i, (text, _) in enumerate(test)]
+    _write(folder / "CoLA/test.tsv", [("index", "sentence"), *hidden])
+
+
+def _sst2(folder: Path) -> None:
+    train, dev, test = _splits("sst2", draw_polarity)
+    for split, rows in (("train", train), ("dev", dev)):
+        _write(folder / f"SST-2/{split}.tsv", [("sentence", "label"), *rows])
+    hidden = [(i, text) for i, (text, _) in enumerate(test)]
+    _write(folder / "SST-2/test.tsv", [("index", "sentence"), *hidden])
+
+
+def _mrpc(folder: Path) -> None:
+    """Train and dev start with a byte order mark, as the official ones do."""
+    train, dev, test = _splits("mrpc", draw_paraphrase)
+    columns = ("#1 ID", "#2 ID", "#1 String", "#2 String")
+    for start, split, rows in ((10000, "train", train), (30000, "dev", dev)):
+        ids = range(start, start + 2 * len(rows), 2)
+        lines = [(p.label, i, i + 1, p.a, p.b) for i, p in zip(ids, rows, strict=True)]
+        _write(folder / f"MRPC/{split}.tsv", [("Quality", *columns), *lines], mark="\ufeff")
+    hidden = [(i, 50000 + 2 * i, 50001 + 2 * i, p.a, p.b) for i, p in enumerate(test)]
+    _write(folder / "MRPC/test.tsv", [("index", *columns), *hidden])
+
+
+def _stsb(folder: Path) -> None:
+    train, dev, test = _splits("stsb", draw_similarity)
+    for split, rows in (("train", train), ("dev", dev)):
+        lines = [(*_stsb_row(i, p), p.label) for i, p in enumerate(rows)]
+        _write(folder / f"STS-B/{split}.tsv", [(*STSB_HEADER, "score"), *lines])
+    hidden = [_stsb_row(i, p) for i, p in enumerate(test)]
+    _write(folder / "STS-B/test.tsv", [STSB_HEADER, *hidden])
+
+
+def _stsb_row(index: int, pair: Pair) -> tuple[object, ...]:
+    return index, "main-captions", "mini", "mini", f"{index:04}", "none", "none", pair.a, pair.b
+
+
+def _qqp(folder: Path) -> None:
+    train, dev, test = _splits("qqp", draw_questions)
+    header = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
+    for start, split, rows in ((0, "train", train), (len(train), "dev", dev)):
+        lines = [(i, 2 * i + 1, 2 * i + 2, *p[:3]) for i, p in enumerate(rows, start)]
+        _write(folder / f"QQP/{split}.tsv", [header, *lines])
+    hidden = [(i, p.a, p.b) for i, p in enumerate(test)]
+    _write(folder / "QQP/test.tsv", [("id", "question1", "question2"), *hidden])
+
+
+def _mnli(folder: Path) -> None:
+    """Dev rows carry five annotators' labels, which agree here; the genre is the domain."""
+    train, dev, test = _splits("mnli", draw_inference, (1200, 200, 80))
+    _, mismatched, mismatched_test = _splits(
+        "mnli-mm", lambda rng: draw_inference(rng, HELD_OUT), (0, 200, 80)
+    )
+    lines = [(*_mnli_row(i, p, "mini"), p.label, p.label) for i, p in enumerate(train)]
+    _write(folder / "MNLI/train.tsv", [(*MNLI_HEADER, "label1", "gold_label"), *lines])
+    annotators = [f"label{n}" for n in range(1, 6)]
+    for suffix, rows, hidden in (
+        ("matched", dev, test),
+        ("mismatched", mismatched, mismatched_test),
+    ):
+        lines = [(*_mnli_row(i, p, suffix), *[p.label] * 6) for i, p in enumerate(rows)]
+        header = (*MNLI_HEADER, *annotators, "gold_label")
+        _write(folder / f"MNLI/dev_{suffix}.tsv", [header, *lines])
+        tests = [_mnli_row(i, p, suffix) for i, p in enumerate(hidden)]
+        _write(folder / f"MNLI/test_{suffix}.tsv", [MNLI_HEADER, *tests])
+
+
+def _mnli_row(index: int, pair: Pair, genre: str) -> tuple[object, ...]:
+    binary, full = zip(*map(_parses, pair[:2]), strict=True)
+    return index, f"{index}", f"{index}{pair.label[0]}", genre, *binary, *full, pair.a, pair.b
+
+
+def _parses(text: str) -> tuple[str, str]:
+    """A flat binary parse and a flat parse: nobody reads these columns, but they have a place."""
+    words = text.rstrip(".").split()
+    return f"( ( {' '.join(words)} ) . )", f"(ROOT (S {' '.join(words)} (. .)))"
+
+
+def _qnli(folder: Path) -> None:
+    train, dev, test = _splits("qnli", draw_answering)
+    _write_indexed(folder / "QNLI", ("question", "sentence"), train, dev, test)
+
+
+def _rte(folder: Path) -> None:
+    train, dev, test = _splits("rte", draw_entailment)
+    _write_indexed(folder / "RTE", ("sentence1", "sentence2"), train, dev, test)
+
+
+def _wnli(folder: Path) -> None:
+    train, dev, test = _splits("wnli", draw_winograd, (500, 120, 80))
+    _write_indexed(folder / "WNLI", ("sentence1", "sentence2"), train, dev, test)
+
+
+def _write_indexed(
+    folder: Path,
+    texts: tuple[str, str],
+    train: Sequence[Pair],
+    dev: Sequence[Pair],
+    test: Sequence[Pair],
+) -> None:
+    """index, the two texts and the label, which the test file lacks."""
+    for split, rows in (("train", train), ("dev", dev)):
+        lines = [(i, *p[:3]) for i, p in enumerate(rows)]
+        _write(folder / f"{split}.tsv", [("index", *texts, "label"), *lines])
+    _write(folder / "test.tsv", [("index", *texts), *((i, p.a, p.b) for i, p in enumerate(test))])
+
+
+def _ax(folder: Path) -> None:
+    """The diagnostic set: four category columns of which one is filled, domain, pair, label."""
+    pairs = draw_distinct("glue/ax", 160, draw_diagnostic)
+    header = (*AX_CATEGORIES, "Domain", "Premise", "Hypothesis", "Label")
+    lines = [
+        (*(p.category if p.category == c else "" for c in AX_CATEGORIES), "Artificial", *p[:3])
+        for p in pairs
+    ]
+    _write(folder / "diagnostic/diagnostic-full.tsv", [header, *lines])

@@ -1,0 +1,94 @@
+"""The packaged tokenizer is what its trainer writes, loads as BERT's and knows its texts."""
+
+import json
+import string
+from pathlib import Path
+
+import pytest
+
+from benchharness import tiny
+from benchharness.tiny.__main__ import write
+from benchharness.tiny.vocabulary import SPECIAL_TOKENS, mini_words, train_vocabulary
+from tasks import mini
+
+FILES = ("config.json", "tokenizer_config.json", "vocab.txt")
+
+
+def vocabulary() -> list[str]:
+    return (tiny.folder() / "vocab.txt").read_text("utf-8").splitlines()
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> object:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(tiny.folder())
+
+
+def test_the_trainer_writes_the_committed_bytes(tmp_path: Path) -> None:
+    write(tmp_path)
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() == (tiny.folder() / name).read_bytes(), name
+
+
+def test_special_tokens_come_first_and_no_piece_comes_twice() -> None:
+    pieces = vocabulary()
+    assert tuple(pieces[:5]) == SPECIAL_TOKENS
+    assert len(set(pieces)) == len(pieces)
+    assert 500 <= len(pieces) <= 2000
+
+
+def test_the_configuration_fits_the_vocabulary() -> None:
+    config = json.loads((tiny.folder() / "config.json").read_text("utf-8"))
+    assert config["vocab_size"] == len(vocabulary())
+    assert (config["num_hidden_layers"], config["hidden_size"]) == (2, 128)
+    assert config["max_position_embeddings"] == 512
+
+
+def test_the_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
+    assert tokenizer.is_fast
+    assert len(tokenizer) == len(vocabulary())
+    assert tokenizer.pad_token_id == 0
+    encoded = tokenizer("The baker", "sold it")
+    assert encoded["token_type_ids"][0] == 0
+    assert encoded["token_type_ids"][-1] == 1
+
+
+def test_no_printable_ascii_text_is_unknown(tokenizer) -> None:
+    words = [c for c in string.printable if not c.isspace()]
+    words += [f"{first}{second}" for first in "aZ9" for second in string.ascii_letters]
+    assert tokenizer.unk_token not in tokenizer.tokenize(" ".join(words))
+
+
+def test_frequent_words_are_one_piece(tokenizer) -> None:
+    assert tokenizer.tokenize("The baker SOLD the car.") == [
+        "the",
+        "baker",
+        "sold",
+        "the",
+        "car",
+        ".",
+    ]
+
+
+def test_mini_texts_take_few_pieces_a_word(tokenizer) -> None:
+    words = list(mini_words(mini.folder()))[::50]
+    assert len(tokenizer.tokenize(" ".join(words))) < 1.1 * len(words)
+
+
+def test_pairs_are_joined_by_frequency_and_then_by_the_alphabet() -> None:
+    words = ["ab"] * 6 + ["cd"] * 6 + ["abe"] * 5 + ["xyz"] * 3
+    learned = train_vocabulary(words)[-3:]
+    assert learned == ["ab", "cd", "abe"]
+
+
+def test_the_size_is_a_ceiling() -> None:
+    words = ["ab"] * 6 + ["cd"] * 5
+    size = len(train_vocabulary([])) + 1
+    assert train_vocabulary(words, size)[-1] == "ab"
+
+
+def test_figures_are_no_words(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("1981\tThe Car2\n", encoding="utf-8")
+    (tmp_path / "b.py").write_text("import os\n", encoding="utf-8")
+    assert list(mini_words(tmp_path)) == ["the", "car"]

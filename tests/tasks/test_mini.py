@@ -1,0 +1,90 @@
+"""The embedded data are what their generator writes."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks import mini
+from tasks.mini.__main__ import write
+from tasks.mini.drawing import draw_distinct, seeded
+from tasks.mini.grammar import article, draw_scene, hypernym, other, sentence
+from tasks.mini.lexicon import DOMAINS, HELD_OUT, HYPERNYMS, VERBS, opposite
+
+
+def data_files(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in files
+        if path.suffix not in {".py", ".pyc"}
+    }
+
+
+def test_the_generator_writes_the_committed_bytes(tmp_path: Path) -> None:
+    write(tmp_path)
+    written, committed = data_files(tmp_path), data_files(mini.folder())
+    assert sorted(written) == sorted(committed)
+    assert [name for name in written if written[name] != committed[name]] == []
+
+
+def test_the_files_are_small() -> None:
+    files = data_files(mini.folder())
+    assert sum(map(len, files.values())) < 4_000_000
+    assert sum(len(data) for name, data in files.items() if name.startswith("glue/")) < 1_500_000
+
+
+def test_drawn_rows_are_distinct_and_repeatable() -> None:
+    rows = draw_distinct("a name", 50, lambda rng: rng.randrange(60))
+    assert len(set(rows)) == 50
+    assert rows == draw_distinct("a name", 50, lambda rng: rng.randrange(60))
+    assert rows != draw_distinct("another name", 50, lambda rng: rng.randrange(60))
+
+
+def test_a_grammar_too_small_for_the_rows_is_refused() -> None:
+    with pytest.raises(ValueError, match="of few gives only 3 different rows of 4"):
+        draw_distinct("few", 4, lambda rng: rng.randrange(3))
+
+
+def test_every_verb_is_undone_by_one_that_it_undoes() -> None:
+    assert all(opposite(opposite(verb)) == verb for verb in VERBS)
+
+
+def test_held_out_nouns_are_not_in_the_other_domains() -> None:
+    seen = {word for domain in DOMAINS for word in domain.people + domain.things}
+    unseen = {word for domain in HELD_OUT for word in domain.people + domain.things}
+    assert not seen & unseen
+
+
+def test_every_thing_has_one_hypernym() -> None:
+    things = [thing for domain in DOMAINS + HELD_OUT for thing in domain.things]
+    assert len(set(things)) == len(things)
+    assert {hypernym(thing) for thing in things} == set(HYPERNYMS)
+
+
+def test_a_scene_keeps_to_one_domain() -> None:
+    scene = draw_scene(seeded("scene"))
+    assert scene.person in scene.domain.people
+    assert scene.thing in scene.domain.things
+    assert scene.place in scene.domain.places
+
+
+def test_a_scene_is_told_in_five_ways() -> None:
+    scene = draw_scene(seeded("scene"))
+    who, verb, what, where = scene.person, scene.verb, scene.thing, scene.place
+    assert scene.active() == sentence(f"the {who} {verb.past} the {what} {where}")
+    assert scene.formal() == sentence(f"the {who} {verb.formal} the {what} {where}")
+    assert scene.fronted() == sentence(f"{where} the {who} {verb.past} the {what}")
+    assert scene.passive() == sentence(f"the {what} was {verb.participle} by the {who} {where}")
+    assert scene.negated() == sentence(f"the {who} did not {verb.base} the {what} {where}")
+
+
+def test_words_become_a_sentence() -> None:
+    assert sentence("the end") == "The end."
+    assert sentence("why?") == "Why?"
+    assert article("apple") == "an apple"
+    assert article("pear") == "a pear"
+
+
+def test_another_option_is_never_the_same() -> None:
+    rng = seeded("other")
+    assert {other(rng, ("a", "b", "c"), "a") for _ in range(50)} == {"b", "c"}
