@@ -1,0 +1,130 @@
+"""Where a result comes from: which code, weights, rows, library versions and machine made it.
+
+Nothing of the user is in it: no token, no user name, no path, and the host only as a digest.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchharness import __version__
+from benchharness.hardware import cpu_flags
+from benchharness.models.identity import hub_revision
+from leaderboard.job import Job
+
+__all__ = ["collect", "cpu_model", "library_versions", "source_commit", "text_digest"]
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy")
+
+CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
+"""From the widest to the narrowest: what decides which kernels torch takes, and so the last bits."""
+
+
+def collect(
+    job: Job,
+    *,
+    rows: Mapping[str, int],
+    tokenizer: str,
+    device: str,
+    threads: int,
+    started: str,
+) -> dict[str, Any]:
+    """Everything that a reader needs to judge a result or to get it again, as plain data.
+
+    `rows` counts the examples of each split by the names of `job.fingerprints`, `tokenizer` is the
+    digest of the tokenizer as it was loaded (`text_digest` of its JSON), `device` the name of the
+    processor that trained ("cpu", "NVIDIA H200"), `threads` torch's, `started` UTC in ISO 8601.
+    """
+    return {
+        "code": {"version": __version__, "method": job.method, **source_commit()},
+        "model": {
+            "name": job.model,
+            "revision": hub_revision(job.weights),
+            "weights": job.weights,
+            "tokenizer": tokenizer,
+        },
+        "data": {
+            split: {"rows": rows[split], "fingerprint": fingerprint}
+            for split, fingerprint in job.fingerprints.items()
+        },
+        "recipe": {"name": job.recipe, **_batch(job), "precision": job.precision},
+        "versions": {"python": platform.python_version(), **library_versions()},
+        "machine": {**_machine(), "device": device, "threads": threads},
+        "started": started,
+    }
+
+
+def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
+    """The commit of the source checkout and whether files differ from it.
+
+    Both are None for an installed package, also where its environment lies inside some other
+    repository: the checkout must track this very file.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return {"commit": None, "dirty": None}
+    return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain"))}
+
+
+def library_versions() -> dict[str, str | None]:
+    """The installed version of each library that takes part, without importing it."""
+    return {name: _version(name) for name in LIBRARIES}
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name as Linux gives it, else the platform's."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(r"(?m)^model name\s*:\s*(.+)$", text)
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def text_digest(text: str) -> str:
+    """The SHA-256 (hex) of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _batch(job: Job) -> dict[str, Any]:
+    """The examples of one optimizer step and the parts they were computed in."""
+    return {name: job.settings[name].value for name in ("batch_size", "accumulation")}
+
+
+def _machine() -> dict[str, Any]:
+    flags = cpu_flags()
+    return {
+        "os": f"{platform.system()} {platform.release()}",
+        "cpu": cpu_model(),
+        "capability": next((name for name in CPU_CAPABILITIES if name in flags), ""),
+        "cores": os.cpu_count(),
+        "host": text_digest(platform.node())[:12],
+    }
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints, None where it fails or is not installed."""
+    try:
+        done = subprocess.run(  # noqa: S603  (our own arguments, no shell)
+            ("git", "-C", str(folder), *arguments),  # noqa: S607  (the user's git)
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
