@@ -23,10 +23,10 @@ __all__ = ["collect", "cpu_model", "library_versions", "source_commit", "text_di
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy")
 
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
-"""From the widest to the narrowest: what decides which kernels torch takes, and so the last bits."""
+"""From the widest to the narrowest; they decide which kernels torch takes, and so the last bits."""
 
 
-def collect(
+def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     job: Job,
     *,
     rows: Mapping[str, int],
@@ -69,7 +69,8 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
         return {"commit": None, "dirty": None}
-    return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain"))}
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": bool(changes)}
 
 
 def library_versions() -> dict[str, str | None]:
