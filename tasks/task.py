@@ -34,11 +34,12 @@ class Metric(Generic[PredictionT, ExampleT]):
 
     Values are in the metric's own unit: accuracy and F1 in 0..1, correlations in -1..1 (boards
     show them times 100). Metrics take examples, not references, because MultiRC needs groups, SQuAD
-    several answers and ReCoRD the option texts.
+    several answers and ReCoRD the option texts. None says that the score is of a slice that these
+    examples lack; it is then left out.
     """
 
     name: str
-    compute: Callable[[Sequence[PredictionT], Sequence[ExampleT]], float]
+    compute: Callable[[Sequence[PredictionT], Sequence[ExampleT]], float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +142,11 @@ def score(
     _check_alignment(task, split, predictions, examples)
     suffix = split.partition("_")[2]
     ending = f"_{suffix}" if suffix else ""
-    return {m.name + ending: m.compute(predictions, examples) for m in task.metrics + task.details}
+    values = {
+        metric.name + ending: metric.compute(predictions, examples)
+        for metric in task.metrics + task.details
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _check_alignment(

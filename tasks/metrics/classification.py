@@ -1,0 +1,71 @@
+"""Metrics of class names: accuracy, F1 of one class, Matthews correlation, and slices of them.
+
+scikit-learn is imported on use, because it costs a second.
+"""
+
+from collections.abc import Sequence
+
+from tasks.examples import PairExample, PairPrediction
+from tasks.task import Metric
+
+__all__ = ["accuracy", "binary_f1", "by_category", "matthews"]
+
+PairMetric = Metric[PairPrediction, PairExample]
+
+
+def _accuracy(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    right = sum(p.label == e.label for p, e in zip(predictions, examples, strict=True))
+    return right / len(examples)
+
+
+accuracy: PairMetric = Metric(name="accuracy", compute=_accuracy)
+"""The share of examples whose class is right, in 0..1."""
+
+
+def _matthews(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    from sklearn.metrics import matthews_corrcoef
+
+    gold, guess = _names(predictions, examples)
+    return float(matthews_corrcoef(gold, guess))
+
+
+matthews: PairMetric = Metric(name="mcc", compute=_matthews)
+"""Matthews correlation in -1..1, of any number of classes; 0 where the predictions are constant."""
+
+
+def binary_f1(positive: str) -> PairMetric:
+    """F1 of the class `positive`, in 0..1; 0 where that class is never predicted right."""
+
+    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+        from sklearn.metrics import f1_score
+
+        gold, guess = _names(predictions, examples)
+        hits = [name == positive for name in gold], [name == positive for name in guess]
+        return float(f1_score(*hits, zero_division=0.0))
+
+    return Metric(name="f1", compute=compute)
+
+
+def by_category(metric: PairMetric, category: str) -> PairMetric:
+    """The metric over the examples of one category alone, e.g. "mcc_logic".
+
+    None where no example is of the category (a small subset).
+    """
+
+    def compute(
+        predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
+    ) -> float | None:
+        pairs = zip(predictions, examples, strict=True)
+        chosen = [(p, e) for p, e in pairs if category in e.categories]
+        if not chosen:
+            return None
+        return metric.compute([p for p, _ in chosen], [e for _, e in chosen])
+
+    return Metric(name=f"{metric.name}_{category}", compute=compute)
+
+
+def _names(
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
+) -> tuple[list[str], list[str]]:
+    """Gold and predicted class names."""
+    return [str(e.label) for e in examples], [str(p.label) for p in predictions]

@@ -1,0 +1,51 @@
+"""Metrics of numbers: Pearson's and Spearman's correlation, in float64."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tasks.examples import PairExample, PairPrediction
+from tasks.task import Metric
+
+__all__ = ["pearson", "spearman"]
+
+
+def _correlation(
+    predictions: Sequence[PairPrediction],
+    examples: Sequence[PairExample],
+    statistic: Callable[[list[float], list[float]], Any],
+) -> float:
+    """The statistic; 0 where either side is constant, for which it is not defined.
+
+    A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
+    such a run carries the flag "constant predictions".
+    """
+    guess = [float(p.label) for p in predictions]
+    gold = [_number(e) for e in examples]
+    if len(set(guess)) < 2 or len(set(gold)) < 2:
+        return 0.0
+    return float(statistic(guess, gold).statistic)
+
+
+def _number(example: PairExample) -> float:
+    if example.label is None:
+        raise ValueError(f"example {example.id} hides its label")
+    return float(example.label)
+
+
+def _pearson(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    from scipy.stats import pearsonr
+
+    return _correlation(predictions, examples, pearsonr)
+
+
+def _spearman(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    from scipy.stats import spearmanr
+
+    return _correlation(predictions, examples, spearmanr)
+
+
+pearson: Metric[PairPrediction, PairExample] = Metric(name="pearson", compute=_pearson)
+"""Pearson correlation in -1..1."""
+
+spearman: Metric[PairPrediction, PairExample] = Metric(name="spearman", compute=_spearman)
+"""Spearman rank correlation in -1..1, ties sharing their mean rank."""
