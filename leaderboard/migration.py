@@ -1,6 +1,7 @@
 """Bring a database to the schema of this version: make it, upgrade it, or say why not."""
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -147,7 +148,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool) -> None:
     if found is None and path is None:
         _require(create, name_of(engine))
     elif found is None:
-        raise StoreError(f"{path} is an SQLite database of something else, not a leaderboard.")
+        raise _foreign(name_of(engine))
     if found == revisions()[-1]:
         return
     if path is None:
@@ -173,12 +174,21 @@ def _revision(session: Session, name: str) -> str | None:
     if not inspect(session.connection()).has_table("alembic_version"):
         return None
     found = session.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-    if len(found) == 1 and found[0] in revisions():
-        return str(found[0])
-    raise StoreError(
-        f"the leaderboard {name} has schema {', '.join(map(str, found)) or 'none'}, and this "
-        f"benchharness knows {revisions()[0]} to {revisions()[-1]}: a newer one has written it. "
-        "Upgrade benchharness to use it."
+    if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
+        raise _foreign(name)
+    if found[0] not in revisions():
+        raise StoreError(
+            f"the leaderboard {name} has schema {found[0]}, and this benchharness knows "
+            f"{revisions()[0]} to {revisions()[-1]}: a newer one has written it. Upgrade "
+            "benchharness to use it."
+        )
+    return str(found[0])
+
+
+def _foreign(name: str) -> StoreError:
+    return StoreError(
+        f"{name} is a database of something else, not a leaderboard; give another path with --db "
+        "or $BENCH_DB."
     )
 
 

@@ -12,15 +12,18 @@ from tasks.errors import StoreError
 __all__ = ["failure_to_run", "result_to_run", "run_to_outcome"]
 
 
-def result_to_run(result: Result, attempt: int) -> Run:
-    """The rows of a finished job. Raises StoreError for what no database can keep unchanged."""
+def result_to_run(result: Result) -> Run:
+    """The rows of a finished job, but for the attempt's number.
+
+    Raises StoreError for what no database can keep unchanged.
+    """
     data = plain(result.to_json())
     for evaluation in data["evaluations"]:
         _check_names(evaluation)
         # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
         evaluation["scores"] = {name: v + 0.0 for name, v in evaluation["scores"].items()}
     clean = Result.from_json(data)
-    run = Run(attempt=attempt, digest=digest(data), **_result_columns(clean))
+    run = Run(digest=digest(data), **_result_columns(clean))
     for evaluation in data["evaluations"]:
         where = {"task": evaluation["task"], "split": evaluation["split"]}
         scores = evaluation["scores"].items()
@@ -36,12 +39,15 @@ def result_to_run(result: Result, attempt: int) -> Run:
     return run
 
 
-def failure_to_run(failure: Failure, attempt: int) -> Run:
-    """The row of a failure; NUL and lone surrogates in its message and details are written out."""
+def failure_to_run(failure: Failure) -> Run:
+    """The row of a failure, but for the attempt's number.
+
+    NUL and lone surrogates in its message and details are written out.
+    """
     data = plain(failure.to_json())
     data |= {name: storable(data[name]) for name in ("error", "details", "finished")}
     clean = Failure.from_json(data)
-    return Run(attempt=attempt, digest=digest(data), **_failure_columns(clean))
+    return Run(digest=digest(data), **_failure_columns(clean))
 
 
 def run_to_outcome(run: Run) -> Result | Failure:

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Dialect,
+    Double,
     ForeignKey,
     Index,
     LargeBinary,
@@ -109,7 +110,7 @@ class Run(Base):
     start_from: Mapped[str | None] = mapped_column(Words)  # the key of the job it went on from
 
     # Copied out of the result; empty in a failure.
-    seconds: Mapped[float | None]
+    seconds: Mapped[float | None] = mapped_column(Double)
     parameters: Mapped[int | None] = mapped_column(BigInteger)
 
     finished: Mapped[str] = mapped_column(Words)  # UTC, ISO 8601
@@ -138,7 +139,7 @@ class Score(Base):
     task: Mapped[str] = mapped_column(Text)
     split: Mapped[str] = mapped_column(Text)
     name: Mapped[str] = mapped_column(Text)
-    value: Mapped[float]
+    value: Mapped[float] = mapped_column(Double)
 
 
 class Predictions(Base):

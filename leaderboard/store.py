@@ -64,13 +64,11 @@ class Store:
 
     def add_result(self, result: Result) -> int:
         """Store a finished job with its predictions; gives the number of the attempt."""
-        run = result_to_run(result, 0)
-        return self._add(run)
+        return self._add(result_to_run(result))
 
     def add_failure(self, failure: Failure) -> int:
         """Store why a job did not finish; gives the number of the attempt. Hides no result."""
-        run = failure_to_run(failure, 0)
-        return self._add(run)
+        return self._add(failure_to_run(failure))
 
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
         """Which of these job keys have a result."""
@@ -124,7 +122,7 @@ class Store:
 
 
 def _begins_with(prefix: str) -> ColumnElement[bool]:
-    """Keys that begin so, as a range ("g" follows all hex digits): unlike LIKE, it uses the index."""
+    """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
     start = storable(prefix.lower())
     return Run.job_key.between(start, start + "g")
 

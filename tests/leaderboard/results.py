@@ -77,7 +77,7 @@ def make_evaluation(
     job: Job, task: str, split: str, *, rows: int = 3, scores: Mapping[str, float] | None = None
 ) -> Evaluation:
     """One predicted split; `scores` replace the drawn ones ({} for a hidden split)."""
-    draw = random.Random(f"{job.model} {task} {split} {job.seed}")
+    draw = _drawing(f"{job.model} {task} {split} {job.seed}")
     suffix = split.partition("_")[2]
     ending = f"_{suffix}" if suffix else ""
     drawn = {
@@ -135,4 +135,9 @@ def make_suite(model: str = "minilm", *, seeds: int = 3, **fields: Any) -> tuple
 
 
 def _digest(*words: str) -> str:
-    return format(random.Random("|".join(words)).getrandbits(256), "064x")
+    return format(_drawing("|".join(words)).getrandbits(256), "064x")
+
+
+def _drawing(seed: str) -> random.Random:
+    """Random numbers from any text, lone surrogates included."""
+    return random.Random(seed.encode("utf-8", "backslashreplace"))

@@ -33,7 +33,7 @@ def _make_runs() -> None:
         sa.Column("seed", sa.BigInteger(), nullable=False),
         sa.Column("precision", sa.Text(), nullable=False),
         sa.Column("start_from", sa.Text()),
-        sa.Column("seconds", sa.Float()),
+        sa.Column("seconds", sa.Double()),
         sa.Column("parameters", sa.BigInteger()),
         sa.Column("finished", sa.Text(), nullable=False),
         sa.Column("error", sa.Text(), nullable=False),
@@ -63,7 +63,7 @@ def _make_scores() -> None:
         sa.Column("task", sa.Text(), nullable=False),
         sa.Column("split", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("value", sa.Double(), nullable=False),
         sa.UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
     )
 

@@ -1,0 +1,166 @@
+"""The schema's history leads to the schema, old stores are upgraded, and failing leaves them be."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from leaderboard import migration
+from leaderboard.schema import Base
+from leaderboard.store import open_store
+from tasks.errors import StoreError
+from tests.leaderboard.results import make_failure, make_job, make_result
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{revision}"
+down_revision = "{before}"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("runs", recreate="always") as runs:
+        runs.add_column(sa.Column("note", sa.Text()))
+    {more}
+"""
+
+AddRevision = Callable[..., str]
+
+
+@pytest.fixture
+def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRevision:
+    """Calling it makes this version one with a revision more, which makes the table runs anew."""
+
+    def add(more: str = "pass") -> str:
+        before = migration.revisions()[-1]
+        folder = tmp_path / "migrations"
+        shutil.copytree(migration.MIGRATIONS, folder)
+        revision = f"{int(before) + 1:04}"
+        text = NEXT.format(revision=revision, before=before, more=more)
+        (folder / "versions" / f"r{revision}.py").write_text(text)
+        monkeypatch.setattr(migration, "MIGRATIONS", folder)
+        return revision
+
+    return add
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store of the newest revision that is released."""
+    path = tmp_path / "stores" / "board.sqlite"
+    with open_store(path) as store:
+        store.add_result(make_result(make_job(task="glue/mnli")))
+        store.add_failure(make_failure(make_job(model="other")))
+    return path
+
+
+def _revision(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+
+
+def _dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+def _rows(path: Path, table: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+
+
+def test_the_history_makes_the_schema(path: Path) -> None:
+    with open_store(path) as store, store._engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_comparison_notices_a_difference(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
+        connection.execute("DROP INDEX runs_model")
+        connection.commit()
+    with open_store(path) as store, store._engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        found = str(compare_metadata(context, Base.metadata))
+    assert "remove_column" in found
+    assert "add_index" in found
+
+
+def test_revisions_are_one_line_and_numbered() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migration.MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config)
+    line = [script.revision for script in scripts.walk_revisions()]
+    assert tuple(reversed(line)) == migration.revisions()
+    assert scripts.get_heads() == [migration.revisions()[-1]]
+
+
+def test_the_migrations_are_packaged() -> None:
+    folder = files("leaderboard") / "migrations"
+    assert (folder / "env.py").is_file()
+    assert (folder / "versions" / "r0001.py").is_file()
+
+
+def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevision) -> None:
+    before = _dump(path)
+    old, rows = _revision(path), {t: _rows(path, t) for t in ("scores", "predictions")}
+    new = add_revision()
+    with open_store(path, create=False) as store:
+        assert [row.status for row in store.runs()] == ["finished", "diverged"]
+    assert (_revision(path), new) == (new, f"{int(old) + 1:04}")
+    assert all(row[-1] is None for row in _rows(path, "runs"))
+    assert {t: _rows(path, t) for t in rows} == rows, "making a table anew took others with it"
+    (copy,) = path.parent.glob("*.bak")
+    assert copy.name.startswith(f"board.sqlite.{old}-")
+    assert _dump(copy) == before
+
+
+def test_an_upgraded_store_takes_results(path: Path, add_revision: AddRevision) -> None:
+    add_revision()
+    result = make_result(make_job(seed=7))
+    with open_store(path) as store:
+        store.add_result(result)
+        assert store.result(result.job.key) == result
+    with open_store(path):
+        assert len(list(path.parent.glob("*.bak"))) == 1
+
+
+def test_a_new_store_gets_the_whole_history(tmp_path: Path, add_revision: AddRevision) -> None:
+    new = add_revision()
+    with open_store(tmp_path / "new.sqlite"):
+        assert _revision(tmp_path / "new.sqlite") == new
+    assert list(tmp_path.glob("*.bak")) == []
+
+
+def test_an_upgrade_that_fails_leaves_the_old_store(path: Path, add_revision: AddRevision) -> None:
+    before = path.read_bytes()
+    add_revision(more='op.execute("INSERT INTO nowhere VALUES (1)")')
+    with pytest.raises(StoreError, match="no such table: nowhere"):
+        open_store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_store_is_refused(
+    path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = migration.MIGRATIONS
+    new = add_revision()
+    with open_store(path):
+        pass
+    after = path.read_bytes()
+    monkeypatch.setattr(migration, "MIGRATIONS", ours)
+    with pytest.raises(StoreError, match=f"has schema {new}.*Upgrade benchharness"):
+        open_store(path)
+    assert path.read_bytes() == after
