@@ -26,6 +26,8 @@ def _matthews(predictions: Sequence[PairPrediction], examples: Sequence[PairExam
     from sklearn.metrics import matthews_corrcoef
 
     gold, guess = _names(predictions, examples)
+    if len(set(gold)) < 2 or len(set(guess)) < 2:
+        return 0.0  # what scikit-learn gives for 0/0, which it warns about
     return float(matthews_corrcoef(gold, guess))
 
 

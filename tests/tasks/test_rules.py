@@ -1,0 +1,120 @@
+"""Score rules reproduce published averages from published cells.
+
+Cells: GLUE test rows of the BERT miniatures (google-research/bert README), of BERT-large and of the
+human baseline (gluebenchmark.com), and the human row of SuperGLUE (super.gluebenchmark.com).
+"""
+
+import pytest
+
+from tasks.errors import BenchError
+from tasks.rules import GLUE_8_DEV, GLUE_9, RULES, SUPERGLUE_8, find_rule
+
+GLUE_COLUMNS = (
+    ("glue/cola", ("mcc",)),
+    ("glue/sst2", ("accuracy",)),
+    ("glue/mrpc", ("f1", "accuracy")),
+    ("glue/stsb", ("pearson", "spearman")),
+    ("glue/qqp", ("f1", "accuracy")),
+    ("glue/mnli", ("accuracy", "accuracy_mm")),
+    ("glue/qnli", ("accuracy",)),
+    ("glue/rte", ("accuracy",)),
+    ("glue/wnli", ("accuracy",)),
+)
+
+GLUE_ROWS = {
+    "BERT-Tiny": (
+        64.2,
+        "0.0 83.2 81.1/71.1 74.3/73.6 62.2/83.4 70.2/70.3 81.5 57.2 62.3",
+    ),
+    "BERT-Mini": (
+        65.8,
+        "0.0 85.9 81.1/71.8 75.4/73.3 66.4/86.2 74.8/74.3 84.1 57.9 62.3",
+    ),
+    "BERT-Small": (
+        71.2,
+        "27.8 89.7 83.4/76.2 78.8/77.0 68.1/87.0 77.6/77.0 86.4 61.8 62.3",
+    ),
+    "BERT-Medium": (
+        73.5,
+        "38.0 89.6 86.6/81.6 80.4/78.4 69.6/87.9 80.0/79.1 87.7 62.2 62.3",
+    ),
+    "BERT-large": (
+        80.5,
+        "60.5 94.9 89.3/85.4 87.6/86.5 72.1/89.3 86.7/85.9 92.7 70.1 65.1",
+    ),
+    "Human": (87.1, "66.4 97.8 86.3/80.8 92.7/92.6 59.5/80.4 92.0/92.8 91.2 93.6 95.9"),
+}
+
+SUPERGLUE_HUMAN = {
+    "superglue/boolq": {"accuracy": 89.0},
+    "superglue/cb": {"f1": 95.8, "accuracy": 98.9},
+    "superglue/copa": {"accuracy": 100.0},
+    "superglue/multirc": {"f1a": 81.8, "em": 51.9},
+    "superglue/record": {"f1": 91.7, "em": 91.3},
+    "superglue/rte": {"accuracy": 93.6},
+    "superglue/wic": {"accuracy": 80.0},
+    "superglue/wsc": {"accuracy": 100.0},
+}
+
+
+def glue_scores(row: str) -> dict[str, dict[str, float]]:
+    """A printed row's cells by task and score name."""
+    return {
+        task: dict(zip(names, map(float, cell.split("/")), strict=True))
+        for (task, names), cell in zip(GLUE_COLUMNS, row.split(), strict=True)
+    }
+
+
+@pytest.mark.parametrize(("printed", "row"), GLUE_ROWS.values(), ids=GLUE_ROWS)
+def test_glue_9_reproduces_printed_scores(printed, row):
+    """The server averages unrounded cells, so a printed score is met to within its last digit.
+
+    From the printed cells Tiny gives 64.14 and the human row 87.05: with the 0.05 by which each
+    printed cell may be off, both scores as printed (64.2 and 87.1) lie within reach.
+    """
+    score = GLUE_9.score(glue_scores(row))
+    assert score is not None
+    cell_rounding = score_rounding = 0.05
+    assert abs(score - printed) <= cell_rounding + score_rounding + 1e-9
+
+
+def test_glue_9_is_the_mean_of_nine_tasks_not_of_cells():
+    score = GLUE_9.score(glue_scores(GLUE_ROWS["BERT-Tiny"][1]))
+    means = [0.0, 83.2, 76.1, 73.95, 72.8, 70.25, 81.5, 57.2, 62.3]
+    assert score == pytest.approx(sum(means) / 9)
+
+
+def test_superglue_8_reproduces_the_human_score():
+    score = SUPERGLUE_8.score(SUPERGLUE_HUMAN)
+    assert score is not None
+    assert round(score, 1) == 89.8
+
+
+@pytest.mark.parametrize("task", [task for task, _ in GLUE_COLUMNS])
+def test_a_score_needs_every_task(task):
+    scores = glue_scores(GLUE_ROWS["Human"][1])
+    del scores[task]
+    assert GLUE_9.score(scores) is None
+
+
+def test_a_score_needs_every_cell():
+    scores = glue_scores(GLUE_ROWS["Human"][1])
+    del scores["glue/mnli"]["accuracy_mm"]
+    assert GLUE_9.score(scores) is None
+    assert GLUE_9.task_score("glue/mnli", scores["glue/mnli"]) is None
+
+
+def test_the_diagnostic_does_not_count():
+    scores = glue_scores(GLUE_ROWS["Human"][1])
+    assert GLUE_9.score(scores | {"glue/ax": {"mcc": 0.0}}) == GLUE_9.score(scores)
+
+
+def test_the_dev_rule_leaves_wnli_out_and_takes_one_metric():
+    assert "glue/wnli" not in GLUE_8_DEV.cells
+    assert all(len(cells) == 1 for cells in GLUE_8_DEV.cells.values())
+
+
+def test_rules_are_found_by_name():
+    assert all(find_rule(name).name == name for name in RULES)
+    with pytest.raises(BenchError, match="no score rule is called 'GLUE9'"):
+        find_rule("GLUE9")
