@@ -24,9 +24,9 @@ _rows: dict[str, int] = {}
 def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     models: Sequence[ModelSpec],
     tasks: Sequence[Task],
-    *,
     data: str,
     seeds: Sequence[int],
+    *,
     recipe: str | None = None,
     overrides: Mapping[str, str] | None = None,
     precision: str = "auto",
@@ -80,7 +80,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 
 def _trained_tasks(tasks: Iterable[Task]) -> list[Task]:
     """The tasks that have a train split, each once; a follower stands for the one it follows."""
-    found = {}
+    found: dict[str, Task] = {}
     for task in tasks:
         leader = find_task(task.trained_on) if task.trained_on else task
         found.setdefault(leader.name, leader)

@@ -1,0 +1,239 @@
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness import plan
+from benchharness.models import MODELS, ModelSpec
+from benchharness.plan import estimate_seconds, plan_jobs, resolve_precision
+from leaderboard.job import Job
+from leaderboard.result import RunRow
+from tasks.errors import BenchError, DataError
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import TASKS
+
+TINY = MODELS["tiny"]
+RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli", "ax"))
+
+
+def plan_mini(*names: str, **options: object) -> list[Job]:
+    tasks = [TASKS[f"glue/{name}"] for name in names]
+    return plan_jobs([TINY], tasks, "mini", [1], **options)  # type: ignore[arg-type]
+
+
+def make_row(job: Job, **fields: object) -> RunRow:
+    standard: dict[str, object] = {
+        "key": job.key,
+        "model": job.model,
+        "recipe": job.recipe,
+        "recipe_digest": "r",
+        "task": job.task,
+        "data": job.data,
+        "limit": job.limit,
+        "seed": job.seed,
+        "precision": job.precision,
+        "status": "finished",
+        "scores": {},
+        "flags": (),
+        "fingerprints": job.fingerprints,
+        "seconds": 60.0,
+        "parameters": 1,
+        "finished": "2026-08-01T12:00:00Z",
+        "error": "",
+    }
+    return RunRow(**{**standard, **fields})  # type: ignore[arg-type]
+
+
+def write_rte(folder: Path, rows: int = 3, splits: Mapping[str, bool] | None = None) -> Path:
+    """A folder of official files with RTE; `splits` say whether each is labelled."""
+    (folder / "RTE").mkdir(parents=True)
+    for split, labelled in (splits or {"train": True, "dev": True}).items():
+        header = ["index", "sentence1", "sentence2", *(["label"] if labelled else [])]
+        lines = [
+            [str(i), f"{split} a {i}", f"b {i}", *(["entailment"] if labelled else [])]
+            for i in range(rows)
+        ]
+        text = "".join("\t".join(line) + "\n" for line in [header, *lines])
+        (folder / "RTE" / f"{split}.tsv").write_text(text)
+    return folder
+
+
+# jobs
+
+
+def test_every_model_task_and_seed_is_a_job_in_that_order() -> None:
+    other = replace(TINY, name="other", checkpoint="org/other", revision="ab" * 20)
+    jobs = plan_jobs([TINY, other], [RTE, COLA], "mini", [3, 1])
+    assert [(j.model, j.task, j.seed) for j in jobs] == [
+        (model, task, seed)
+        for model in ("tiny", "other")
+        for task in ("glue/rte", "glue/cola")
+        for seed in (3, 1)
+    ]
+    assert len({job.key for job in jobs}) == 8
+
+
+def test_a_job_holds_what_was_asked_for() -> None:
+    (job,) = plan_mini("rte", recipe="fast", overrides={"batch_size": "4"}, limit=20)
+    assert (job.checkpoint, job.data, job.limit, job.task_version) == (
+        "builtin:tiny",
+        "mini",
+        20,
+        1,
+    )
+    assert job.weights.startswith("builtin:tiny@")
+    assert (job.recipe, job.settings["batch_size"].value) == ("fast+set", 4)
+    dev = read(RTE, "dev", parse_data("mini"), 20)
+    assert job.fingerprints["glue/rte:dev"] == dev.fingerprint
+
+
+def test_whatever_is_asked_for_twice_is_one_job() -> None:
+    twin = replace(TINY, name="twin")
+    assert plan_jobs([TINY, twin], [RTE, RTE], "mini", [1, 1]) == plan_mini("rte")
+
+
+def test_the_key_does_not_depend_on_the_folder(tmp_path: Path) -> None:
+    first = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "a")), [1])
+    second = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "b" / "glue").parent), [1])
+    assert first[0].data != second[0].data
+    assert first[0].key == second[0].key
+
+
+def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
+    folder = write_rte(tmp_path)
+    (before,) = plan_jobs([TINY], [RTE], str(folder), [1])
+    file = folder / "RTE" / "dev.tsv"
+    file.write_text(file.read_text().replace("dev a 1", "dev a one"))
+    (after,) = plan_jobs([TINY], [RTE], str(folder), [1])
+    changed = {s for s in after.fingerprints if after.fingerprints[s] != before.fingerprints[s]}
+    assert changed == {"glue/rte:dev"}
+    assert before.key != after.key
+
+
+def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
+    folder = write_rte(tmp_path, splits={"train": True, "dev": True, "test": False})
+    for splits, expected in [
+        (("dev",), {"train", "dev"}),
+        (("dev", "test"), {"train", "dev", "test"}),
+        (("test",), {"train", "test"}),
+    ]:
+        (job,) = plan_jobs([TINY], [RTE], str(folder), [1], splits=splits)
+        assert set(job.fingerprints) == {f"glue/rte:{split}" for split in expected}
+
+
+# followers
+
+
+def test_the_diagnostic_is_predicted_by_the_mnli_job_however_it_is_asked_for() -> None:
+    jobs = [plan_mini(*names) for names in (("mnli",), ("ax",), ("mnli", "ax"), ("ax", "mnli"))]
+    assert all(job == jobs[0] for job in jobs)
+    (job,) = jobs[0]
+    assert job.task == "glue/mnli"
+    assert job.predicted_splits == (
+        ("glue/mnli", "dev"),
+        ("glue/mnli", "dev_mm"),
+        ("glue/ax", "test"),
+    )
+
+
+def test_all_of_glue_is_nine_jobs() -> None:
+    jobs = plan_jobs([TINY], list(TASKS.values()), "mini", [1])
+    glue = [job.task for job in jobs if job.task.startswith("glue/")]
+    assert glue == [name for name in TASKS if name.startswith("glue/") and name != "glue/ax"]
+
+
+def without_ax(folder: Path) -> Path:
+    (folder / "MNLI").mkdir()
+    columns = ["index"] * 8 + ["sentence1", "sentence2"] + ["label"] * 5 + ["gold_label"]
+    row = ["0"] * 8 + ["a", "b"] + ["neutral"] * 6
+    for name in ("train", "dev_matched", "dev_mismatched"):
+        text = "\t".join(columns) + "\n" + "\t".join(row) + "\n"
+        (folder / "MNLI" / f"{name}.tsv").write_text(text)
+    return folder
+
+
+def test_data_without_the_diagnostic_do_not_stop_mnli(tmp_path: Path) -> None:
+    (job,) = plan_jobs([TINY], [MNLI], str(without_ax(tmp_path)), [1])
+    assert {task for task, _ in job.predicted_splits} == {"glue/mnli"}
+
+
+def test_a_diagnostic_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="diagnostic"):
+        plan_jobs([TINY], [AX], str(without_ax(tmp_path)), [1])
+
+
+# errors
+
+
+def test_what_is_wrong_with_several_tasks_is_said_once() -> None:
+    with pytest.raises(BenchError) as caught:
+        plan_mini("rte", "cola", overrides={"epoch": "3", "warmup_ratio": "7"})
+    lines = sorted(str(caught.value).splitlines())
+    assert [line.split()[0] for line in lines] == ["no", "warmup_ratio"]
+
+
+def test_settings_are_checked_before_data() -> None:
+    with pytest.raises(BenchError, match="epochs is 'x'"):
+        plan_jobs([TINY], [RTE], "no-such-folder", [1], overrides={"epochs": "x"})
+
+
+def test_a_missing_folder_is_a_data_error() -> None:
+    with pytest.raises(DataError, match="no-such-folder"):
+        plan_jobs([TINY], [RTE], "no-such-folder", [1])
+
+
+# precision
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpu", "cpu", "expected"),
+    [
+        ("auto", True, False, "bf16"),
+        ("auto", False, True, "bf16"),
+        ("auto", False, False, "fp32"),
+        ("fp32", True, True, "fp32"),
+        ("bf16", False, False, "bf16"),
+    ],
+)
+def test_auto_is_what_the_machine_computes_natively(
+    asked: str, gpu: bool, cpu: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "cpu_has_bf16", lambda: cpu)
+    assert resolve_precision(asked, gpu=gpu) == expected
+
+
+# estimates
+
+
+def test_a_stored_run_of_the_kind_gives_the_time() -> None:
+    (job,) = plan_mini("rte")
+    history = [
+        make_row(job, seed=2, seconds=10.0),
+        make_row(job, seed=3, seconds=30.0),
+        make_row(job, seed=4, seconds=20.0),
+        make_row(job, seconds=999.0, status="killed"),
+        make_row(job, seconds=999.0, model="other"),
+        make_row(job, seconds=999.0, task="glue/cola"),
+        make_row(job, seconds=999.0, fingerprints={}),
+        make_row(job, seconds=999.0, precision="fp8"),
+    ]
+    assert estimate_seconds(job, history) == (20.0, False)
+
+
+def test_without_one_the_figure_is_rough_and_grows_with_the_work() -> None:
+    (job,) = plan_mini("rte")
+    (longer,) = plan_mini("rte", overrides={"epochs": "1000"})
+    large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
+    assert estimate_seconds(job, []).rough
+    seconds = [estimate_seconds(j, []).seconds for j in (job, longer, large)]
+    assert 0 < seconds[0] < seconds[1]
+    assert seconds[0] < seconds[2]
+    assert estimate_seconds(large, [], gpu=True).seconds < seconds[2]
+
+
+def test_an_unregistered_model_has_an_estimate_too() -> None:
+    spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
+    (job,) = plan_jobs([spec], [RTE], "mini", [1])
+    assert estimate_seconds(job, []).seconds > 0
