@@ -1,6 +1,6 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ class LocalEngine:
         self._timeout = timeout
         self._command = tuple(command)
 
-    def run(self, jobs: Iterable[Job], report: Report) -> Iterator[Outcome]:
+    def run(self, jobs: Iterable[Job], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end.
 
         A job is taken from `jobs` only when a slot is free, so the caller can still leave out what

@@ -120,8 +120,10 @@ class WorkerProcess:
 
     def outcome(self, timeout: float | None = None) -> Outcome:
         """What the ended process left behind; `timeout` says after which silence it was ended."""
-        if self._result_file.exists():
-            return _read_outcome(self._result_file)
+        left = _read_outcome(self._result_file) if self._result_file.exists() else None
+        # A worker that we have ended may have called itself interrupted.
+        if left is not None and (timeout is None or isinstance(left, Result)):
+            return left
         kind, error = _explain(self._process.returncode, timeout)
         return Failure(
             job=self.job,

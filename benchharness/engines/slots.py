@@ -18,6 +18,11 @@ class Slot:
     device: str
     environment: Mapping[str, str]
 
+    @property
+    def is_gpu(self) -> bool:
+        """True where the slot has a GPU."""
+        return self.device != "cpu"
+
 
 def find_slots(device: str = "auto", jobs: int | None = None) -> tuple[Slot, ...]:
     """The slots of this machine for `jobs` processes at once on `device`.

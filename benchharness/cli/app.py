@@ -1,0 +1,71 @@
+"""`bench`: the commands, and what their errors mean to a shell."""
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from benchharness import __version__
+from benchharness.cli.leaderboard import leaderboard
+from benchharness.cli.report import report
+from benchharness.cli.run import run
+from tasks.errors import BenchError
+
+__all__ = ["app", "main"]
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
+    "found; 4 data, a checkpoint or the hub is missing or malformed; 5 the leaderboard's database "
+    "is locked, damaged or too new; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
+)
+
+app = typer.Typer(
+    name="bench",
+    help="Fine-tune text encoders on benchmarks, score them officially, keep a leaderboard.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    # Rich help takes twice as long to appear.
+    rich_markup_mode=None,
+    # Typer's tracebacks would show the values of variables, tokens among them.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"benchharness {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(run)
+app.command()(leaderboard)
+app.command()(report)
+
+
+def main() -> None:
+    """Runs the command line; an error that the user can mend is a sentence, not a traceback."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except BenchError as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"bench: {line}\n")
+        sys.exit(error.exit_code)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    """Leaves as an exception, so that running jobs are ended on the way out."""
+    sys.exit(128 + number)

@@ -1,0 +1,144 @@
+"""Progress of a `bench run` on stderr: live lines in a terminal, plain ones elsewhere."""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from benchharness.progress import Progress
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from leaderboard.visible import visible
+
+__all__ = ["Display", "duration", "job_name"]
+
+PLAIN_SECONDS = 10.0
+"""How often a plain line is printed about a job that goes on."""
+
+
+class Display:
+    """Shows the jobs of one run.
+
+    `weights` are the expected seconds by job key, which the time left is reckoned with; a job
+    without one counts like an average one. Use it as a context manager.
+    """
+
+    def __init__(self, jobs: int, weights: Mapping[str, float], console: Console) -> None:
+        self._jobs = jobs
+        self._weights = weights
+        self._average = sum(weights.values()) / len(weights) if weights else 1.0
+        self._console = console
+        self._running: dict[str, tuple[Job, Progress]] = {}
+        self._done = self._failed = 0
+        self._done_weight = 0.0
+        self._start = self._last_line = time.monotonic()
+        live = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(console=console, get_renderable=self._render) if live else None
+
+    def __enter__(self) -> "Display":
+        if self._live is not None:
+            self._live.transient = True
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def report(self, job: Job, progress: Progress) -> None:
+        """Takes what a running job says of itself."""
+        self._running[job.key] = (job, progress)
+        now = time.monotonic()
+        if self._live is None and now - self._last_line >= PLAIN_SECONDS:
+            self._last_line = now
+            self._print(f"{self._headline()}; {describe(job, progress)}")
+
+    def finish(self, outcome: Result | Failure) -> None:
+        """Takes what a job has left behind, and prints a line about it."""
+        job = outcome.job
+        self._running.pop(job.key, None)
+        self.leave_out(job)
+        self._failed += isinstance(outcome, Failure)
+        self._last_line = time.monotonic()
+        self._print(f"[{self._done}/{self._jobs}] {job_name(job)}: {_ending(outcome)}")
+
+    def leave_out(self, job: Job) -> None:
+        """Takes that a job has not to be run any more."""
+        self._done += 1
+        self._done_weight += self._weight(job)
+
+    def _print(self, line: str) -> None:
+        self._console.print(Text(visible(line)), soft_wrap=True)
+
+    def _weight(self, job: Job) -> float:
+        return self._weights.get(job.key, self._average)
+
+    def _render(self) -> Group:
+        lines = [self._headline(), *(describe(*state) for state in self._running.values())]
+        return Group(*(Text(visible(line), no_wrap=True, overflow="ellipsis") for line in lines))
+
+    def _headline(self) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        left = self._seconds_left()
+        time_left = "" if left is None else f", about {duration(left)} left"
+        return f"{self._done} of {self._jobs} jobs done{failed}{time_left}"
+
+    def _seconds_left(self) -> float | None:
+        """The time left at the pace so far; None before anything can be said."""
+        running = (self._weight(job) * fraction(p) for job, p in self._running.values())
+        done = self._done_weight + sum(running)
+        missing = self._jobs - self._done - len(self._running)
+        todo = sum((self._weight(job) for job, _ in self._running.values()), 0.0)
+        total = self._done_weight + todo + missing * self._average
+        if done <= 0 or total <= 0:
+            return None
+        return (time.monotonic() - self._start) * max(0.0, total - done) / done
+
+
+def fraction(progress: Progress) -> float:
+    """How much of a job is done, reckoning that training is nearly all of it."""
+    share = progress.step / progress.steps if progress.steps else 0.0
+    return {"training": 0.9 * share, "predicting": 0.9 + 0.1 * share}.get(progress.phase, 0.0)
+
+
+def describe(job: Job, progress: Progress) -> str:
+    """One line about a running job."""
+    parts = [f"{job_name(job)}: {progress.phase}"]
+    if progress.phase == "training":
+        parts.append(f"epoch {progress.epoch:.2f}")
+    if progress.steps:
+        parts.append(f"step {progress.step}/{progress.steps}")
+    if progress.loss is not None:
+        parts.append(f"loss {progress.loss:.4f}")
+    if progress.examples_per_second:
+        parts.append(f"{progress.examples_per_second:.0f} examples/s")
+    return ", ".join(parts)
+
+
+def job_name(job: Job) -> str:
+    """What a user calls a job: model, task and seed."""
+    return f"{job.model} {job.task} seed {job.seed}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: "45 s", "3 min", "2 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _ending(outcome: Result | Failure) -> str:
+    if isinstance(outcome, Failure):
+        return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
+    scores = outcome.evaluations[0].scores.items()
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in scores)
+    return f"{shown} in {duration(outcome.cost.seconds)}"

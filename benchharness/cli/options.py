@@ -1,0 +1,26 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["DATABASE", "REPORT", "AsJson", "Database", "Out", "Suites"]
+
+DATABASE = "results/leaderboard.sqlite"
+REPORT = "results/leaderboard.html"
+
+Database = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        envvar="BENCH_DB",
+        metavar="PATH|URL",
+        help="The leaderboard's database: a path or a SQLAlchemy URL.",
+    ),
+]
+Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML report to write.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
+Suites = Annotated[
+    list[str] | None,
+    typer.Option("--suite", metavar="NAME", help="A suite of tasks, such as glue; repeatable."),
+]

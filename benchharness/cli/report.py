@@ -1,0 +1,75 @@
+"""`bench report`: the leaderboard as one HTML file."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from leaderboard.board import Board
+    from leaderboard.result import Failure, Result
+    from leaderboard.store import Store
+
+__all__ = ["gather_boards", "make_report", "report"]
+
+Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
+
+
+def report(
+    *,
+    suite: Suites = None,
+    db: Database = DATABASE,
+    out: Out = REPORT,
+    open_it: Open = False,
+) -> None:
+    """Write the HTML report: a table per suite, a section per run."""
+    from leaderboard.store import open_store
+
+    with open_store(db, create=False) as store:
+        make_report(store, Path(out), suite or ())
+    typer.echo(visible(f"report: {out}"))
+    if open_it:
+        typer.launch(str(Path(out).resolve()))
+
+
+def make_report(store: "Store", out: Path, suites: Sequence[str] = ()) -> None:
+    """Writes the report of some suites, or of all that have runs.
+
+    Raises BenchError where the file cannot be written.
+    """
+    from leaderboard.report import write_report
+    from tasks.errors import BenchError
+
+    boards = gather_boards(store, suites)
+    generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        write_report(out, boards, _details(store, boards), generated)
+    except OSError as error:
+        raise BenchError(
+            f"the report {out} could not be written: {error.strerror or error}. Give another "
+            "--out; the results are stored."
+        ) from error
+
+
+def gather_boards(store: "Store", suites: Sequence[str] = ()) -> "list[Board]":
+    """The boards of the named suites, or of all; a suite without runs has none."""
+    from leaderboard.board import build_boards
+    from tasks.suites import SUITES, find_suite
+
+    chosen = [find_suite(name) for name in suites] or SUITES.values()
+    return [
+        board for suite in chosen for board in build_boards(store.runs(suite=suite.name), suite)
+    ]
+
+
+def _details(store: "Store", boards: "Iterable[Board]") -> "Iterator[Result | Failure]":
+    """The runs of the boards, each read when it is needed."""
+    for board in boards:
+        for entry in board.entries:
+            for run in entry.runs:
+                yield store.result(run.key)

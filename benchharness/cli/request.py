@@ -1,0 +1,135 @@
+"""What `bench run` is asked for, checked as a whole before anything starts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from benchharness.engines.slots import Slot, find_slots
+from benchharness.models import ModelSpec, find_model
+from tasks.errors import BenchError, unknown_name
+from tasks.suites import TASKS, Suite, find_suite, find_task
+from tasks.task import Task
+
+__all__ = ["Request", "check_request"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The models, tasks and seeds to run, the values to override, and where to run."""
+
+    models: tuple[ModelSpec, ...]
+    tasks: tuple[Task, ...]
+    seeds: tuple[int, ...]
+    overrides: Mapping[str, str]
+    slots: tuple[Slot, ...]
+
+
+def check_request(  # noqa: PLR0913  (the command's options, one by one)
+    *,
+    models: Sequence[str],
+    suites: Sequence[str],
+    tasks: Sequence[str],
+    seeds: int | None,
+    seed: Sequence[int],
+    settings: Sequence[str],
+    device: str,
+    jobs: str,
+) -> Request:
+    """The request that the command line's words make.
+
+    Raises one error with a line for everything that is wrong.
+    """
+    trial = _Trial()
+    found_models = [trial.get(find_model, name) for name in models]
+    found_suites = [suite for name in suites if (suite := trial.get(find_suite, name))]
+    found_tasks = trial.get(_select_tasks, found_suites, tasks, len(found_suites) == len(suites))
+    found_seeds = trial.get(_choose_seeds, seeds, seed)
+    overrides = trial.get(_parse_settings, settings)
+    slots = trial.get(_find_slots, device, jobs)
+    trial.check()
+    return Request(
+        models=tuple(model for model in found_models if model),
+        tasks=found_tasks or (),
+        seeds=found_seeds or (),
+        overrides=overrides or {},
+        slots=slots or (),
+    )
+
+
+class _Trial:
+    """Calls functions and keeps what they complain about, so that it is shown at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[BenchError] = []
+
+    def get(self, function: Callable[..., T], *arguments: object) -> T | None:
+        try:
+            return function(*arguments)
+        except BenchError as error:
+            self._errors.append(error)
+            return None
+
+    def check(self) -> None:
+        """Raises all complaints as one error, of their class where they share it."""
+        kinds = {type(error) for error in self._errors}
+        if kinds:
+            kind = kinds.pop() if len(kinds) == 1 else BenchError
+            raise kind("\n".join(str(error) for error in self._errors))
+
+
+def _select_tasks(
+    suites: Sequence[Suite], names: Sequence[str], complete: bool
+) -> tuple[Task, ...]:
+    """The named tasks inside the suites, or all of theirs; `complete` if every suite was found."""
+    inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
+    if not names and not inside and complete:
+        raise BenchError(
+            "nothing to run: name a suite (--suite glue) or a task (--task glue/cola)."
+        )
+    if not suites:
+        return tuple(find_task(name) for name in names) if complete else ()
+    return tuple(TASKS[name] for name in _names_inside(inside, names) or inside)
+
+
+def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]:
+    """Full names of the tasks, which may be named without their suite."""
+    found: list[str] = []
+    for name in names:
+        fits = [full for full in inside if name.lower() in (full, full.partition("/")[2])]
+        if not fits:
+            raise unknown_name(
+                "task of the chosen suites",
+                name,
+                [full.partition("/")[2] for full in inside],
+                "`bench list tasks` shows them.",
+            )
+        found += fits
+    return list(dict.fromkeys(found))
+
+
+def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
+    if count is not None and seeds:
+        raise BenchError("--seeds and --seed exclude each other: --seeds 3 means seeds 1, 2 and 3.")
+    return tuple(dict.fromkeys(seeds)) or tuple(range(1, (count or 1) + 1))
+
+
+def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    parsed: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = (part.strip() for part in setting.partition("="))
+        if not (name and equals and value):
+            raise BenchError(f"--set {setting!r} is not name=value, such as --set epochs=3.")
+        if parsed.get(name, value) != value:
+            raise BenchError(f"--set gives {name} twice, as {parsed[name]} and as {value}.")
+        parsed[name] = value
+    return parsed
+
+
+def _find_slots(device: str, jobs: str) -> tuple[Slot, ...]:
+    if jobs == "auto":
+        return find_slots(device)
+    if not jobs.isdecimal() or int(jobs) < 1:
+        raise BenchError(f"--jobs {jobs} is no number of processes: use auto, 1, 2, ...")
+    return find_slots(device, int(jobs))

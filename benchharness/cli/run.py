@@ -1,0 +1,218 @@
+"""`bench run`: fine-tune, score, store and show."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from benchharness.cli.options import DATABASE, REPORT, AsJson, Database, Out, Suites
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from benchharness.cli.outlook import Outlook
+    from benchharness.cli.request import Request
+    from benchharness.engines.local import LocalEngine
+    from benchharness.engines.process import Outcome
+    from benchharness.engines.slots import Slot
+    from leaderboard.job import Job
+    from leaderboard.store import Store
+
+__all__ = ["run"]
+
+Models = Annotated[
+    list[str],
+    typer.Option(
+        "--model",
+        metavar="NAME|DIR",
+        help="A known model, a checkpoint's folder, or its name on the hub; repeatable.",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help="A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
+    ),
+]
+Data = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="hub|DIR|mini",
+        help="Where the rows come from: the hub, a folder of official files, or the packaged data.",
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: seed 1."
+    ),
+]
+Seed = Annotated[
+    list[int] | None, typer.Option("--seed", min=0, help="One seed to run; repeatable.")
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE",
+        help="paper (the default), fast, or a TOML file of hyperparameters.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Override a value of the recipe; repeatable."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
+]
+Precision = Annotated[
+    Literal["auto", "fp32", "bf16"],
+    typer.Option("--precision", help="Number format of matrix products; auto takes the faster."),
+]
+Device = Annotated[
+    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")
+]
+Jobs = Annotated[
+    str,
+    typer.Option(
+        "--jobs",
+        metavar="auto|N",
+        help="How many jobs run at once; auto is one per GPU, or one on all cores of the CPU.",
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="End a job that has shown no progress for so long; 0 waits for ever.",
+    ),
+]
+
+
+def run(  # noqa: PLR0913  (one parameter for each option)
+    *,
+    model: Models,
+    suite: Suites = None,
+    task: Tasks = None,
+    data: Data = "hub",
+    seeds: Seeds = None,
+    seed: Seed = None,
+    recipe: RecipeName = None,
+    settings: Settings = None,
+    limit: Limit = None,
+    precision: Precision = "auto",
+    device: Device = "auto",
+    jobs: Jobs = "auto",
+    timeout: Timeout = 1800,
+    db: Database = DATABASE,
+    out: Out = REPORT,
+    force: Force = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fine-tune models on tasks, score them, store the results and show the leaderboard.
+
+    What is stored already is not run again, so the same command goes on where it was interrupted.
+    """
+    from benchharness.cli.conclusion import conclude
+    from benchharness.cli.request import check_request
+    from benchharness.engines.local import LocalEngine
+    from leaderboard.store import open_store
+
+    request = check_request(
+        models=model,
+        suites=suite or (),
+        tasks=task or (),
+        seeds=seeds,
+        seed=seed or (),
+        settings=settings or (),
+        device=device,
+        jobs=jobs,
+    )
+    planned = _plan(request, data, recipe, precision, limit)
+    outlook = _look_ahead(planned, db, request.slots, force=force)
+    if dry_run:
+        _show(outlook, as_json=as_json)
+        return
+    with open_store(db) as store:
+        typer.echo(visible(outlook.sentence()), err=as_json)
+        engine = LocalEngine(request.slots, timeout or None)
+        outcomes = _drive(outlook, engine, store, force=force)
+        raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
+
+
+def _plan(
+    request: "Request", data: str, recipe: str | None, precision: str, limit: int | None
+) -> "list[Job]":
+    """The jobs of the request; reads the data, which may take a moment."""
+    from rich.console import Console
+
+    from benchharness.plan import plan_jobs
+
+    with Console(stderr=True).status("reading the data and the checkpoints"):
+        return plan_jobs(
+            request.models,
+            request.tasks,
+            data=data,
+            seeds=request.seeds,
+            recipe=recipe,
+            overrides=request.overrides,
+            precision=precision,
+            limit=limit,
+            gpu=request.slots[0].is_gpu,
+        )
+
+
+def _look_ahead(
+    jobs: "Sequence[Job]", db: str, slots: "Sequence[Slot]", *, force: bool
+) -> "Outlook":
+    """What is missing in the database, which need not be there yet."""
+    from benchharness.cli.outlook import look_ahead
+    from leaderboard.store import open_store
+
+    if "://" not in db and not Path(db).expanduser().exists():
+        return look_ahead(jobs, set(), [], slots)
+    with open_store(db) as store:
+        finished = set() if force else store.finished_keys(job.key for job in jobs)
+        return look_ahead(jobs, finished, store.runs(), slots)
+
+
+def _show(outlook: "Outlook", *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"dry_run": True, "jobs": outlook.to_json()}, indent=2))
+    else:
+        for line in (outlook.sentence(), *outlook.lines()):
+            typer.echo(visible(line))
+
+
+def _drive(
+    outlook: "Outlook", engine: "LocalEngine", store: "Store", *, force: bool
+) -> "list[Outcome]":
+    """Runs what is missing under a display; says what is kept when it is interrupted."""
+    from rich.console import Console
+
+    from benchharness.cli.display import Display
+    from benchharness.cli.drive import drive
+
+    try:
+        with Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display:
+            return drive(outlook.todo, engine, store, display, force=force)
+    except (KeyboardInterrupt, SystemExit):
+        kept = len(store.finished_keys(job.key for job in outlook.jobs))
+        typer.echo(
+            f"bench: interrupted; {kept} of {len(outlook.jobs)} jobs are stored, and the same "
+            "command goes on from there.",
+            err=True,
+        )
+        raise
