@@ -1,1 +1,28 @@
 """What benchmarks are: sources, adapters, metrics, suites. No torch in here."""
+
+from tasks.errors import BenchError, DataError
+from tasks.sources import Data, Source, Split, parse_data
+from tasks.suites import SUITES, TASKS, Suite, find_suite, find_task
+from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
+
+__all__ = [
+    "SUITES",
+    "TASKS",
+    "BenchError",
+    "ChoiceTask",
+    "Data",
+    "DataError",
+    "Metric",
+    "PairTask",
+    "Source",
+    "SpanTask",
+    "Split",
+    "Suite",
+    "TagTask",
+    "Task",
+    "find_suite",
+    "find_task",
+    "is_hidden",
+    "parse_data",
+    "score",
+]

@@ -5,12 +5,9 @@ cached data, and a server that accepts and never answers holds them for ever. So
 once per process, and where it is silent the libraries are switched offline before their import.
 """
 
-import http.client
 import os
 import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -37,14 +34,18 @@ def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
 
 
 def _answers(timeout: float) -> bool:
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
-        request = urllib.request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's choice
-        with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310
+        request = Request(endpoint, method="HEAD")  # noqa: S310 - the user's own setting
+        with urlopen(request, timeout=timeout):  # noqa: S310
             return True
-    except urllib.error.HTTPError:
+    except HTTPError:
         return True
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, ValueError, HTTPException):
         return False
 
 

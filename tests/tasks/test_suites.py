@@ -1,0 +1,83 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+import tasks
+from tasks import suites
+from tasks.errors import BenchError
+from tasks.suites import SUITES, TASKS, find_suite, find_task
+
+
+def test_every_name_in_the_table_is_the_tasks_own() -> None:
+    assert all(name == task.name for name, task in TASKS.items())
+    assert all(name == suite.name for name, suite in SUITES.items())
+
+
+def test_every_task_of_a_suite_exists_and_no_task_is_without_one() -> None:
+    assert {name for suite in SUITES.values() for name in suite.tasks} == set(TASKS)
+
+
+def test_every_task_that_another_one_trains_names_one_with_a_train_split() -> None:
+    trainers = {task.trained_on for task in TASKS.values() if task.trained_on}
+    assert all("train" in TASKS[name].source.splits for name in trainers)
+    alone = [task for task in TASKS.values() if task.trained_on is None]
+    assert all("train" in task.source.splits and task.dev_splits for task in alone)
+
+
+@pytest.mark.parametrize("name", ["glue/cola", "cola", "CoLA", "GLUE/CoLA"])
+def test_a_task_is_found_by_its_full_and_short_name(name: str) -> None:
+    assert find_task(name) is TASKS["glue/cola"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("glue/colla", r"no task is called 'glue/colla'\. Did you mean 'glue/cola'\?"),
+        ("mnlli", r"no task is called 'mnlli'\. Did you mean 'mnli'\?"),
+        ("xyzzy", r"no task is called 'xyzzy'\. `bench list tasks` shows them\."),
+    ],
+)
+def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None:
+    with pytest.raises(BenchError, match=advice) as caught:
+        find_task(name)
+    assert caught.value.exit_code == 2
+
+
+def test_a_short_name_of_two_suites_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rte = TASKS["glue/rte"]
+    other = replace(rte, name="superglue/rte")
+    monkeypatch.setattr(suites, "TASKS", {task.name: task for task in (rte, other)})
+    with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte\."):
+        find_task("rte")
+
+
+def test_a_suite_is_found_by_its_name() -> None:
+    assert find_suite("glue") is find_suite("GLUE") is SUITES["glue"]
+
+
+def test_an_unknown_suite_is_answered_with_advice() -> None:
+    with pytest.raises(BenchError, match=r"no suite is called 'gleu'\. Did you mean 'glue'\?"):
+        find_suite("gleu")
+
+
+def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_cells() -> None:
+    for suite in SUITES.values():
+        for name, cells in suite.rule.cells.items():
+            assert name in suite.tasks
+            metrics = {metric.name for metric in TASKS[name].metrics}
+            assert {cell.removesuffix("_mm") for cell in cells} == metrics
+
+
+def test_everything_public_is_there() -> None:
+    assert all(hasattr(tasks, name) for name in tasks.__all__)
+
+
+def test_the_package_is_light_to_import() -> None:
+    heavy = {"datasets", "huggingface_hub", "numpy", "scipy", "sklearn", "torch", "ssl"}
+    code = f"import sys, tasks; print({heavy} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
