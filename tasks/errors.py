@@ -35,9 +35,13 @@ class ModelError(BenchError):
 
 
 class JobError(BenchError):
-    """A job started and could not finish (diverged, killed, out of memory)."""
+    """A job started and could not finish (diverged, killed, out of memory).
+
+    `kind` is that of the Failure that it becomes.
+    """
 
     exit_code = 1
+    kind = "failed"
 
 
 class StoreError(BenchError):

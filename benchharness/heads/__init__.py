@@ -1,0 +1,21 @@
+"""The head types: one file holds the whole road of one type."""
+
+from collections.abc import Mapping
+
+from benchharness.heads.head import Head
+from benchharness.heads.pair import PAIR
+from tasks.errors import BenchError
+from tasks.task import Task
+
+__all__ = ["HEADS", "Head", "head_for"]
+
+HEADS: Mapping[str, Head] = {"pair": PAIR}
+"""By the name that a Task class gives its head type."""
+
+
+def head_for(task: Task) -> Head:
+    """The head that trains and predicts a task."""
+    if task.head not in HEADS:
+        known = ", ".join(HEADS)
+        raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
+    return HEADS[task.head]

@@ -1,0 +1,120 @@
+"""The pair head: one text or two to a class or a number."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchharness.batching import Features
+from benchharness.encoder import Encoder
+from benchharness.heads.head import Head
+from benchharness.pooling import TextClassifier
+from tasks.errors import DataError
+from tasks.examples import PairExample, PairPrediction
+from tasks.task import PairTask
+
+__all__ = ["PAIR", "PairNetwork", "decode", "encode", "loss", "network", "targets"]
+
+CHUNK = 1000
+"""Examples per call of the tokenizer, which works on the texts of one call in parallel."""
+
+
+def encode(examples: Sequence[PairExample], tokenizer: Any, max_tokens: int) -> Features:
+    """The token ids of every example, at most `max_tokens` with the special tokens.
+
+    Of two texts the longer one is cut first, as transformers' run_glue.py does. A tokenizer without
+    a padding token pads with id 0: nothing attends to a masked place.
+    """
+    columns: dict[str, list[NDArray[np.int32]]] = {"input_ids": [], "token_type_ids": []}
+    for chunk in _chunks(examples):
+        encoded = _tokenize(chunk, tokenizer, max_tokens)
+        for name, rows in columns.items():
+            rows += [np.asarray(row, dtype=np.int32) for row in encoded.get(name, ())]
+    ids, types = columns["input_ids"], columns["token_type_ids"]
+    return Features(
+        token_ids=np.concatenate(ids),
+        token_types=np.concatenate(types) if types else None,
+        starts=np.cumsum([0, *map(len, ids)]),
+        pad_id=tokenizer.pad_token_id or 0,
+        max_tokens=max_tokens,
+    )
+
+
+def _chunks(examples: Sequence[PairExample]) -> Iterator[Sequence[PairExample]]:
+    for start in range(0, len(examples), CHUNK):
+        yield examples[start : start + CHUNK]
+
+
+def _tokenize(
+    examples: Sequence[PairExample], tokenizer: Any, max_tokens: int
+) -> Mapping[str, list[list[int]]]:
+    paired = examples[0].text_b is not None
+    encoded: Mapping[str, list[list[int]]] = tokenizer(
+        [example.text_a for example in examples],
+        [example.text_b for example in examples] if paired else None,
+        truncation="longest_first" if paired else "only_first",
+        max_length=max_tokens,
+        return_attention_mask=False,
+    )
+    return encoded
+
+
+def targets(examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
+    """Class numbers (int64) in the order of the task's labels, or numbers (float32)."""
+    hidden = next((e for e in examples if e.label is None), None)
+    if hidden is not None:
+        raise DataError(f"{task.name} hides the label of {hidden.id}: it cannot be trained on.")
+    if task.is_regression:
+        return np.array([example.label for example in examples], dtype=np.float32)
+    numbers = {label: number for number, label in enumerate(task.labels)}
+    return np.array([numbers[str(example.label)] for example in examples], dtype=np.int64)
+
+
+class PairNetwork(nn.Module):
+    """An encoder with its family's pooling and classifier on top."""
+
+    def __init__(self, encoder: Encoder, outputs: int) -> None:
+        super().__init__()
+        self.encoder = encoder.network
+        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs)
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """Logits (rows, outputs) for inputs of (rows, tokens)."""
+        logits: Tensor = self.classifier(self.encoder(**inputs)[0])
+        return logits
+
+
+def network(encoder: Encoder, task: PairTask) -> PairNetwork:
+    """The network of a task: an output per label, or one for a number."""
+    return PairNetwork(encoder, outputs=1 if task.is_regression else len(task.labels))
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """One loss per row in fp32: cross-entropy for class numbers, squared error for numbers."""
+    if targets.is_floating_point():
+        return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
+    return functional.cross_entropy(logits.float(), targets, reduction="none")
+
+
+def decode(
+    logits: NDArray[np.float32], examples: Sequence[PairExample], task: PairTask
+) -> tuple[PairPrediction, ...]:
+    """The predicted label with the probability of each, or the predicted number."""
+    if task.is_regression:
+        return tuple(
+            PairPrediction(id=example.id, label=float(row[0]))
+            for example, row in zip(examples, logits, strict=True)
+        )
+    probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()
+    winners = logits.argmax(-1)
+    return tuple(
+        PairPrediction(id=example.id, label=task.labels[winner], scores=tuple(row))
+        for example, winner, row in zip(examples, winners, probabilities, strict=True)
+    )
+
+
+PAIR = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)

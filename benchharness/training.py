@@ -1,0 +1,301 @@
+"""Fitting and predicting: batches go in, logits come out.
+
+Knows neither task nor head: a network from padded features to logits, targets, and a loss per row.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchharness.batching import (
+    Features,
+    count_steps,
+    cut_by_length,
+    length_batches,
+    pad,
+    shuffled_batches,
+)
+from benchharness.precision import Compute
+from benchharness.progress import Progress, Reporter
+from benchharness.recipes.recipe import Recipe
+from leaderboard.result import CurvePoint
+from tasks.errors import JobError
+
+__all__ = ["DivergedError", "Fit", "fit", "learning_rate", "predict", "seed_everything"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+CURVE_POINTS = 40
+"""How many losses a learning curve shows at most, besides the evaluations."""
+
+CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
+"""What starting one more micro-batch costs, in padded tokens; measured, see docs/log.md."""
+
+PREDICTION_TOKENS = {"cpu": 4096, "cuda": 65536}
+"""Padded tokens of a batch in prediction."""
+
+STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
+"""Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
+
+
+class DivergedError(JobError):
+    """The loss, a gradient or a prediction is no longer a finite number."""
+
+    kind = "diverged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What training leaves behind besides the network.
+
+    `tokens` are real ones, without padding; `seconds` do not count the evaluations, which took
+    `evaluation_seconds`.
+    """
+
+    curve: tuple[CurvePoint, ...]
+    steps: int
+    examples: int
+    tokens: int
+    seconds: float
+    evaluation_seconds: float
+
+
+def seed_everything(seed: int) -> None:
+    """Seeds the generators of python, numpy and torch on every device."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
+    network: nn.Module,
+    features: Features,
+    targets: NDArray[Any],
+    loss: Loss,
+    recipe: Recipe,
+    *,
+    seed: int,
+    compute: Compute,
+    report: Reporter,
+    evaluate: Callable[[], Mapping[str, float]],
+) -> Fit:
+    """Trains the network in place with AdamW, and evaluates it `recipe.evaluations` times.
+
+    The loss of a step is the mean over the examples of its batch, however the batch is cut into
+    micro-batches. The same seed gives the same bits on the same machine with as many threads.
+    Raises DivergedError at the first loss or gradient that is not finite.
+    """
+    seed_everything(seed)
+    network.to(compute.device).train()
+    goals = torch.from_numpy(targets).to(compute.device)
+    optimizer = _adamw(network, recipe)
+    overhead = CUT_OVERHEAD[compute.device.type]
+    plan = _Plan.of(len(features), recipe, compute)
+    meter = _Meter(steps=plan.steps, per_epoch=len(features) / recipe.batch_size, report=report)
+    batches = shuffled_batches(len(features), recipe.batch_size, recipe.epochs, seed)
+    for step, batch in enumerate(batches, start=1):
+        rate = learning_rate(step - 1, plan.steps, recipe)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        parts = cut_by_length(batch, features.lengths, recipe.accumulation, overhead)
+        with compute.autocast():
+            mean = _backward(network, features, goals, loss, parts)
+        norm = nn.utils.clip_grad_norm_(network.parameters(), recipe.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        meter.count(mean, norm, features.lengths[batch])
+        if step in plan.reads:
+            meter.read()
+        if step in plan.points:
+            scores = meter.pause(evaluate) if step in plan.evaluations else {}
+            meter.mark(rate, scores)
+            network.train()
+    return meter.result()
+
+
+def _backward(
+    network: nn.Module, features: Features, goals: Tensor, loss: Loss, parts: Sequence[NDArray[Any]]
+) -> Tensor:
+    """Adds the gradients of a batch's mean loss and returns that loss, without waiting for it."""
+    rows = sum(len(part) for part in parts)
+    total = torch.zeros((), device=goals.device)
+    for part in parts:
+        logits = network(**_inputs(features, part, goals.device))
+        share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / rows
+        share.backward()  # type: ignore[no-untyped-call]
+        total += share.detach()
+    return total
+
+
+def _inputs(features: Features, rows: NDArray[Any], device: torch.device) -> dict[str, Tensor]:
+    arrays = pad(features, rows).items()
+    return {name: torch.from_numpy(a).to(device, non_blocking=True) for name, a in arrays}
+
+
+def _adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW that leaves biases and norms (whatever has one dimension) out of the weight decay."""
+    weights = [p for p in network.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in weights if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in weights if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups,
+        lr=recipe.learning_rate,
+        betas=(recipe.adam_beta1, recipe.adam_beta2),
+        eps=recipe.adam_epsilon,
+        fused=True,
+    )
+
+
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """The rate of a step counted from 0: up linearly to the warm-up's end, then down to zero.
+
+    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0.
+    """
+    warmup = math.ceil(steps * recipe.warmup_ratio)
+    if step < warmup:
+        return recipe.learning_rate * step / warmup
+    return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """After which steps losses are read, the curve gets a point, and the network is evaluated."""
+
+    steps: int
+    evaluations: frozenset[int]
+    points: frozenset[int]
+    reads: frozenset[int]
+
+    @classmethod
+    def of(cls, rows: int, recipe: Recipe, compute: Compute) -> "_Plan":
+        steps = count_steps(rows, recipe.batch_size, recipe.epochs)
+        evaluations = _evenly(steps, recipe.evaluations)
+        points = evaluations | _evenly(steps, CURVE_POINTS)
+        interval = STEPS_BETWEEN_READS[compute.device.type]
+        reads = points | frozenset(range(interval, steps + 1, interval))
+        return cls(steps=steps, evaluations=evaluations, points=points, reads=reads)
+
+
+def _evenly(steps: int, times: int) -> frozenset[int]:
+    """The steps after which something is done so many times, the last time after the last step."""
+    times = min(times, steps)
+    return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
+
+
+@dataclass(kw_only=True)
+class _Meter:
+    """Counts what training does; losses stay on the device until they are read."""
+
+    steps: int
+    per_epoch: float
+    report: Reporter
+    step: int = 0
+    tokens: int = 0
+    examples: int = 0
+    evaluating: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+    curve: list[CurvePoint] = field(default_factory=list)
+    unread: list[Tensor] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, without evaluations."""
+        return max(time.monotonic() - self.started - self.evaluating, 1e-9)
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the data so far."""
+        return round(self.step / self.per_epoch, 4)
+
+    def count(self, loss: Tensor, norm: Tensor, lengths: NDArray[np.int64]) -> None:
+        """Takes note of one optimizer step."""
+        self.step += 1
+        self.examples += len(lengths)
+        self.tokens += int(lengths.sum())
+        self.unread.append(torch.stack([loss, norm]))
+
+    def read(self) -> None:
+        """Reads the losses since the last time, reports the last, and stops at one not finite."""
+        values = torch.stack(self.unread).tolist()
+        self.unread.clear()
+        for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise DivergedError(
+                    f"the training diverged: at step {step} of {self.steps} the loss is {loss:g} "
+                    f"and the gradient's norm {norm:g}; try a lower --set learning_rate."
+                )
+            self.losses.append(loss)
+        self.report(
+            Progress(
+                phase="training",
+                step=self.step,
+                steps=self.steps,
+                epoch=self.epoch,
+                loss=self.losses[-1],
+                examples_per_second=self.examples / self.seconds,
+            )
+        )
+
+    def pause(self, evaluate: Callable[[], Mapping[str, float]]) -> Mapping[str, float]:
+        """Evaluates, and keeps that time apart."""
+        start = time.monotonic()
+        scores = evaluate()
+        self.evaluating += time.monotonic() - start
+        return scores
+
+    def mark(self, rate: float, scores: Mapping[str, float]) -> None:
+        """Puts a point on the curve: the mean loss since the point before."""
+        mean = sum(self.losses) / len(self.losses)
+        self.losses.clear()
+        self.curve.append(
+            CurvePoint(
+                step=self.step, epoch=self.epoch, loss=mean, learning_rate=rate, scores=scores
+            )
+        )
+
+    def result(self) -> Fit:
+        """What is known when training has ended."""
+        return Fit(
+            curve=tuple(self.curve),
+            steps=self.step,
+            examples=self.examples,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            evaluation_seconds=self.evaluating,
+        )
+
+
+def predict(
+    network: nn.Module, features: Features, compute: Compute, report: Reporter
+) -> NDArray[np.float32]:
+    """The logits of every row in its order, without dropout; DivergedError where one is NaN."""
+    network.to(compute.device).eval()
+    batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
+    start, done, outputs = time.monotonic(), 0, []
+    with torch.inference_mode(), compute.autocast():
+        for step, rows in enumerate(batches, start=1):
+            outputs.append(network(**_inputs(features, rows, compute.device)).float())
+            done += len(rows)
+            speed = done / max(time.monotonic() - start, 1e-9)
+            report(
+                Progress(
+                    phase="predicting", step=step, steps=len(batches), examples_per_second=speed
+                )
+            )
+    logits = torch.cat(outputs).cpu().numpy()
+    if not np.isfinite(logits).all():
+        raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
+    ordered: NDArray[np.float32] = np.empty_like(logits)
+    ordered[np.concatenate(batches)] = logits
+    return ordered

@@ -1,0 +1,156 @@
+"""One job, from its rows to its Result."""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchharness.encoder import load_encoder
+from benchharness.heads import head_for
+from benchharness.models.identity import hub_revision
+from benchharness.precision import Compute
+from benchharness.progress import Progress, Reporter
+from benchharness.provenance import collect, text_digest
+from benchharness.recipes.recipe import Recipe
+from benchharness.training import Fit, fit, predict
+from leaderboard.job import Job
+from leaderboard.result import Cost, Evaluation, Result
+from tasks.errors import DataError
+from tasks.examples import Prediction
+from tasks.metrics.flags import prediction_flags
+from tasks.read import SplitRows, read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tasks.task import is_hidden, score
+
+__all__ = ["run_job"]
+
+
+def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
+    """Fine-tunes an encoder, predicts and scores as the job says.
+
+    Raises DataError where a split is no longer what the job was planned with, ModelError for a
+    checkpoint that cannot be used, and DivergedError where numbers stop being finite.
+    """
+    start, started = time.monotonic(), _now()
+    report(Progress(phase="loading"))
+    task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
+    compute = Compute(device=_find_device(), precision=job.precision)
+    head = head_for(task)
+    splits = {name: _read(job, name) for name in job.fingerprints}
+    encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
+    tokenizer = _describe(encoder.tokenizer)
+    report(Progress(phase="encoding"))
+    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
+    features = {
+        name: head.encode(rows.examples, encoder.tokenizer, max_tokens)
+        for name, rows in splits.items()
+    }
+    network = head.network(encoder, task)
+    evaluations: dict[str, Evaluation] = {}
+
+    def evaluate(name: str) -> Mapping[str, float]:
+        logits = predict(network, features[name], compute, report)
+        predictions = head.decode(logits, splits[name].examples, task)
+        evaluations[name] = _evaluation(name, splits[name], predictions)
+        return evaluations[name].scores
+
+    training = f"{job.task}:train"
+    first, *others = (name for name in splits if name != training)
+    trained = fit(
+        network,
+        features[training],
+        head.targets(splits[training].examples, task),
+        head.loss,
+        recipe,
+        seed=job.seed,
+        compute=compute,
+        report=report,
+        evaluate=lambda: evaluate(first),
+    )
+    for name in others:
+        evaluate(name)
+    return Result(
+        job=job,
+        evaluations=tuple(evaluations.values()),
+        curve=trained.curve,
+        cost=_cost(network, trained, time.monotonic() - start),
+        provenance=collect(
+            job,
+            rows={name: len(rows.examples) for name, rows in splits.items()},
+            tokenizer=text_digest(tokenizer),
+            device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
+            threads=torch.get_num_threads(),
+            started=started,
+        ),
+        finished=_now(),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _describe(tokenizer: Any) -> str:
+    """A tokenizer as JSON, before its first use: encoding leaves traces in it."""
+    if tokenizer.is_fast:
+        return str(tokenizer.backend_tokenizer.to_str())
+    return json.dumps(tokenizer.get_vocab(), sort_keys=True)
+
+
+def _find_device() -> torch.device:
+    """The GPU that the engine left visible, or the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _read(job: Job, name: str) -> SplitRows:
+    """The rows of "task:split", which must be those that the job was planned with."""
+    task, split = name.rsplit(":", 1)
+    rows = read(find_task(task), split, parse_data(job.data), job.limit)
+    if rows.fingerprint != job.fingerprints[name]:
+        raise DataError(
+            f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
+            f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
+        )
+    return rows
+
+
+def _evaluation(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
+    """The scores of one split; none where its labels are hidden."""
+    task_name, split = name.rsplit(":", 1)
+    task, hidden = find_task(task_name), any(map(is_hidden, rows.examples))
+    return Evaluation(
+        task=task_name,
+        split=split,
+        fingerprint=rows.fingerprint,
+        scores={} if hidden else score(task, split, predictions, rows.examples),
+        predictions=tuple(dict(vars(prediction)) for prediction in predictions),
+        flags=prediction_flags(predictions),
+    )
+
+
+def _cost(network: nn.Module, trained: Fit, seconds: float) -> Cost:
+    return Cost(
+        seconds=seconds,
+        train_seconds=trained.seconds,
+        predict_seconds=trained.evaluation_seconds,
+        steps=trained.steps,
+        train_examples_per_second=trained.examples / trained.seconds,
+        train_tokens=trained.tokens,
+        parameters=sum(weight.numel() for weight in network.parameters()),
+        peak_memory_bytes=_peak_memory(),
+    )
+
+
+def _peak_memory() -> int:
+    """The most memory of the device that this process held at once, in bytes."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
