@@ -1,0 +1,114 @@
+"""Which runs may stand together: on one board by their data, in one entry by their recipe."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from leaderboard.result import RunRow
+
+__all__ = ["group_by_data", "group_by_recipe", "variant_of"]
+
+
+@dataclass(kw_only=True)
+class _DataGroup:
+    """Runs of one limit, all mini or none, whose evaluation fingerprints agree."""
+
+    limit: int | None
+    mini: bool
+    doors: set[str] = field(default_factory=set)
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    runs: list[RunRow] = field(default_factory=list)
+
+    def admits(self, run: RunRow) -> bool:
+        """No conflict, and a reason to belong: the same door, or a split in common."""
+        if (run.limit, run.data == "mini") != (self.limit, self.mini):
+            return False
+        known = evaluation_fingerprints(run)
+        shared = known.keys() & self.fingerprints.keys()
+        agrees = all(known[split] == self.fingerprints[split] for split in shared)
+        return agrees and (run.data in self.doors or bool(shared))
+
+    def add(self, run: RunRow) -> None:
+        self.doors.add(run.data)
+        self.fingerprints.update(evaluation_fingerprints(run))
+        self.runs.append(run)
+
+
+def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
+    """The fingerprints of the splits that the run predicted, by "task:split"."""
+    return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
+
+
+def group_by_data(runs: Iterable[RunRow]) -> list[list[RunRow]]:
+    """The runs in groups that were evaluated on the same rows, task by task.
+
+    Greedy in the order given: a run joins the first group that admits it, one with its own door
+    before others, or begins a new group.
+    """
+    groups: list[_DataGroup] = []
+    for run in runs:
+        open_to_it = [group for group in groups if group.admits(run)]
+        open_to_it.sort(key=lambda group: run.data not in group.doors)
+        if not open_to_it:
+            open_to_it = [_DataGroup(limit=run.limit, mini=run.data == "mini")]
+            groups += open_to_it
+        open_to_it[0].add(run)
+    return [group.runs for group in groups]
+
+
+def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
+    """The runs of one board in groups that make an entry each.
+
+    Within a model, recipe name and precision, the seeds of a task belong together only where every
+    hyperparameter and the training rows agree. A recipe may have other values for other tasks, so
+    tasks are joined by equal values first, and otherwise in the order in which they were run.
+    """
+    entries: list[_Entry] = []
+    for runs_alike in _alike(runs).values():
+        home = _home(entries, runs_alike[0])
+        if home is None:
+            home = _Entry()
+            entries.append(home)
+        home.add(runs_alike)
+    return [entry.runs for entry in entries]
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.tasks: set[str] = set()
+        self.digests: set[str] = set()
+        self.runs: list[RunRow] = []
+
+    def add(self, runs: Sequence[RunRow]) -> None:
+        self.tasks.add(runs[0].task)
+        self.digests.add(runs[0].recipe_digest)
+        self.runs += runs
+
+
+def _home(entries: Iterable[_Entry], run: RunRow) -> _Entry | None:
+    free = [e for e in entries if _names(e.runs[0]) == _names(run) and run.task not in e.tasks]
+    same_values = [entry for entry in free if run.recipe_digest in entry.digests]
+    return next(iter(same_values + free), None)
+
+
+def _alike(runs: Iterable[RunRow]) -> Mapping[tuple[object, ...], list[RunRow]]:
+    """The seeds of one task that differ in nothing but the seed."""
+    groups: dict[tuple[object, ...], list[RunRow]] = {}
+    for run in runs:
+        groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
+    return groups
+
+
+def variant_of(run: RunRow) -> str:
+    """Four hex digits that stand for the run's values and training rows."""
+    return hashlib.sha256(" ".join(_training(run)).encode()).hexdigest()[:4]
+
+
+def _training(run: RunRow) -> tuple[str, ...]:
+    trained_on = sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
+    # `start_from` names another run, which has its own seed too: only that there is one counts.
+    return (run.recipe_digest, *trained_on, "started from a run" if run.start_from else "")
+
+
+def _names(run: RunRow) -> tuple[str, str, str]:
+    return run.model, run.recipe, run.precision

@@ -1,0 +1,81 @@
+"""What the report shows, worked out before any HTML: boards, groups of runs, failures."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from leaderboard.board import Board, Entry
+from leaderboard.report.run import RunSection, build_run
+from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
+from leaderboard.result import Failure, Result, RunRow
+
+__all__ = ["Group", "Page", "build_page"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The runs of one entry on one task, seed by seed; what a cell of a table links to."""
+
+    anchor: str
+    model: str
+    task: str
+    recipe: str
+    statistics: tuple[Statistics, ...]
+    runs: tuple[RunSection, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The whole report. `others` are runs that stand on no board."""
+
+    tables: tuple[TableView, ...]
+    groups: tuple[tuple[TableView, tuple[Group, ...]], ...]
+    others: tuple[RunSection, ...]
+    failures: tuple[RunSection, ...]
+    runs: int
+    models: int
+
+
+def build_page(boards: Sequence[Board], details: Iterable[Result | Failure]) -> Page:
+    """The boards with a section for each run in `details`.
+
+    A run on a board without details (a store that keeps rows only) has its scores and no section.
+    """
+    sections = {section.key: section for section in map(build_run, details)}
+    tables = tuple(build_table(board, number) for number, board in enumerate(boards, start=1))
+    groups = [tuple(_groups(board, sections)) for board in boards]
+    entries = [entry for board in boards for entry in board.entries]
+    placed = {run.key for entry in entries for run in entry.runs}
+    return Page(
+        tables=tables,
+        groups=tuple(zip(tables, groups, strict=True)),
+        others=tuple(section for key, section in sections.items() if key not in placed),
+        failures=tuple(section for section in sections.values() if section.error),
+        runs=len(placed | sections.keys()),
+        models=len({e.model for e in entries} | {s.job.model for s in sections.values()}),
+    )
+
+
+def _groups(board: Board, sections: Mapping[str, RunSection]) -> Iterator[Group]:
+    for entry in board.entries:
+        by_task: dict[str, list[RunRow]] = {}
+        for run in entry.runs:
+            by_task.setdefault(run.task, []).append(run)
+        # A failed task that no entry has scores of is no column; it comes last.
+        tasks = [task for task in board.tasks if task in by_task]
+        for task in dict.fromkeys([*tasks, *sorted(by_task)]):
+            yield _group(entry, task, by_task[task], sections)
+
+
+def _group(
+    entry: Entry, task: str, runs: Sequence[RunRow], sections: Mapping[str, RunSection]
+) -> Group:
+    keys = {run.key for run in runs}
+    cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
+    return Group(
+        anchor=group_anchor(entry, task),
+        model=entry.model,
+        task=task,
+        recipe=entry.recipe_label,
+        statistics=tuple(statistics(cell) for cell in cells),
+        runs=tuple(sections[run.key] for run in runs if run.key in sections),
+    )

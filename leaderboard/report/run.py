@@ -1,0 +1,134 @@
+"""The section of one run: what was run, on what, with which values, and what came out."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leaderboard.board import shown
+from leaderboard.job import Job
+from leaderboard.report.curve import Panel, curve_panels
+from leaderboard.report.table import run_anchor
+from leaderboard.result import Cost, Evaluation, Failure, Result
+
+__all__ = ["RunSection", "ScoreLine", "build_run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreLine:
+    """The scores of one predicted split."""
+
+    split: str
+    scores: tuple[tuple[str, str], ...]
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSection:
+    """A finished or failed run, ready to be shown; `error` and `log` are a failed one's."""
+
+    key: str
+    anchor: str
+    job: Job
+    status: str
+    finished: str
+    summary: str
+    error: str
+    log: str
+    scores: tuple[ScoreLine, ...]
+    panels: tuple[Panel, ...]
+    cost: tuple[tuple[str, str], ...]
+    provenance: Mapping[str, Any]
+    command: str
+
+
+def build_run(run: Result | Failure) -> RunSection:
+    """The section of a run."""
+    if isinstance(run, Failure):
+        return _failed(run)
+    return RunSection(
+        **_common(run),
+        status="finished",
+        summary=_summary(run),
+        error="",
+        log="",
+        scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
+        panels=curve_panels(run.curve),
+        cost=tuple(_cost(run.cost)),
+        provenance=run.provenance,
+    )
+
+
+def _failed(run: Failure) -> RunSection:
+    return RunSection(
+        **_common(run),
+        status=run.kind,
+        summary=run.error,
+        error=run.error,
+        log=run.details,
+        scores=(),
+        panels=(),
+        cost=(),
+        provenance={},
+    )
+
+
+def _common(run: Result | Failure) -> dict[str, Any]:
+    job = run.job
+    return {
+        "key": job.key,
+        "anchor": run_anchor(job.key),
+        "job": job,
+        "finished": run.finished,
+        "command": _command(job),
+    }
+
+
+def _summary(run: Result) -> str:
+    """The scores of the first split that has any, and the time."""
+    scored = next((line for e in run.evaluations if (line := _score_line(e)).scores), None)
+    scores = [f"{name} {value}" for name, value in scored.scores] if scored else []
+    return ", ".join([*scores, _duration(run.cost.seconds)])
+
+
+def _score_line(evaluation: Evaluation) -> ScoreLine:
+    return ScoreLine(
+        split=f"{evaluation.task} {evaluation.split}",
+        scores=tuple((name, shown(value)) for name, value in evaluation.scores.items()),
+        flags=evaluation.flags,
+    )
+
+
+def _cost(cost: Cost) -> Iterator[tuple[str, str]]:
+    yield "wall time", _duration(cost.seconds)
+    yield "training", _duration(cost.train_seconds)
+    yield "predicting", _duration(cost.predict_seconds)
+    yield "steps", f"{cost.steps:,}"
+    yield "training speed", f"{cost.train_examples_per_second:,.1f} examples/s"
+    yield "training tokens", f"{cost.train_tokens:,} (without padding)"
+    yield "parameters", f"{cost.parameters:,}"
+    yield "peak memory", f"{cost.peak_memory_bytes / 2**30:.2f} GiB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def _command(job: Job) -> str:
+    """The command that runs the job again, quoted for a POSIX shell."""
+    from_folder = job.weights.startswith("sha256:")
+    words = ["bench", "run", "--model", job.checkpoint if from_folder else job.model]
+    words += ["--suite", job.task.partition("/")[0], "--task", job.task.rpartition("/")[2]]
+    words += ["--data", job.data, "--seed", str(job.seed), "--precision", job.precision]
+    words += ["--recipe", job.recipe.removesuffix("+set")]
+    for name, setting in job.settings.items():
+        if setting.source == "--set":
+            words += ["--set", f"{name}={setting.value}"]
+    if job.limit is not None:
+        words += ["--limit", str(job.limit)]
+    return shlex.join(words)
