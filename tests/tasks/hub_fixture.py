@@ -1,57 +1,46 @@
-"""A fixture data set repository as the hub stores it: parquet files and a README with features."""
+"""Fixture data sets as the hub stores them: parquet files and a README that describes them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
-__all__ = ["write_dataset_repo"]
-
-Rows = Sequence[Mapping[str, object]]
+__all__ = ["write_dataset_config"]
 
 
-def write_dataset_repo(
-    root: Path,
-    *,
-    repo: str,
-    revision: str,
+def write_dataset_config(
+    folder: Path,
     config: str,
-    splits: Mapping[str, Rows],
+    splits: Mapping[str, Sequence[Mapping[str, object]]],
     labels: Sequence[str] = (),
-) -> Path:
-    """Write `datasets/REPO/REVISION` under `root`; `labels` make the label column a ClassLabel."""
-    folder = root / "datasets" / repo / revision
-    columns = {name: _type(name, labels) for name in next(iter(splits.values()))[0]}
-    schema = pa.schema(list(columns.items()))
+) -> None:
+    """Add a config to the data set revision in `folder`; `labels` name its ClassLabel column."""
+    first = next(iter(splits.values()))[0]
+    schema = pa.schema([(name, _type(name, labels)) for name in first])
     for split, rows in splits.items():
         path = folder / config / f"{split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
-    (folder / "README.md").write_text(_readme(config, columns, tuple(splits), labels))
-    return folder
+    card = folder / "README.md"
+    known = yaml.safe_load(card.read_text().strip("-\n")) if card.exists() else {}
+    features = [_feature(field, labels) for field in schema]
+    files = [{"split": split, "path": f"{config}/{split}-*"} for split in splits]
+    known.setdefault("dataset_info", []).append({"config_name": config, "features": features})
+    known.setdefault("configs", []).append({"config_name": config, "data_files": files})
+    card.write_text(f"---\n{yaml.safe_dump(known)}---\n")
 
 
 def _type(name: str, labels: Sequence[str]) -> pa.DataType:
-    if name == "idx":
-        return pa.int32()
-    if name == "label":
-        return pa.int64() if labels else pa.float32()
-    return pa.string()
+    numbers = {"idx": pa.int32(), "label": pa.int64() if labels else pa.float32()}
+    return numbers.get(name, pa.string())
 
 
-def _readme(
-    config: str, columns: Mapping[str, pa.DataType], splits: Sequence[str], labels: Sequence[str]
-) -> str:
-    lines = ["---", "dataset_info:", f"- config_name: {config}", "  features:"]
-    for name, kind in columns.items():
-        lines.append(f"  - name: {name}")
-        if name == "label" and labels:
-            lines += ["    dtype:", "      class_label:", "        names:"]
-            lines += [f"          '{number}': {label}" for number, label in enumerate(labels)]
-        else:
-            lines.append(f"    dtype: {'float32' if kind == pa.float32() else kind}")
-    lines += ["configs:", f"- config_name: {config}", "  data_files:"]
-    for split in splits:
-        lines += [f"  - split: {split}", f"    path: {config}/{split}-*"]
-    return "\n".join([*lines, "---", ""])
+def _feature(field: pa.Field, labels: Sequence[str]) -> dict[str, Any]:
+    if field.name == "label" and labels:
+        names = {str(number): label for number, label in enumerate(labels)}
+        return {"name": "label", "dtype": {"class_label": {"names": names}}}
+    dtype = {"int32": "int32", "float": "float32", "string": "string"}[str(field.type)]
+    return {"name": field.name, "dtype": dtype}

@@ -7,13 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_fixture import write_dataset_repo
+from hub_fixture import write_dataset_config
 
 from tasks.errors import DataError
 from tasks.glue import GLUE_TASKS, HUB, REVISION
@@ -40,16 +40,17 @@ from tasks.read import read
 from tasks.sources import parse_data, rows
 
 tasks = {task.name: task for task in GLUE_TASKS}
-answer = {}
-try:
-    for name in sys.argv[1:]:
-        task, split = name.split(":")
+answer, status = {}, 0
+for name in sys.argv[1:]:
+    task, split = name.split(":")
+    try:
         digest = read(tasks[task], split, parse_data("hub")).fingerprint
         answer[name] = [digest, rows(tasks[task].source, split, parse_data("hub"))]
-except BenchError as error:
-    print(error, file=sys.stderr)
-    sys.exit(error.exit_code)
+    except BenchError as error:
+        print(error, file=sys.stderr)
+        status = error.exit_code
 json.dump(answer, sys.stdout)
+sys.exit(status)
 """
 
 
@@ -82,13 +83,19 @@ def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> A
     return Answer(status=done.returncode, rows=found, error=done.stderr, seconds=seconds)
 
 
-def write_cola(hub: Path, names: tuple[str, ...] = COLA_NAMES, revision: str = REVISION) -> None:
-    splits = {
-        "train": COLA_ROWS,
-        "validation": COLA_ROWS,
-        "test": [row | {"label": -1} for row in COLA_ROWS],
-    }
-    write_dataset_repo(hub, repo=HUB, revision=revision, config="cola", splits=splits, labels=names)
+def write_config(
+    hub: Path,
+    config: str,
+    splits: Mapping[str, list[dict[str, object]]],
+    labels: Sequence[str],
+    revision: str = REVISION,
+) -> None:
+    write_dataset_config(hub / "datasets" / HUB / revision, config, splits, labels)
+
+
+def write_cola(hub: Path, names: Sequence[str] = COLA_NAMES, revision: str = REVISION) -> None:
+    hidden = [row | {"label": -1} for row in COLA_ROWS]
+    write_config(hub, "cola", {"train": COLA_ROWS, "test": hidden}, names, revision)
 
 
 def hub_row(task: PairTask, row: Row) -> dict[str, object]:
@@ -100,19 +107,11 @@ def hub_row(task: PairTask, row: Row) -> dict[str, object]:
 
 
 def write_mini(hub: Path, task: PairTask) -> None:
-    data = Data(door="mini")
     splits = {
-        split.hub: [hub_row(task, row) for row in rows(task.source, name, data)]
+        split.hub: [hub_row(task, row) for row in rows(task.source, name, Data(door="mini"))]
         for name, split in task.source.splits.items()
     }
-    write_dataset_repo(
-        hub,
-        repo=HUB,
-        revision=REVISION,
-        config=task.source.config,
-        splits=splits,
-        labels=task.labels,
-    )
+    write_config(hub, task.source.config, splits, task.labels)
 
 
 def free_endpoint() -> str:
@@ -121,67 +120,37 @@ def free_endpoint() -> str:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("name", ["glue/cola", "glue/stsb", "glue/mnli"])
-def test_the_three_doors_give_the_same_rows(tmp_path: Path, name: str) -> None:
-    task = GLUE[name]
-    write_mini(tmp_path / "hub", task)
+def test_the_three_doors_give_the_same_rows_in_silence(tmp_path: Path) -> None:
+    tasks = [GLUE["glue/cola"], GLUE["glue/stsb"], GLUE["glue/mnli"]]
+    for task in tasks:
+        write_mini(tmp_path / "hub", task)
     official = shutil.copytree(mini_folder() / "glue", tmp_path / "official")
-    splits = [f"{name}:{split}" for split in task.source.splits]
+    splits = [(task, split) for task in tasks for split in task.source.splits]
     with serve_hub(tmp_path / "hub") as server:
-        answer = ask(server.endpoint, tmp_path / "home", *splits)
-    assert answer.status == 0, answer.error
-    for split in task.source.splits:
-        digest, hub_rows = answer.rows[f"{name}:{split}"]
+        names = [f"{task.name}:{split}" for task, split in splits]
+        answer = ask(server.endpoint, tmp_path / "home", *names)
+    assert (answer.status, answer.error) == (0, "")
+    for task, split in splits:
+        digest, hub_rows = answer.rows[f"{task.name}:{split}"]
         for data in (parse_data("mini"), parse_data(str(official))):
             assert list(rows(task.source, split, data)) == hub_rows
             assert read(task, split, data).fingerprint == digest
 
 
-def test_progress_bars_and_warnings_stay_silent(tmp_path: Path) -> None:
-    write_cola(tmp_path / "hub")
-    with serve_hub(tmp_path / "hub") as server:
-        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
-    assert (answer.status, answer.error) == (0, "")
-
-
-def test_a_changed_order_of_labels_is_refused(tmp_path: Path) -> None:
-    write_cola(tmp_path / "hub", names=("acceptable", "unacceptable"))
-    with serve_hub(tmp_path / "hub") as server:
-        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+def test_a_data_set_that_has_changed_is_refused(tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    row: dict[str, object] = {"sentence": "a", "label": 1, "idx": 0}
+    write_config(hub, "cola", {"train": [row]}, COLA_NAMES[::-1])
+    write_config(hub, "sst2", {"train": [row, row | {"label": -1}]}, GLUE["glue/sst2"].labels)
+    write_config(hub, "rte", {"train": [row]}, GLUE["glue/rte"].labels)
+    with serve_hub(hub) as server:
+        names = ("glue/cola:train", "glue/sst2:train", "glue/rte:train")
+        answer = ask(server.endpoint, tmp_path / "home", *names)
     assert answer.status == 4
-    assert "on the hub are acceptable, unacceptable; expected unacceptable, acc" in answer.error
-
-
-def test_a_hidden_label_in_a_train_split_is_refused(tmp_path: Path) -> None:
-    hidden = {"train": [COLA_ROWS[0], COLA_ROWS[1] | {"label": -1}]}
-    write_dataset_repo(
-        tmp_path / "hub",
-        repo=HUB,
-        revision=REVISION,
-        config="cola",
-        splits=hidden,
-        labels=COLA_NAMES,
-    )
-    with serve_hub(tmp_path / "hub") as server:
-        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
-    assert answer.status == 4
-    assert "nyu-mll/glue (cola, train) row 1 has the label -1; expected 0 to 1" in answer.error
-
-
-def test_a_missing_column_is_refused(tmp_path: Path) -> None:
-    renamed = {"train": [{"text": "a", "label": 1, "idx": 0}]}
-    write_dataset_repo(
-        tmp_path / "hub",
-        repo=HUB,
-        revision=REVISION,
-        config="cola",
-        splits=renamed,
-        labels=COLA_NAMES,
-    )
-    with serve_hub(tmp_path / "hub") as server:
-        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
-    assert answer.status == 4
-    assert "has no column sentence; it has text, label, idx" in answer.error
+    order, hidden, columns = answer.error.splitlines()
+    assert "are acceptable, unacceptable; expected unacceptable, acceptable: use" in order
+    assert "nyu-mll/glue (sst2, train) row 1 has the label -1; expected 0 to 1: use" in hidden
+    assert "has no column sentence1, sentence2; it has sentence, label, idx: use" in columns
 
 
 def test_a_hub_without_the_data_set_is_a_data_error(tmp_path: Path) -> None:
@@ -211,23 +180,19 @@ def test_a_silent_hub_is_answered_within_five_seconds(tmp_path: Path) -> None:
 
 def test_cached_data_are_read_while_the_hub_is_down(tmp_path: Path) -> None:
     write_cola(tmp_path / "hub")
+    names = ("glue/cola:train", "glue/cola:test")
     with serve_hub(tmp_path / "hub") as server:
-        online = ask(server.endpoint, tmp_path / "home", "glue/cola:train", "glue/cola:test")
-    offline = ask(server.endpoint, tmp_path / "home", "glue/cola:train", "glue/cola:test")
-    assert offline.status == 0, offline.error
+        online = ask(server.endpoint, tmp_path / "home", *names)
+    offline = ask(server.endpoint, tmp_path / "home", *names)
+    assert (offline.status, offline.error) == (0, "")
     assert offline.rows == online.rows != {}
-    assert offline.seconds < 5
+    assert offline.seconds < 15, "without the probe it takes 23 seconds or more"
 
-
-def test_another_revision_in_the_cache_is_refused(tmp_path: Path) -> None:
-    write_cola(tmp_path / "hub")
-    with serve_hub(tmp_path / "hub") as server:
-        assert ask(server.endpoint, tmp_path / "home", "glue/cola:train").status == 0
     prepared = tmp_path / "home" / "datasets" / "nyu-mll___glue" / "cola" / "0.0.0"
     (prepared / REVISION).rename(prepared / ("e" * 40))
-    answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
-    assert answer.status == 4
-    assert f"revision {REVISION} is out of reach and only {'e' * 40} is cached" in answer.error
+    another = ask(server.endpoint, tmp_path / "home", *names[:1])
+    assert another.status == 4
+    assert f"revision {REVISION} is out of reach and only {'e' * 40} is cached" in another.error
 
 
 def test_a_local_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> None:
@@ -259,7 +224,7 @@ def test_a_task_on_no_hub_says_so() -> None:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
     with serve_hub(tmp_path) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
         yield server
