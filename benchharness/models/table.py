@@ -18,7 +18,7 @@ _KNOWN = (
         checkpoint="builtin:tiny",
         family="bert",
         recipe="tiny",
-        title="A BERT of 2 layers of 128, trained from scratch: for demonstrations and tests",
+        title="BERT, 2 layers of 128, trained from scratch: for demonstrations",
         parameters=0.6,
         max_tokens=512,
     ),

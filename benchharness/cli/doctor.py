@@ -1,0 +1,150 @@
+"""`bench doctor`: whether this machine, its caches and the leaderboard are ready for a run."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from benchharness.cli.options import DATABASE, AsJson, Database
+
+__all__ = ["cache_folders", "doctor"]
+
+FULL_BYTES = 2 * 2**30
+"""Less free disk than this is worth a warning: a large checkpoint alone has 1.4 GB."""
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at: `state` is "ok", "warning" or "problem"."""
+
+    name: str
+    state: str
+    found: str
+
+
+def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
+    """Look at versions, the hub, caches, disk, processor, GPUs and the database.
+
+    The exit code is 1 where a problem was found that would stop a run.
+    """
+    from benchharness.cli.printing import print_json, print_table
+
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _versions,
+        _hub,
+        _caches,
+        _processor,
+        _gpus,
+        lambda: _database(db),
+    )
+    findings = [finding._asdict() for check in checks for finding in check()]
+    if as_json:
+        print_json(findings)
+    else:
+        print_table(findings, Finding._fields, "")
+    if any(finding["state"] == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _versions() -> Iterator[Finding]:
+    import platform
+
+    from benchharness import __version__
+    from benchharness.provenance import library_versions, source_commit
+
+    source = source_commit()
+    changed = " with changes" if source["dirty"] else ""
+    commit = f", commit {source['commit'][:12]}{changed}" if source["commit"] else ""
+    yield Finding("benchharness", "ok", f"{__version__}{commit}")
+    yield Finding("python", "ok", platform.python_version())
+    for name, version in library_versions().items():
+        yield Finding(name, "ok" if version else "problem", version or "not installed")
+
+
+def _hub() -> Iterator[Finding]:
+    """Offline is only worth a warning: cached and local data and checkpoints still work."""
+    import os
+
+    from tasks.sources.hub import go_offline_if_unreachable
+
+    if os.environ.get("HF_HUB_OFFLINE"):
+        yield Finding("hub", "warning", "switched off by HF_HUB_OFFLINE; the cache is used")
+        return
+    start = time.monotonic()
+    silent = go_offline_if_unreachable()
+    seconds = time.monotonic() - start
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    if silent:
+        hint = "use `--data DIR` or `--data mini` and checkpoint folders, or what is cached"
+        yield Finding("hub", "warning", f"{endpoint} gave no answer in {seconds:.1f} s; {hint}")
+    else:
+        yield Finding("hub", "ok", f"{endpoint} answered in {seconds:.1f} s")
+
+
+def _caches() -> Iterator[Finding]:
+    for name, folder in cache_folders().items():
+        yield _folder(name, folder)
+
+
+def cache_folders() -> dict[str, Path]:
+    """Where the Hugging Face libraries keep checkpoints and data, without importing them."""
+    import os
+
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return {
+        "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
+        "data cache": Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets"),
+    }
+
+
+def _folder(name: str, folder: Path) -> Finding:
+    """Whether a folder can be written to, or made, and how much room there is."""
+    import os
+    import shutil
+
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        return Finding(name, "problem", f"{folder} cannot be written to")
+    free = shutil.disk_usage(existing).free
+    state = "ok" if free >= FULL_BYTES else "warning"
+    return Finding(name, state, f"{folder}, {free / 2**30:.1f} GiB free")
+
+
+def _processor() -> Iterator[Finding]:
+    import os
+
+    from benchharness.hardware import cpu_has_bf16
+    from benchharness.provenance import cpu_model
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = os.environ.get("OMP_NUM_THREADS")
+    bound = f", OMP_NUM_THREADS={threads}" if threads else ""
+    yield Finding("processor", "ok", f"{cpu_model()}, {cores} cores{bound}")
+    yield Finding("bf16", "ok", "native" if cpu_has_bf16() else "emulated, so auto takes fp32")
+
+
+def _gpus() -> Iterator[Finding]:
+    from benchharness.engines.slots import find_gpus
+
+    gpus = find_gpus()
+    found = f"{len(gpus)} usable: {', '.join(gpus)}" if gpus else "none usable; jobs run on the CPU"
+    yield Finding("gpus", "ok", found)
+
+
+def _database(db: str) -> Iterator[Finding]:
+    """The state of the leaderboard; opening an older one upgrades it, as every command does."""
+    from leaderboard.store import open_store
+    from tasks.errors import StoreError
+
+    path = Path(db).expanduser()
+    if "://" not in db:
+        yield _folder("results", path.absolute().parent)
+        if not path.exists():
+            yield Finding("leaderboard", "ok", f"{path} is not there yet; `bench run` makes it")
+            return
+    try:
+        with open_store(db, create=False) as store:
+            yield Finding("leaderboard", "ok", f"{store.name}, {len(store.runs())} runs")
+    except StoreError as error:
+        yield Finding("leaderboard", "problem", str(error))

@@ -1,0 +1,117 @@
+"""What lists and `bench show` say about suites, tasks, models, recipes and runs, as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchharness.models import ModelSpec
+    from benchharness.recipes import ResolvedRecipe
+    from leaderboard.result import Failure, Result, RunRow
+    from tasks.suites import Suite
+    from tasks.task import Task
+
+__all__ = [
+    "model_facts",
+    "outcome_facts",
+    "recipe_facts",
+    "run_facts",
+    "suite_facts",
+    "task_facts",
+]
+
+
+def suite_facts(suite: "Suite") -> dict[str, Any]:
+    """A suite with its tasks and its score rule."""
+    return {
+        "name": suite.name,
+        "title": suite.title,
+        "tasks": list(suite.tasks),
+        "rule": suite.rule.name,
+        "cite": suite.cite,
+    }
+
+
+def task_facts(task: "Task") -> dict[str, Any]:
+    """A task: what is predicted from which rows, and how it is scored."""
+    return {
+        "name": task.name,
+        "suite": task.suite,
+        "head": task.head,
+        "labels": list(getattr(task, "labels", ()) or getattr(task, "tags", ())),
+        "value_range": list(getattr(task, "value_range", None) or ()),
+        "metrics": [metric.name for metric in task.metrics],
+        "details": [metric.name for metric in task.details],
+        "splits": list(task.source.splits),
+        "trained_on": task.trained_on,
+        "hub": f"{task.source.hub} {task.source.config}",
+        "revision": task.source.revision,
+        "version": task.version,
+        "cite": task.cite,
+    }
+
+
+def model_facts(spec: "ModelSpec") -> dict[str, Any]:
+    """A model; `parameters` are in millions."""
+    return {**asdict(spec), "aliases": list(spec.aliases)}
+
+
+def recipe_facts(recipe: "ResolvedRecipe", model: str, task: str) -> dict[str, Any]:
+    """A resolved recipe: every value with its source."""
+    settings = {name: asdict(setting) for name, setting in recipe.settings.items()}
+    return {"recipe": recipe.name, "model": model, "task": task, "settings": settings}
+
+
+def run_facts(row: "RunRow") -> dict[str, Any]:
+    """A run as a row of a list; `seconds` is its wall clock."""
+    return {
+        "key": row.key,
+        "model": row.model,
+        "suite": row.suite,
+        "task": row.task,
+        "data": row.data,
+        "limit": row.limit,
+        "seed": row.seed,
+        "recipe": row.recipe,
+        "precision": row.precision,
+        "status": row.status,
+        "scores": {task: dict(scores) for task, scores in row.scores.items()},
+        "seconds": row.seconds,
+        "flags": list(row.flags),
+        "finished": row.finished,
+        "error": row.error,
+    }
+
+
+def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
+    """A run with all that is stored of it, except for its predictions, which are counted."""
+    from leaderboard.result import Failure
+
+    job = outcome.job
+    head: dict[str, Any] = {
+        "key": job.key,
+        "status": outcome.kind if isinstance(outcome, Failure) else "finished",
+        "finished": outcome.finished,
+        **{name: value for name, value in job.to_json().items() if name != "settings"},
+        "settings": {name: asdict(setting) for name, setting in job.settings.items()},
+    }
+    if isinstance(outcome, Failure):
+        return head | {
+            "error": outcome.error,
+            "exit_code": outcome.exit_code,
+            "details": outcome.details,
+        }
+    return head | {
+        "evaluations": {f"{e.task}:{e.split}": _evaluation(e) for e in outcome.evaluations},
+        "curve": [asdict(point) for point in outcome.curve],
+        "cost": asdict(outcome.cost),
+        "provenance": dict(outcome.provenance),
+    }
+
+
+def _evaluation(evaluation: Any) -> Mapping[str, Any]:
+    return {
+        "scores": dict(evaluation.scores),
+        "predictions": len(evaluation.predictions),
+        "flags": list(evaluation.flags),
+    }

@@ -1,0 +1,171 @@
+"""`bench fetch`: bring checkpoints and data sets into the cache, so that a run needs no network.
+
+    python -P -m benchharness.cli.fetch model ID REVISION
+    python -P -m benchharness.cli.fetch task NAME
+
+is one download. It is a process of its own because the Hugging Face libraries wait without end for
+a server that accepts a connection and never answers.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchharness.cli.options import AsJson, Suites
+
+__all__ = ["fetch"]
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", metavar="NAME", help="A model to fetch; repeatable."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=1, metavar="SECONDS", help="Give up when nothing has arrived for so long."
+    ),
+]
+
+POLL_SECONDS = 0.5
+
+
+def fetch(
+    *, model: Models = None, suite: Suites = None, timeout: Timeout = 120, as_json: AsJson = False
+) -> None:
+    """Fetch models and the data of suites into the cache; a run can then do without a network."""
+    from benchharness.cli.printing import print_json
+    from benchharness.models import find_model
+    from tasks.errors import BenchError
+    from tasks.suites import find_suite
+
+    specs = [find_model(name) for name in model or ()]
+    tasks = [task for name in suite or () for task in find_suite(name).tasks]
+    if not specs and not tasks:
+        raise BenchError("nothing to fetch: name a model (--model) or a suite (--suite).")
+    wanted = [("model", s.checkpoint, s.revision) for s in specs if s.is_hub]
+    wanted += [("task", name, "") for name in tasks]
+    if wanted:
+        _require_hub()
+    fetched = [_watch(kind, name, revision, timeout) for kind, name, revision in wanted]
+    command = _offline_command(model or (), suite or ())
+    if as_json:
+        print_json({"fetched": fetched, "offline_command": command})
+    else:
+        typer.echo(f"everything is in the cache; without a network:\n  {command}")
+
+
+def _require_hub() -> None:
+    from tasks.errors import DataError
+    from tasks.sources.hub import go_offline_if_unreachable
+
+    if go_offline_if_unreachable():
+        raise DataError(
+            "the hub is switched off (HF_HUB_OFFLINE) or gave no answer, so nothing can be "
+            "fetched; run `bench fetch` where there is a network."
+        )
+
+
+def _watch(kind: str, name: str, revision: str, timeout: float) -> dict[str, Any]:
+    """One download in a process of its own; ends it when nothing has arrived for `timeout` s."""
+    from tasks.errors import DataError, ModelError
+
+    typer.echo(f"fetching {kind} {name}", err=True)
+    command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", kind, name, revision)
+    error = ModelError if kind == "model" else DataError
+    with subprocess.Popen(  # noqa: S603  (our own command, no shell)
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
+    ) as process:
+        try:
+            _wait(process, timeout)
+        except TimeoutError:
+            raise error(
+                f"nothing of the {kind} {name} has arrived for {timeout:g} s; try again, what has "
+                "arrived is kept."
+            ) from None
+        finally:
+            process.kill()
+        output, complaint = process.communicate()
+    if process.returncode:
+        raise error(complaint.strip().rpartition("\n")[2] or f"fetching the {kind} {name} failed.")
+    return dict(json.loads(output))
+
+
+def _environment() -> dict[str, str]:
+    """The child's environment: plain HTTP writes what arrives where the watchdog can see it."""
+    import os
+
+    quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    return os.environ | quiet
+
+
+def _wait(process: "subprocess.Popen[str]", timeout: float) -> None:
+    """Wait for the end; TimeoutError when the caches have not grown for `timeout` seconds."""
+    size, last_growth = _cached_bytes(), time.monotonic()
+    while process.poll() is None:
+        time.sleep(POLL_SECONDS)
+        if (now := _cached_bytes()) != size:
+            size, last_growth = now, time.monotonic()
+        elif time.monotonic() - last_growth > timeout:
+            raise TimeoutError
+
+
+def _cached_bytes() -> int:
+    from benchharness.cli.doctor import cache_folders
+
+    return sum(_size(path) for folder in cache_folders().values() for path in folder.rglob("*"))
+
+
+def _size(path: Path) -> int:
+    """A file's bytes; nothing for one that was renamed meanwhile."""
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _offline_command(models: Sequence[str], suites: Sequence[str]) -> str:
+    options = [f"--model {name}" for name in models or ["MODEL"]]
+    options += [f"--suite {name}" for name in suites or ["SUITE"]]
+    return f"HF_HUB_OFFLINE=1 bench run {' '.join(options)}"
+
+
+def _fetch_model(hub_id: str, revision: str) -> dict[str, Any]:
+    from benchharness.models.download import download
+
+    folder = download(hub_id, revision)
+    return {"model": hub_id, "revision": folder.name, "folder": str(folder)}
+
+
+def _fetch_task(name: str) -> dict[str, Any]:
+    from tasks.read import read
+    from tasks.sources import parse_data
+    from tasks.suites import find_task
+
+    task, hub = find_task(name), parse_data("hub")
+    return {
+        "task": name,
+        "rows": {split: len(read(task, split, hub).examples) for split in task.source.splits},
+    }
+
+
+def _main(kind: str, name: str, revision: str = "") -> int:
+    """One download; prints what was fetched as JSON, or the error on the last line of stderr."""
+    from tasks.errors import BenchError
+
+    try:
+        fetched = _fetch_model(name, revision) if kind == "model" else _fetch_task(name)
+    except BenchError as error:
+        sys.stderr.write(f"{' '.join(str(error).split())}\n")
+        return error.exit_code
+    sys.stdout.write(json.dumps(fetched))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

@@ -1,0 +1,93 @@
+"""`bench list`: suites, tasks, models and stored runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from benchharness.cli.options import DATABASE, AsJson, Database, Suites
+from benchharness.cli.printing import print_json, print_table
+
+__all__ = ["list_app"]
+
+list_app = typer.Typer(no_args_is_help=True, help="List suites, tasks, models or stored runs.")
+
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="Only runs of this model.")
+]
+TaskName = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help="Only runs of this task.")
+]
+
+
+@list_app.command()
+def suites(*, as_json: AsJson = False) -> None:
+    """The suites, with their tasks and score rules."""
+    from benchharness.cli.facts import suite_facts
+    from tasks.suites import SUITES
+
+    rows = [suite_facts(suite) for suite in SUITES.values()]
+    _show(rows, ("name", "title", "rule", "tasks"), as_json=as_json)
+
+
+@list_app.command()
+def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
+    """The tasks, with what they predict and how they are scored."""
+    from benchharness.cli.facts import task_facts
+    from tasks.suites import TASKS, find_suite
+
+    wanted = {task for name in suite or () for task in find_suite(name).tasks} or set(TASKS)
+    rows = [task_facts(task) for name, task in TASKS.items() if name in wanted]
+    _show(rows, ("name", "head", "labels", "metrics", "splits", "trained_on"), as_json=as_json)
+
+
+@list_app.command()
+def models(*, as_json: AsJson = False) -> None:
+    """The known models; any checkpoint folder or hub name runs unregistered. Sizes in millions."""
+    from benchharness.cli.facts import model_facts
+    from benchharness.models import MODELS
+
+    rows = [model_facts(spec) for spec in MODELS.values()]
+    columns = ("name", "aliases", "parameters", "max_tokens", "checkpoint", "title")
+    _show(rows, columns, as_json=as_json)
+
+
+@list_app.command()
+def runs(
+    *,
+    model: Model = None,
+    suite: Suites = None,
+    task: TaskName = None,
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
+    """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
+    from benchharness.cli.facts import run_facts
+    from leaderboard.store import open_store
+    from tasks.suites import find_suite, find_task
+
+    suites = {find_suite(name).name for name in suite or ()}
+    with open_store(db, create=False) as store:
+        found = store.runs(model=model, task=find_task(task).name if task else None)
+    rows = [run_facts(row) for row in found if not suites or row.suite in suites]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
+    print_table([_short(row) for row in rows], columns, "no run is stored that fits.")
+
+
+def _show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, columns, "nothing to list.")
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for the eye: the key's beginning, and the scores of the run's own task."""
+    return {
+        **row,
+        "key": row["key"][:12],
+        "scores": row["scores"].get(row["task"], {}) or row["error"],
+    }
