@@ -8,9 +8,13 @@ from typing import Annotated
 import typer
 
 from benchharness import __version__
+from benchharness.cli.doctor import doctor
+from benchharness.cli.fetch import fetch
 from benchharness.cli.leaderboard import leaderboard
+from benchharness.cli.listing import list_app
 from benchharness.cli.report import report
 from benchharness.cli.run import run
+from benchharness.cli.show import show
 from tasks.errors import BenchError
 
 __all__ = ["app", "main"]
@@ -51,8 +55,12 @@ def _options(
 
 
 app.command()(run)
+app.add_typer(list_app, name="list")
+app.command()(show)
 app.command()(leaderboard)
 app.command()(report)
+app.command()(doctor)
+app.command()(fetch)
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     found_tasks = trial.get(_select_tasks, found_suites, tasks, len(found_suites) == len(suites))
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
-    slots = trial.get(_find_slots, device, jobs)
+    slots = trial.get(find_slots, device, trial.get(_parse_jobs, jobs))
     trial.check()
     return Request(
         models=tuple(model for model in found_models if model),
@@ -127,9 +127,9 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def _find_slots(device: str, jobs: str) -> tuple[Slot, ...]:
+def _parse_jobs(jobs: str) -> int | None:
     if jobs == "auto":
-        return find_slots(device)
+        return None
     if not jobs.isdecimal() or int(jobs) < 1:
         raise BenchError(f"--jobs {jobs} is no number of processes: use auto, 1, 2, ...")
-    return find_slots(device, int(jobs))
+    return int(jobs)

@@ -17,14 +17,17 @@ COMMAND = (sys.executable, "-P", __file__)
 def make_job(recipe="ok", task="glue/cola", seed=1, model="tiny"):
     return Job(
         model=model,
-        checkpoint=f"builtin:{model}",
+        checkpoint="builtin:tiny" if model == "tiny" else f"example/{model}",
         weights=f"builtin:{model}",
         task=task,
         task_version=1,
         data="mini",
         fingerprints={f"{task}:train": "a", f"{task}:dev": "b"},
         recipe=recipe,
-        settings={"how": Setting(value=recipe, source="test")},
+        settings={
+            "epochs": Setting(value=1.0, source="test"),
+            "how": Setting(value=recipe, source="test"),
+        },
         seed=seed,
         precision="fp32",
     )

@@ -1,0 +1,138 @@
+import io
+import time
+
+import pytest
+from fake_worker import make_failure, make_job, make_result
+from rich.console import Console
+
+from benchharness.cli import display
+from benchharness.cli.display import Display, describe, duration, fraction
+from benchharness.progress import Progress
+
+JOBS = [make_job(seed=seed) for seed in range(4)]
+
+
+def plain():
+    return Console(file=io.StringIO(), width=200, force_terminal=False)
+
+
+def terminal(**options):
+    return Console(file=io.StringIO(), width=200, force_terminal=True, **options)
+
+
+def training(step=15, steps=30):
+    return Progress(
+        phase="training", step=step, steps=steps, epoch=1.5, loss=0.5432, examples_per_second=98.7
+    )
+
+
+def test_a_line_about_a_running_job_has_its_numbers():
+    assert describe(JOBS[1], training()) == (
+        "tiny glue/cola seed 1: training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s"
+    )
+    assert describe(JOBS[1], Progress(phase="loading")) == "tiny glue/cola seed 1: loading"
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (Progress(phase="loading"), 0.0),
+        (Progress(phase="encoding", step=1, steps=2), 0.0),
+        (Progress(phase="training", step=1, steps=2), 0.45),
+        (Progress(phase="predicting", step=1, steps=2), 0.95),
+        (Progress(phase="training"), 0.0),
+    ],
+)
+def test_fraction_of_a_job(progress, expected):
+    assert fraction(progress) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7500, "2 h 5 min")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_a_finished_job_is_one_line_with_its_scores():
+    console = plain()
+    with Display(4, {}, console) as shown:
+        shown.finish(make_result(JOBS[0]))
+        shown.finish(make_failure(JOBS[1]))
+        shown.finish(make_failure(JOBS[2], kind="killed"))
+    assert console.file.getvalue().splitlines() == [
+        "[1/4] tiny glue/cola seed 0: mcc 0.500 in 2 s",
+        "[2/4] tiny glue/cola seed 1: it went wrong",
+        "[3/4] tiny glue/cola seed 2: killed: it went wrong",
+    ]
+
+
+def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
+    console = plain()
+    with Display(4, {}, console) as shown:
+        for _ in range(25):
+            now[0] += 1
+            shown.report(JOBS[0], training())
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("0 of 4 jobs done, about 79 s left; tiny glue/cola seed 0: training")
+
+
+def test_time_left_counts_jobs_by_what_they_are_expected_to_take(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
+    console = plain()
+    weights = {JOBS[0].key: 10.0, JOBS[1].key: 30.0}
+    with Display(2, weights, console) as shown:
+        assert shown._seconds_left() is None
+        shown.report(JOBS[0], Progress(phase="loading"))
+        now[0] = 20.0
+        shown.finish(make_result(JOBS[0]))
+        shown.report(JOBS[1], Progress(phase="loading"))
+        assert shown._seconds_left() == pytest.approx(60.0)
+        shown.finish(make_result(JOBS[1]))
+        assert shown._seconds_left() == 0.0
+
+
+def test_jobs_left_out_count_as_done():
+    console = plain()
+    with Display(2, {}, console) as shown:
+        shown.leave_out(JOBS[0])
+        shown.finish(make_result(JOBS[1]))
+    assert "[2/2]" in console.file.getvalue()
+
+
+def test_a_terminal_shows_live_lines_and_leaves_finished_ones(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    console = terminal()
+    with Display(2, {}, console) as shown:
+        shown.report(JOBS[0], training())
+        time.sleep(0.6)
+        shown.finish(make_result(JOBS[0]))
+    text = console.file.getvalue()
+    assert "0 of 2 jobs done" in text
+    assert "epoch 1.50, step 15/30, loss 0.5432, 99 examples/s" in text
+    assert "[1/2] tiny glue/cola seed 0: mcc 0.500 in 2 s" in text
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    console = terminal()
+    with Display(1, {}, console) as shown:
+        shown.report(JOBS[0], training())
+        shown.finish(make_result(JOBS[0]))
+    assert "\x1b" not in console.file.getvalue()
+
+
+def test_a_hostile_name_steers_no_terminal():
+    console = plain()
+    job = make_job(model="\x1b[2J[red]evil[/red]\n")
+    with Display(1, {}, console) as shown:
+        shown.finish(make_failure(job, error="\x1b]0;title\x07"))
+    text = console.file.getvalue()
+    assert "\x1b" not in text
+    assert "[red]evil[/red]" in text
+    assert text.count("\n") == 1

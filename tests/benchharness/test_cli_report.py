@@ -1,0 +1,90 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_worker import make_failure, make_job, make_result
+
+from leaderboard.store import open_store
+
+DB = ("--db", "board.sqlite")
+
+
+@pytest.fixture
+def board(bench):
+    """Two seeds of a model on mini data, another model on hub data, and a failure."""
+    hub = replace(make_job(model="other"), data="hub", fingerprints={"glue/cola:dev": "real"})
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(make_job(seed=1)))
+        store.add_result(make_result(make_job(seed=2)))
+        store.add_failure(make_failure(make_job(task="glue/rte"), error="out of <memory>"))
+        store.add_result(make_result(hub))
+    return bench
+
+
+def test_leaderboard_is_a_table_per_data_set(board):
+    ended = board("leaderboard", *DB)
+    assert ended.code == 0
+    assert "GLUE on mini data" in ended.out
+    assert "GLUE on hub data" in ended.out
+    assert "50.0" in ended.out
+
+
+@pytest.mark.parametrize(("data", "other"), [("mini", "hub"), ("hub", "mini")])
+def test_leaderboard_of_one_door(board, data, other):
+    out = board("leaderboard", *DB, "--data", data).out
+    assert f"on {data} data" in out
+    assert f"on {other} data" not in out
+
+
+def test_leaderboard_without_fitting_runs_says_so(board):
+    ended = board("leaderboard", *DB, "--data", "elsewhere")
+    assert (ended.code, ended.out) == (0, "no run fits; `bench list runs` shows what is stored.\n")
+
+
+def test_leaderboard_as_json(board):
+    boards = json.loads(
+        board("leaderboard", *DB, "--json", "--suite", "glue", "--data", "mini").out
+    )
+    (found,) = boards
+    (entry,) = found["entries"]
+    cell = entry["tasks"]["glue/cola"]
+    assert (found["suite"], found["data"], found["limit"]) == ("glue", ["mini"], None)
+    assert (entry["model"], entry["score"], entry["rank"]) == ("tiny", None, None)
+    assert (cell["median"], cell["values"], cell["seeds"]) == (0.5, [0.5, 0.5], [1, 2])
+    assert cell["spread"] == 0.0
+    assert entry["failures"] == [make_job(task="glue/rte").key]
+    assert "glue/rte" in entry["missing"]
+
+
+def test_report_is_written_where_it_is_wanted(board):
+    ended = board("report", *DB, "--out", "deep/page.html")
+    assert (ended.code, ended.out) == (0, "report: deep/page.html\n")
+    page = Path("deep/page.html").read_text()
+    assert "mini data" in page
+    assert "hub data" in page
+    assert "out of &lt;memory&gt;" in page
+
+
+def test_report_opens_the_browser_when_asked(board, monkeypatch):
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    board("report", *DB, "--out", "page.html")
+    assert opened == []
+    board("report", *DB, "--out", "page.html", "--open")
+    assert opened == [str(Path("page.html").resolve())]
+
+
+@pytest.mark.parametrize("command", ["report", "leaderboard"])
+def test_without_a_leaderboard_both_say_how_to_make_one(bench, command):
+    ended = bench(command, *DB)
+    assert ended.code == 5
+    assert "`bench run` makes one" in ended.err
+    assert not Path("board.sqlite").exists()
+
+
+@pytest.mark.parametrize("command", ["report", "leaderboard"])
+def test_an_unknown_suite_is_exit_2(board, command):
+    ended = board(command, *DB, "--suite", "gleu")
+    assert ended.code == 2
+    assert ended.err == "bench: no suite is called 'gleu'. Did you mean 'glue'?\n"

@@ -1,0 +1,115 @@
+import pytest
+
+from benchharness.cli.request import check_request
+from tasks.errors import BenchError, ModelError
+from tasks.suites import SUITES
+
+
+def check(**words):
+    standard = {
+        "models": ["tiny"],
+        "suites": ["glue"],
+        "tasks": [],
+        "seeds": None,
+        "seed": [],
+        "settings": [],
+        "device": "cpu",
+        "jobs": "auto",
+    }
+    return check_request(**{**standard, **words})
+
+
+def names(request):
+    return [task.name for task in request.tasks]
+
+
+def complaints(**words):
+    with pytest.raises(BenchError) as caught:
+        check(**words)
+    return caught.value
+
+
+def test_a_suite_is_all_its_tasks():
+    request = check()
+    assert names(request) == list(SUITES["glue"].tasks)
+    assert [model.name for model in request.models] == ["tiny"]
+    assert (request.seeds, request.overrides, len(request.slots)) == ((1,), {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("suites", "tasks", "expected"),
+    [
+        (["glue"], ["cola"], ["glue/cola"]),
+        (["GLUE"], ["RTE", "glue/cola"], ["glue/rte", "glue/cola"]),
+        (["glue"], ["cola", "glue/cola"], ["glue/cola"]),
+        ([], ["glue/stsb"], ["glue/stsb"]),
+        ([], ["stsb"], ["glue/stsb"]),
+    ],
+)
+def test_tasks_are_selected_by_full_or_short_name(suites, tasks, expected):
+    assert names(check(suites=suites, tasks=tasks)) == expected
+
+
+def test_seeds_count_from_one_and_single_seeds_stay():
+    assert check(seeds=3).seeds == (1, 2, 3)
+    assert check(seed=[7, 0, 7]).seeds == (7, 0)
+
+
+def test_settings_are_split_at_the_first_equals():
+    request = check(settings=["epochs=3", " learning_rate = 2e-5 ", "note=a=b"])
+    assert request.overrides == {"epochs": "3", "learning_rate": "2e-5", "note": "a=b"}
+
+
+def test_jobs_are_slots():
+    assert len(check(jobs="3").slots) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"models": ["tinny"]}, "'tinny'. Did you mean 'tiny'?"),
+        ({"suites": ["gleu"]}, "no suite is called 'gleu'. Did you mean 'glue'?"),
+        ({"tasks": ["colla"]}, "'colla'. Did you mean 'cola'?"),
+        ({"tasks": ["xyz"]}, "`bench list tasks` shows them."),
+        ({"suites": [], "tasks": ["colla"]}, "no task is called 'colla'. Did you mean 'cola'?"),
+        ({"suites": []}, "nothing to run: name a suite (--suite glue)"),
+        ({"seeds": 2, "seed": [3]}, "--seeds and --seed exclude each other"),
+        ({"settings": ["epochs"]}, "--set 'epochs' is not name=value"),
+        ({"settings": ["=3"]}, "is not name=value"),
+        ({"settings": ["epochs= "]}, "is not name=value"),
+        ({"settings": ["epochs=3", "epochs=4"]}, "--set gives epochs twice, as 3 and as 4."),
+        ({"jobs": "many"}, "--jobs many is no number of processes"),
+        ({"jobs": "0"}, "--jobs 0 is no number of processes"),
+        ({"device": "gpu"}, "no device is called 'gpu'"),
+    ],
+)
+def test_what_is_wrong_is_said(words, sentence):
+    error = complaints(**words)
+    assert sentence in str(error)
+    assert "\n" not in str(error)
+    assert error.exit_code == 2
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    error = complaints(
+        models=["tinny", "bret"],
+        suites=["gleu"],
+        settings=["epochs"],
+        seeds=1,
+        seed=[1],
+        device="gpu",
+        jobs="x",
+    )
+    lines = str(error).splitlines()
+    for word, line in zip(
+        ["tinny", "bret", "gleu", "--seed", "epochs", "--jobs", "gpu"], lines, strict=True
+    ):
+        assert word in line
+
+
+def test_a_folder_that_is_no_checkpoint_has_its_own_exit_code(tmp_path):
+    error = complaints(models=[str(tmp_path)])
+    assert isinstance(error, ModelError)
+    assert error.exit_code == 4
+    mixed = complaints(models=[str(tmp_path)], suites=["gleu"])
+    assert mixed.exit_code == 2

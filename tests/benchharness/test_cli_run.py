@@ -1,0 +1,256 @@
+import json
+from pathlib import Path
+
+import pytest
+from fake_worker import make_job, make_result
+
+from leaderboard.store import open_store
+
+RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
+COLA, RTE = "glue/cola", "glue/rte"
+
+
+def stored():
+    with open_store("board.sqlite", create=False) as store:
+        return {(row.task, row.seed): row.status for row in store.runs()}
+
+
+def attempts(job):
+    with open_store("board.sqlite", create=False) as store:
+        return len(store.attempts(job.key))
+
+
+def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
+    fake_jobs([make_job(seed=1), make_job(seed=2)])
+    ended = bench(*RUN)
+    assert ended.code == 0
+    assert stored() == {(COLA, 1): "finished", (COLA, 2): "finished"}
+    assert ended.out.startswith(
+        "2 jobs (1 model x 1 task x 2 seeds, data: mini), 2 to run, 1 at once"
+    )
+    assert "GLUE on mini data" in ended.out
+    assert "50.0" in ended.out
+    assert "2 of 2 jobs are finished." in ended.out
+    assert ended.out.endswith("report: results/leaderboard.html\n")
+    assert "<html" in Path("results/leaderboard.html").read_text()
+    assert "[2/2] tiny glue/cola seed" in ended.err
+
+
+def test_a_second_run_does_only_what_is_missing(bench, fake_jobs):
+    first, second = make_job(seed=1), make_job(seed=2)
+    fake_jobs([first])
+    bench(*RUN)
+    fake_jobs([first, second])
+    ended = bench(*RUN)
+    assert (
+        "2 jobs (1 model x 1 task x 2 seeds, data: mini), 1 stored already, 1 to run" in ended.out
+    )
+    assert "2 of 2 jobs are finished, 1 of them before this run." in ended.out
+    assert (attempts(first), attempts(second)) == (1, 1)
+    again = bench(*RUN)
+    assert "2 stored already: nothing is missing." in again.out
+    assert again.code == 0
+    assert again.err == ""
+
+
+def test_force_runs_again_and_keeps_the_old_attempt(bench, fake_jobs):
+    job = make_job()
+    fake_jobs([job])
+    bench(*RUN)
+    assert "1 to run" in bench(*RUN, "--force").out
+    assert attempts(job) == 2
+    assert stored() == {(COLA, 1): "finished"}
+
+
+def test_a_failed_job_is_stored_and_the_others_go_on(bench, fake_jobs):
+    fake_jobs([make_job("die", RTE), make_job("ok"), make_job("fail", seed=2)])
+    ended = bench(*RUN)
+    assert ended.code == 1
+    assert stored() == {(RTE, 1): "killed", (COLA, 1): "finished", (COLA, 2): "failed"}
+    assert "1 of 3 jobs are finished, 2 failed." in ended.out
+    assert "The same command runs what is missing" in ended.out
+    complaints = [line for line in ended.err.splitlines() if line.startswith("bench: ")]
+    assert len(complaints) == 2
+    assert complaints[0].startswith(
+        "bench: tiny glue/rte seed 1: the process of the job was killed"
+    )
+
+
+def test_the_same_command_tries_a_failed_job_again(bench, fake_jobs):
+    job = make_job("die")
+    fake_jobs([job])
+    assert bench(*RUN).code == 1
+    assert bench(*RUN).code == 1
+    assert attempts(job) == 2
+
+
+def test_jobs_that_fail_alike_share_a_line(bench, fake_jobs):
+    fake_jobs([make_job("die", seed=1), make_job("die", seed=2)])
+    complaints = [line for line in bench(*RUN).err.splitlines() if line.startswith("bench: ")]
+    assert len(complaints) == 1
+    assert "tiny glue/cola seed 1, tiny glue/cola seed 2: " in complaints[0]
+
+
+def test_a_model_that_cannot_be_loaded_stops_only_its_own_jobs(bench, fake_jobs):
+    broken = [make_job("fail:4", seed=seed, model="broken") for seed in (1, 2, 3)]
+    fake_jobs([*broken, make_job("ok")])
+    ended = bench(*RUN)
+    assert ended.code == 4
+    with open_store("board.sqlite") as store:
+        rows = [(row.model, row.seed, row.status) for row in store.runs()]
+    assert sorted(rows) == [("broken", 1, "failed"), ("tiny", 1, "finished")]
+    assert ended.err.count("broken is no checkpoint.") == 2  # the job's line and the conclusion
+    assert ended.err.endswith("bench: broken is no checkpoint.\n")
+
+
+def test_a_broken_model_beside_another_failure_is_exit_1(bench, fake_jobs):
+    fake_jobs([make_job("fail:4", model="broken"), make_job("die")])
+    assert bench(*RUN).code == 1
+
+
+def test_dry_run_shows_the_plan_and_makes_nothing(bench, fake_jobs, tmp_path):
+    job = make_job()
+    fake_jobs([job, make_job(seed=2)])
+    ended = bench(*RUN, "--dry-run")
+    assert (ended.code, ended.err) == (0, "")
+    first, *lines = ended.out.splitlines()
+    assert first.startswith("2 jobs (1 model x 1 task x 2 seeds, data: mini), 2 to run")
+    assert lines[0].strip().startswith(f"{job.key[:12]}  tiny glue/cola seed 1, ok, fp32: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_as_json(bench, fake_jobs):
+    fake_jobs([make_job(seed=1)])
+    bench(*RUN)
+    fake_jobs([make_job(seed=1), make_job(seed=2)])
+    plan = json.loads(bench(*RUN, "--dry-run", "--json").out)
+    assert [(job["seed"], job["to_run"]) for job in plan["jobs"]] == [(1, False), (2, True)]
+    assert plan["jobs"][0]["about_seconds"] is None
+    # The stored run took two seconds.
+    assert plan["jobs"][1]["about_seconds"] == 2.0
+
+
+def test_longest_jobs_start_first(bench, fake_jobs):
+    short, long = make_job("ok", COLA), make_job("ok", RTE)
+    with open_store("board.sqlite") as store:
+        for job, seconds in ((make_job("ok", COLA, seed=9), 1), (make_job("ok", RTE, seed=9), 99)):
+            result = make_result(job)
+            object.__setattr__(result.cost, "seconds", seconds)
+            store.add_result(result)
+    fake_jobs([short, long])
+    ended = bench(*RUN)
+    assert ended.err.splitlines()[0].startswith("[1/2] tiny glue/rte")
+    assert "about 2 min." in ended.out.splitlines()[0]
+
+
+def test_json_is_all_that_stdout_has(bench, fake_jobs):
+    fake_jobs([make_job("ok"), make_job("die", RTE)])
+    ended = bench(*RUN, "--json", "--out", "page.html")
+    summary = json.loads(ended.out)
+    (failed,) = summary.pop("failed")
+    assert summary == {
+        "exit_code": 1,
+        "jobs": 2,
+        "stored_before": 0,
+        "finished": 1,
+        "missing": 1,
+        "report": "page.html",
+    }
+    assert (failed["task"], failed["seed"], failed["status"]) == (RTE, 1, "killed")
+    assert ended.code == 1
+    assert "2 to run" in ended.err
+
+
+def test_what_another_process_finished_meanwhile_is_not_run(bench, fake_jobs, monkeypatch):
+    mine, theirs = make_job("ok", seed=1), make_job("die", seed=2)
+    fake_jobs([mine, theirs])
+
+    def finish_theirs(outlook_jobs, finished, history, slots):
+        with open_store("board.sqlite") as store:
+            store.add_result(make_result(theirs))
+        return look_ahead(outlook_jobs, finished, history, slots)
+
+    from benchharness.cli.outlook import look_ahead
+
+    monkeypatch.setattr("benchharness.cli.outlook.look_ahead", finish_theirs)
+    ended = bench(*RUN)
+    assert ended.code == 0
+    assert (attempts(mine), attempts(theirs)) == (1, 1)
+    assert "2 of 2 jobs are finished" in ended.out
+
+
+def test_a_failure_does_not_hide_what_another_process_finished(bench, fake_jobs, monkeypatch):
+    job = make_job("fail")
+    fake_jobs([job])
+    answers = iter([set(), {job.key}, {job.key}])
+    monkeypatch.setattr("leaderboard.store.Store.finished_keys", lambda self, keys: next(answers))
+    bench(*RUN)
+    with open_store("board.sqlite") as store:
+        assert store.runs() == []
+
+
+def test_a_report_that_cannot_be_written_keeps_the_results(bench, fake_jobs, tmp_path):
+    fake_jobs([make_job()])
+    (tmp_path / "file").touch()
+    ended = bench(*RUN, "--out", "file/page.html")
+    assert ended.code == 2
+    assert "bench: the report file/page.html could not be written" in ended.err
+    assert stored() == {(COLA, 1): "finished"}
+
+
+def test_a_database_that_is_none_is_exit_5_before_anything_runs(bench, fake_jobs):
+    fake_jobs([make_job()])
+    Path("board.sqlite").write_bytes(b"no database at all")
+    ended = bench(*RUN)
+    assert ended.code == 5
+    assert ended.err.startswith("bench: the leaderboard")
+    assert Path("board.sqlite").read_bytes() == b"no database at all"
+
+
+def test_the_database_may_be_named_by_the_environment(bench, fake_jobs, monkeypatch):
+    monkeypatch.setenv("BENCH_DB", "elsewhere.sqlite")
+    fake_jobs([make_job()])
+    bench(*RUN[:-2])
+    assert Path("elsewhere.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--model", "tinny"), "bench: no model or checkpoint folder is called 'tinny'. Did you"),
+        (("--set", "epoks=3", "--set", "batch_size=0"), "no hyperparameter is called 'epoks'"),
+        (("--set", "epoks=3", "--set", "batch_size=0"), "bench: batch_size is '0'"),
+        (("--recipe", "papre"), "no recipe is called 'papre'. Did you mean 'paper'?"),
+        (("--limit", "0"), "--limit"),
+        (("--seeds", "0"), "--seeds"),
+        (("--precision", "fp64"), "--precision"),
+        (("--nonsense",), "--nonsense"),
+    ],
+)
+def test_wrong_words_are_exit_2(bench, words, sentence):
+    ended = bench(*RUN, *words)
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert "Traceback" not in ended.err
+    assert not Path("board.sqlite").exists()
+
+
+def test_no_model_is_exit_2(bench):
+    ended = bench("run", "--suite", "glue")
+    assert ended.code == 2
+    assert "--model" in ended.err
+
+
+def test_missing_data_are_exit_4(bench):
+    ended = bench(*RUN, "--data", "nowhere")
+    assert ended.code == 4
+    assert ended.err.startswith("bench: the data folder 'nowhere' does not exist")
+
+
+def test_a_bug_keeps_its_traceback(bench, monkeypatch):
+    def plan_jobs(*args, **options):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("benchharness.plan.plan_jobs", plan_jobs)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        bench(*RUN)
