@@ -32,6 +32,7 @@ def render(board: Board, console: Console) -> None:
     tables, left_out = _fitting(board, console)
     for table in tables:
         console.print(table)
+        console.print()
     for line in _legend(board, left_out):
         console.print(Text(line, style="dim"))
 

@@ -60,7 +60,7 @@ def curve_panels(curve: Sequence[CurvePoint]) -> tuple[Panel, ...]:
     """
     loss: list[Point] = [(point.step, point.loss) for point in curve]
     names = dict.fromkeys(name for point in curve for name in point.scores)
-    scores = {
+    scores: dict[str, list[Point]] = {
         name: [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
         for name in list(names)[:LINES]
     }
@@ -75,7 +75,7 @@ def _panel(title: str, y_label: str, series: dict[str, list[Point]]) -> Panel | 
     finite = [(x, y) for line in series.values() for x, y in line if math.isfinite(y)]
     if not finite:
         return None
-    x_ticks = _nice_ticks([0, *(x for x, _ in finite)])
+    x_ticks = _nice_ticks([0, *(x for x, _ in finite)], smallest=1)
     y_ticks = _nice_ticks([y for _, y in finite])
     x_scale = _Scale(x_ticks, LEFT, WIDTH - RIGHT)
     y_scale = _Scale(y_ticks, HEIGHT - BOTTOM, TOP)
@@ -120,12 +120,16 @@ class _Scale:
         return tuple(Tick(place=self(value), text=_tick_text(value)) for value in self.values)
 
 
-def _nice_ticks(values: Sequence[float]) -> list[float]:
+def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
     """Two to six round numbers that enclose the values; steps are 1, 2 or 5 times a power of 10."""
     low, high = min(values), max(values)
-    span = (high - low) or abs(high) or 1.0
+    span = high - low
+    # A difference that six digits do not show is none: such a line is flat.
+    if span <= abs(high) * 1e-4:
+        span = abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * f for f in (1, 2, 5, 10) if span / (power * f) <= 4)
+    step = max(step, smallest)
     first, last = math.floor(low / step), math.ceil(high / step)
     last += first == last
     return [round(number * step, 12) for number in range(first, last + 1)]

@@ -1,0 +1,116 @@
+import io
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from leaderboard.board import Board
+from leaderboard.result import RunRow
+from leaderboard.terminal import render
+from tests.gold.gold import check_gold
+from tests.leaderboard.boards import (
+    make_failed_row,
+    make_row,
+    make_rows,
+    make_runs,
+    one_board,
+    row_of,
+)
+
+
+def printed(board: Board, width: int = 80, **options: object) -> str:
+    file = io.StringIO()
+    render(board, Console(file=file, width=width, **options))  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def of(rows: Iterable[RunRow], **options: object) -> str:
+    return printed(one_board(rows), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return one_board(row_of(run) for run in make_runs())
+
+
+@pytest.mark.gold
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_board_looks_as_accepted(board: Board, width: int) -> None:
+    check_gold(f"board-{width}.txt", printed(board, width))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(board: Board, width: int) -> None:
+    text = printed(board, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for task in board.tasks:
+        if task not in board.extras:
+            assert task.partition("/")[2] in text
+    for entry in board.entries:
+        for task, cell in entry.cells.items():
+            if task not in board.extras:
+                assert f"{cell.median * 100:.1f}" in text
+
+
+def test_pipe_gets_no_escape_codes(board: Board) -> None:
+    assert "\x1b" not in printed(board)
+
+
+def test_no_color_is_honoured(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = printed(board, force_terminal=True)
+    assert "\x1b[3" not in text
+
+
+@pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "[link=http://x]y"])
+def test_markup_in_names_is_text(name: str) -> None:
+    assert name in of(make_rows(name), width=120)
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\nb", r"a\nb"),
+        ("\udc80", r"\udc80"),
+    ],
+)
+def test_control_characters_in_names_are_spelled_out(name: str, seen: str) -> None:
+    text = of([replace(row, model=name) for row in make_rows()], width=120)
+    assert seen in text
+    assert name not in text
+
+
+def test_incomplete_and_failed_entries_say_so() -> None:
+    text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)])
+    assert "5 of 9" in text
+    assert "1 failed" in text
+
+
+def test_legend_names_rule_data_seeds_and_spread() -> None:
+    text = " ".join(of(make_rows(values=[0.5, 0.6]), width=200).split())
+    assert "GLUE-9" in text
+    assert "mini data" in text
+    assert "median of 2 seeds" in text
+    assert "±: sample standard deviation over seeds" in text
+
+
+def test_one_seed_needs_no_word_on_spread() -> None:
+    text = of(make_rows())
+    assert "±" not in text
+    assert "median of 1 seed." in text
+
+
+def test_flag_is_marked_and_explained() -> None:
+    text = of([make_row(flags=("constant predictions",))])
+    assert "50.0!" in text
+    assert "!: constant predictions." in text
+
+
+def test_nothing_finished_yet() -> None:
+    text = of([make_failed_row()])
+    assert "0 of 9" in text
+    assert "no run has finished" in text
