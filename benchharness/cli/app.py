@@ -15,6 +15,7 @@ from benchharness.cli.listing import list_app
 from benchharness.cli.report import report
 from benchharness.cli.run import run
 from benchharness.cli.show import show
+from leaderboard.visible import visible
 from tasks.errors import BenchError
 
 __all__ = ["app", "main"]
@@ -54,13 +55,13 @@ def _options(
     pass
 
 
-app.command()(run)
+app.command(short_help="Fine-tune, score, store and show.")(run)
 app.add_typer(list_app, name="list")
-app.command()(show)
-app.command()(leaderboard)
-app.command()(report)
-app.command()(doctor)
-app.command()(fetch)
+app.command(short_help="Show a run, a model, a task, a suite.")(show)
+app.command(short_help="Show the leaderboard as a table.")(leaderboard)
+app.command(short_help="Write the leaderboard as an HTML page.")(report)
+app.command(short_help="Check this machine, its caches, the hub.")(doctor)
+app.command(short_help="Fetch models and data for offline runs.")(fetch)
 
 
 def main() -> None:
@@ -70,7 +71,7 @@ def main() -> None:
         app()
     except BenchError as error:
         for line in str(error).splitlines():
-            sys.stderr.write(f"bench: {line}\n")
+            sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)
 
 

@@ -52,7 +52,8 @@ Seeds = Annotated[
     ),
 ]
 Seed = Annotated[
-    list[int] | None, typer.Option("--seed", min=0, help="One seed to run; repeatable.")
+    list[int] | None,
+    typer.Option("--seed", min=0, metavar="N", help="One seed to run; repeatable."),
 ]
 RecipeName = Annotated[
     str | None,
@@ -72,7 +73,11 @@ Limit = Annotated[
 ]
 Precision = Annotated[
     Literal["auto", "fp32", "bf16"],
-    typer.Option("--precision", help="Number format of matrix products; auto takes the faster."),
+    typer.Option(
+        "--precision",
+        metavar="auto|fp32|bf16",
+        help="Number format of matrix products; auto takes the faster.",
+    ),
 ]
 Device = Annotated[
     str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")

@@ -1,0 +1,181 @@
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from benchharness import __version__
+from benchharness.cli import app as module
+from tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
+
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+HEAVY = ("torch", "transformers", "datasets", "pandas", "numpy", "sqlalchemy", "scipy", "sklearn")
+
+
+def commands():
+    """Every command by the words that call it: ("list", "runs") and so on."""
+
+    def walk(command, words):
+        if not hasattr(command, "commands"):
+            yield words, command
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*words, name))
+
+    return dict(walk(typer.main.get_command(module.app), ()))
+
+
+def test_the_commands_are_those_we_think():
+    assert {" ".join(words) for words in commands()} >= {
+        "run",
+        "show",
+        "leaderboard",
+        "report",
+        "doctor",
+        "fetch",
+        "list suites",
+        "list tasks",
+        "list models",
+        "list runs",
+    }
+
+
+@pytest.mark.parametrize("words", [("--help",), ("-h",), ("run", "--help"), ("list", "--help")])
+def test_help_imports_nothing_heavy(words):
+    code = (
+        "import sys; from benchharness.cli.app import app; "
+        f"app({list(words)!r}, standalone_mode=False); "
+        f"print('heavy:', *sorted(set(sys.modules) & set({HEAVY!r})))"
+    )
+    command = (sys.executable, "-P", "-c", code)
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+def test_help_answers_in_under_03_seconds():
+    """Processor time, the best of five: other work on the machine is not ours to measure."""
+
+    def measure():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run((*BENCH, "--help"), capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(measure() for _ in range(5)) < 0.3
+
+
+def test_version(bench):
+    ended = bench("--version")
+    assert (ended.code, ended.out) == (0, f"benchharness {__version__}\n")
+
+
+def test_without_a_command_there_is_help_and_exit_2(bench):
+    ended = bench()
+    assert ended.code == 2
+    assert "Usage: bench" in ended.out + ended.err
+
+
+def test_help_ends_with_the_exit_codes(bench):
+    text = " ".join(bench("--help").out.split())
+    assert module.EXIT_CODES in text
+
+
+def raise_in_report(monkeypatch, error):
+    def fail(*args, **options):
+        raise error
+
+    monkeypatch.setattr("leaderboard.store.open_store", fail)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [(BenchError, 2), (DataError, 4), (ModelError, 4), (JobError, 1), (StoreError, 5)],
+)
+def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code):
+    raise_in_report(monkeypatch, kind("this is wrong.\nand this."))
+    ended = bench("report")
+    assert ended.code == code
+    assert (ended.out, ended.err) == ("", "bench: this is wrong.\nbench: and this.\n")
+
+
+def test_a_hostile_error_steers_no_terminal(bench, monkeypatch):
+    raise_in_report(monkeypatch, BenchError("\x1b[2J is no file."))
+    assert bench("report").err == "bench: \\x1b[2J is no file.\n"
+
+
+def test_ctrl_c_is_130(bench, monkeypatch):
+    raise_in_report(monkeypatch, KeyboardInterrupt())
+    ended = bench("report")
+    assert (ended.code, ended.err) == (130, "")
+
+
+def test_sigterm_is_143(bench, monkeypatch):
+    def terminate(*args, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    monkeypatch.setattr("leaderboard.store.open_store", terminate)
+    ended = bench("report")
+    assert (ended.code, ended.err) == (143, "")
+
+
+def test_a_closed_pipe_is_no_traceback():
+    code = f"{BENCH[-1]}"
+    with subprocess.Popen(
+        (sys.executable, "-P", "-c", f"import sys; sys.argv = ['bench', 'list', 'tasks']; {code}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert errors == b""
+
+
+def option_line(param):
+    """How docs/cli.md describes an option or an argument."""
+    if param.param_type_name == "argument":
+        return f"* `{param.metavar}`: {param.help}"
+    flags = " ".join((*param.opts, param.metavar or ""))
+    line = f"* `{flags.strip()}`: {param.help}"
+    if param.required:
+        line += " Required."
+    if param.envvar:
+        line += f" From ${param.envvar} where that is set."
+    if (
+        param.default not in (None, False, ())
+        and not param.required
+        and not callable(param.default)
+    ):
+        line += f" Default: `{param.default}`."
+    return line
+
+
+def sections():
+    """The bulleted lines of docs/cli.md by the heading above them."""
+    found = {}
+    for part in re.split(r"(?m)^## ", DOCS.read_text(encoding="utf-8"))[1:]:
+        heading, *lines = part.splitlines()
+        found[heading.strip("`")] = [line for line in lines if line.startswith("* ")]
+    return found
+
+
+def test_every_command_is_documented():
+    headings = {heading for heading in sections() if heading.startswith("bench ")}
+    assert headings == {f"bench {' '.join(words)}" for words in commands()}
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_option_is_documented_as_typer_has_it(words):
+    params = [p for p in commands()[words].params if "--help" not in p.opts]
+    assert sections()[f"bench {' '.join(words)}"] == [option_line(param) for param in params]
+
+
+def test_the_exit_codes_are_documented():
+    documented = re.findall(r"(?m)^\| (\d+) \|", DOCS.read_text(encoding="utf-8"))
+    assert documented == re.findall(r"(?:: |; )(\d+) ", module.EXIT_CODES)
