@@ -1,0 +1,99 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchharness.cli.doctor import doctor
+from leaderboard.store import open_store
+from tasks.sources import hub
+from tests.hub_server import serve_hub
+from tests.leaderboard.results import make_result
+
+APP = typer.Typer()
+APP.command()(doctor)
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty home, no GPU, and a hub that refuses the connection."""
+    for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "BENCH_DB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    hub.go_offline_if_unreachable.cache_clear()
+
+
+def examine(db: Path) -> tuple[int, dict[str, Any]]:
+    """The exit code, and each finding by its name."""
+    ended = CliRunner().invoke(APP, ["--db", str(db), "--json"], catch_exceptions=False)
+    findings = {finding["name"]: finding for finding in json.loads(ended.stdout)}
+    return ended.exit_code, findings
+
+
+def test_a_machine_without_a_network_is_only_a_warning(tmp_path: Path) -> None:
+    code, found = examine(tmp_path / "results" / "board.sqlite")
+    assert code == 0
+    assert found["hub"]["state"] == "warning"
+    assert "127.0.0.1:9 gave no answer" in found["hub"]["found"]
+    assert found["gpus"]["found"].startswith("none usable")
+    assert "is not there yet" in found["leaderboard"]["found"]
+    assert str(tmp_path / "hf" / "hub") in found["checkpoint cache"]["found"]
+    assert {"python", "torch", "transformers", "processor", "bf16", "results"} <= set(found)
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_hub_that_answers_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve_hub(tmp_path) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
+        _, found = examine(tmp_path / "board.sqlite")
+    assert found["hub"]["state"] == "ok"
+    assert "answered in 0." in found["hub"]["found"]
+
+
+def test_a_switched_off_hub_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    _, found = examine(tmp_path / "board.sqlite")
+    assert "HF_HUB_OFFLINE" in found["hub"]["found"]
+
+
+def test_the_runs_of_the_database_are_counted(tmp_path: Path) -> None:
+    db = tmp_path / "board.sqlite"
+    with open_store(db) as store:
+        store.add_result(make_result())
+    code, found = examine(db)
+    assert code == 0
+    assert found["leaderboard"]["found"] == f"{db}, runs: 1"
+
+
+def test_a_damaged_database_is_a_problem(tmp_path: Path) -> None:
+    db = tmp_path / "board.sqlite"
+    db.write_bytes(b"not a database" * 100)
+    code, found = examine(db)
+    assert code == 1
+    assert found["leaderboard"]["state"] == "problem"
+
+
+def test_a_cache_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "hf").write_text("in the way")
+    code, found = examine(tmp_path / "board.sqlite")
+    assert code == 1
+    assert found["data cache"]["state"] == "problem"
+    assert "cannot be written to" in found["data cache"]["found"]
+
+
+def test_a_full_disk_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchharness.cli.doctor.FULL_BYTES", 2**80)
+    code, found = examine(tmp_path / "board.sqlite")
+    assert code == 0
+    assert found["checkpoint cache"]["state"] == "warning"
+
+
+def test_the_table_names_every_finding(tmp_path: Path) -> None:
+    db = str(tmp_path / "board.sqlite")
+    text = CliRunner().invoke(APP, ["--db", db], catch_exceptions=False).stdout
+    assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))

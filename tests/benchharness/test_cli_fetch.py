@@ -1,0 +1,163 @@
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchharness.cli import fetch as fetch_module
+from benchharness.cli.fetch import fetch
+from benchharness.models import MODELS
+from tasks.errors import BenchError, DataError, ModelError
+from tasks.sources import Data, hub, rows
+from tasks.suites import SUITES, TASKS
+from tests.hub_server import HubServer, serve_hub
+from tests.tasks.hub_fixture import write_dataset_config
+
+APP = typer.Typer()
+APP.command()(fetch)
+
+MINILM = MODELS["minilm"]
+RTE = TASKS["glue/rte"]
+
+
+def call(*arguments: str) -> Any:
+    ended = CliRunner().invoke(APP, [*arguments, "--json"], catch_exceptions=False)
+    return json.loads(ended.stdout)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    # What the probe sets must not outlive the test.
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")
+    hub.go_offline_if_unreachable.cache_clear()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    """A hub with one checkpoint, pickled weights and code included, and GLUE's RTE."""
+    folder = tmp_path / "repos" / "models" / MINILM.checkpoint / MINILM.revision
+    folder.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "vocab.txt"):
+        (folder / name).write_text(f"{name} of the hub")
+    for name in ("pytorch_model.bin", "modeling.py", "tf_model.h5"):
+        (folder / name).write_text("never fetched")
+    write_rte(tmp_path / "repos" / "datasets" / RTE.source.hub / RTE.source.revision)
+    with serve_hub(tmp_path / "repos") as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
+        yield running
+
+
+def write_rte(folder: Path) -> None:
+    """RTE's mini rows as the hub stores them."""
+    splits = {
+        split.hub: [
+            {**row, "label": -1 if row["label"] is None else RTE.source.label_names.index(label)}
+            for row in rows(RTE.source, name, Data(door="mini"))
+            for label in [str(row["label"])]
+        ]
+        for name, split in RTE.source.splits.items()
+    }
+    folder.mkdir(parents=True)
+    write_dataset_config(folder, "rte", splits, RTE.source.label_names)
+
+
+def test_a_checkpoint_is_fetched_at_its_revision_and_nothing_else(
+    server: HubServer, home: Path
+) -> None:
+    found = call("--model", "minilm")
+    (fetched,) = found["fetched"]
+    assert fetched["revision"] == MINILM.revision
+    files = {path.name for path in Path(fetched["folder"]).iterdir()}
+    assert files == {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt"}
+    assert home in Path(fetched["folder"]).parents
+    assert found["offline_command"].startswith("HF_HUB_OFFLINE=1 bench run --model minilm")
+
+
+def test_data_are_fetched_whole_and_serve_without_the_hub(
+    server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = SUITES["glue"]
+    small = type(suite)(**{**vars(suite), "tasks": ("glue/rte",)})
+    monkeypatch.setattr("tasks.suites.SUITES", {"glue": small})
+    (fetched,) = call("--suite", "glue")["fetched"]
+    sizes = {name: len(rows(RTE.source, name, Data(door="mini"))) for name in RTE.source.splits}
+    assert fetched == {"task": "glue/rte", "rows": sizes}
+    shutil.rmtree(tmp_path / "repos")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    again = subprocess.run(
+        [sys.executable, "-P", "-m", "benchharness.cli.fetch", "task", "glue/rte"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(again.stdout) == fetched
+
+
+def test_a_model_that_the_hub_lacks_is_one_sentence(server: HubServer) -> None:
+    with pytest.raises(ModelError, match="org/nothing") as caught:
+        call("--model", "org/nothing")
+    assert caught.value.exit_code == 4
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_hub_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a child was started"))
+    with pytest.raises(DataError, match="nothing can be fetched"):
+        call("--model", "minilm")
+
+
+def test_what_needs_no_hub_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert call("--model", "tiny")["fetched"] == []
+
+
+def test_nothing_to_fetch_is_an_error() -> None:
+    with pytest.raises(BenchError, match="nothing to fetch"):
+        call()
+
+
+def serve_silence(listener: socket.socket, held: list[socket.socket]) -> None:
+    """Answers the probe; takes every other request and never says a word."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        if connection.recv(4096).startswith(b"HEAD / "):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            connection.close()
+        else:
+            held.append(connection)
+
+
+def test_a_hub_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_module, "POLL_SECONDS", 0.1)
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_silence, args=(listener, held))
+        thread.start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        start = time.monotonic()
+        with pytest.raises(ModelError, match=r"nothing of the model .* has arrived for 5 s"):
+            call("--model", "minilm", "--timeout", "5")
+        assert 5 < time.monotonic() - start < 20
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert held
+    for connection in held:
+        connection.close()

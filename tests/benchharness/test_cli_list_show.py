@@ -1,0 +1,221 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchharness.cli.listing import list_app
+from benchharness.cli.printing import outline, print_json, print_table
+from benchharness.cli.show import show
+from benchharness.models import MODELS
+from leaderboard.store import open_store
+from tasks.errors import BenchError, ModelError, StoreError
+from tasks.suites import SUITES, TASKS
+from tests.leaderboard.results import make_failure, make_job, make_result
+
+APP = typer.Typer()
+APP.add_typer(list_app, name="list")
+APP.command()(show)
+
+HOSTILE = "evil [bold red]x[/] \x1b[31m </script>"
+
+
+def call(*arguments: str) -> str:
+    """What a command prints; its BenchError is raised."""
+    ended = CliRunner().invoke(APP, arguments, catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+def call_json(*arguments: str) -> Any:
+    return json.loads(call(*arguments, "--json"))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """A store with two finished runs, a failed one and one of a hostile model."""
+    path = str(tmp_path / "board.sqlite")
+    with open_store(path) as store:
+        store.add_result(make_result(make_job(task="glue/rte", seed=1)))
+        store.add_result(make_result(make_job(task="glue/mnli", seed=2)))
+        store.add_failure(make_failure(make_job(task="glue/rte", seed=3)))
+        store.add_result(make_result(make_job(task="glue/cola", model=HOSTILE)))
+    return path
+
+
+# lists
+
+
+def test_suites_and_tasks_are_the_registered_ones() -> None:
+    assert [row["name"] for row in call_json("list", "suites")] == list(SUITES)
+    rows = call_json("list", "tasks")
+    assert [row["name"] for row in rows] == list(TASKS)
+    ax = next(row for row in rows if row["name"] == "glue/ax")
+    assert (ax["trained_on"], ax["splits"], ax["head"]) == ("glue/mnli", ["test"], "pair")
+
+
+def test_tasks_of_one_suite() -> None:
+    rows = call_json("list", "tasks", "--suite", "glue")
+    assert [row["name"] for row in rows] == list(SUITES["glue"].tasks)
+    with pytest.raises(BenchError, match="Did you mean 'glue'"):
+        call("list", "tasks", "--suite", "gleu")
+
+
+def test_models_have_their_aliases_and_revisions() -> None:
+    rows = {row["name"]: row for row in call_json("list", "models")}
+    assert list(rows) == list(MODELS)
+    assert rows["roberta-base"]["aliases"] == ["roberta"]
+    assert rows["roberta-base"]["revision"] == MODELS["roberta-base"].revision
+
+
+def test_a_run_has_what_scripts_read(db: str) -> None:
+    rows = call_json("list", "runs", "--db", db)
+    assert len(rows) == 4
+    for row in rows:
+        assert {"key", "model", "suite", "task", "data", "seed", "status", "scores", "seconds"} <= (
+            set(row)
+        )
+    first, second, third, _ = rows
+    assert (first["task"], first["seed"], first["status"]) == ("glue/rte", 1, "finished")
+    assert set(first["scores"]) == {"glue/rte"}
+    assert set(second["scores"]["glue/mnli"]) == {"accuracy", "accuracy_mm"}
+    assert (third["status"], third["scores"]) == ("diverged", {})
+    assert third["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "seeds"),
+    [
+        (("--task", "rte"), [1, 3]),
+        (("--task", "glue/mnli"), [2]),
+        (("--model", "nobody"), []),
+        (("--suite", "glue", "--model", "minilm"), [1, 2, 3]),
+    ],
+)
+def test_runs_can_be_chosen(db: str, options: tuple[str, ...], seeds: list[int]) -> None:
+    assert [row["seed"] for row in call_json("list", "runs", "--db", db, *options)] == seeds
+
+
+def test_the_tables_name_what_there_is(db: str) -> None:
+    assert "glue/stsb" in call("list", "tasks")
+    assert "roberta-base" in call("list", "models")
+    assert "GLUE" in call("list", "suites")
+    table = call("list", "runs", "--db", db)
+    assert "diverged" in table
+    assert make_job(task="glue/rte", seed=1).key[:12] in table
+    assert "no run is stored that fits." in call("list", "runs", "--db", db, "--model", "nobody")
+
+
+def test_a_missing_database_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="bench run"):
+        call("list", "runs", "--db", str(tmp_path / "none.sqlite"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_hostile_name_is_shown_as_text(db: str) -> None:
+    key = make_job(task="glue/cola", model=HOSTILE).key
+    for text in (call("list", "runs", "--db", db), call("show", key[:16], "--db", db)):
+        assert "[bold red]x[/]" in text
+        assert "\x1b" not in text
+        assert r"\x1b" in text
+    assert call_json("list", "runs", "--db", db)[3]["model"] == HOSTILE
+
+
+# show
+
+
+def test_a_run_shows_scores_recipe_cost_and_origin(db: str) -> None:
+    job = make_job(task="glue/mnli", seed=2)
+    facts = call_json("show", job.key[:10], "--db", db)
+    assert (facts["kind"], facts["key"], facts["status"]) == ("run", job.key, "finished")
+    assert facts["settings"]["learning_rate"] == {"value": 2e-5, "source": "a paper"}
+    evaluation = facts["evaluations"]["glue/mnli:dev_mm"]
+    assert set(evaluation["scores"]) == {"accuracy_mm"}
+    assert evaluation["predictions"] == 3
+    assert facts["cost"]["steps"] == 20
+    assert facts["provenance"]["versions"]["torch"] == "2.13.0"
+    assert len(facts["curve"]) == 2
+    text = call("show", job.key, "--db", db)
+    assert "learning_rate: 2e-05  (a paper)" in text
+    assert "torch: 2.13.0" in text
+
+
+def test_a_failure_shows_its_reason_and_traceback(db: str) -> None:
+    job = make_job(task="glue/rte", seed=3)
+    facts = call_json("show", job.key, "--db", db)
+    assert (facts["status"], facts["exit_code"]) == ("diverged", 1)
+    assert facts["error"]
+    text = call("show", job.key, "--db", db)
+    for line in facts["details"].splitlines():
+        assert f"  {line}\n" in text
+
+
+def test_an_unknown_key_is_an_error(db: str) -> None:
+    with pytest.raises(BenchError, match="no run has a key that begins with 'beef'"):
+        call("show", "beef", "--db", db)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "full"),
+    [
+        ("glue", "suite", "glue"),
+        ("GLUE", "suite", "glue"),
+        ("cola", "task", "glue/cola"),
+        ("glue/AX", "task", "glue/ax"),
+        ("roberta", "model", "roberta-base"),
+        ("org/name", "model", "org/name"),
+    ],
+)
+def test_a_name_is_found_wherever_it_stands(name: str, kind: str, full: str) -> None:
+    facts = call_json("show", name)
+    assert (facts["kind"], facts["name"]) == (kind, full)
+    assert f"name: {full}" in call("show", name)
+
+
+def test_several_names_give_a_list() -> None:
+    assert [facts["name"] for facts in call_json("show", "cola", "bert")] == [
+        "glue/cola",
+        "bert-base-uncased",
+    ]
+
+
+@pytest.mark.parametrize(("name", "close"), [("glu", "glue"), ("robertta", "roberta")])
+def test_an_unknown_name_gets_a_close_one(name: str, close: str) -> None:
+    with pytest.raises(BenchError, match=f"Did you mean '{close}'"):
+        call("show", name)
+
+
+def test_a_folder_without_a_checkpoint_keeps_its_own_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is not a checkpoint"):
+        call("show", str(tmp_path))
+
+
+def test_a_recipe_shows_each_value_with_its_source() -> None:
+    facts = call_json("show", "recipe", "roberta", "qqp")
+    assert (facts["model"], facts["task"]) == ("roberta-base", "glue/qqp")
+    assert facts["settings"]["warmup_ratio"]["value"] == 0.25
+    assert all(setting["source"] for setting in facts["settings"].values())
+    assert "28318 of 113272 updates)" in call("show", "recipe", "roberta", "qqp")
+    with pytest.raises(BenchError, match="takes a model and a task, found 1"):
+        call("show", "recipe", "roberta")
+
+
+# printing
+
+
+def test_an_outline_leaves_out_what_is_empty() -> None:
+    empty: dict[str, Any] = {"a": None, "b": "", "c": [], "d": {}}
+    facts = {**empty, "e": 0, "f": False, "g": {"h": [1, 2.5]}}
+    assert list(outline(facts)) == ["e: 0", "f: no", "g:", "  h: 1, 2.5"]
+
+
+def test_an_empty_table_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([], ("a",), "nothing here.")
+    assert capsys.readouterr().out == "nothing here.\n"
+
+
+def test_json_has_no_nan() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        print_json({"score": float("nan")})
