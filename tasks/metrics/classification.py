@@ -1,4 +1,4 @@
-"""Metrics of class names: accuracy, F1 of one class, Matthews correlation, and slices of them.
+"""Metrics of class names: accuracy, F1 of one class or all, Matthews correlation, and slices.
 
 scikit-learn is imported on use, because it costs a second.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tasks.examples import PairExample, PairPrediction
 from tasks.task import Metric
 
-__all__ = ["accuracy", "binary_f1", "by_category", "matthews"]
+__all__ = ["accuracy", "binary_f1", "by_category", "macro_f1", "matthews"]
 
 PairMetric = Metric[PairPrediction, PairExample]
 
@@ -44,6 +44,21 @@ def binary_f1(positive: str) -> PairMetric:
         gold, guess = _names(predictions, examples)
         hits = [name == positive for name in gold], [name == positive for name in guess]
         return float(f1_score(*hits, zero_division=0.0))
+
+    return Metric(name="f1", compute=compute)
+
+
+def macro_f1(labels: Sequence[str]) -> PairMetric:
+    """The unweighted mean of every class's F1, in 0..1 (CB); a class that is never right counts 0.
+
+    The classes are the task's, not those that happen to be in a subset.
+    """
+
+    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+        from sklearn.metrics import f1_score
+
+        gold, guess = _names(predictions, examples)
+        return float(f1_score(gold, guess, labels=labels, average="macro", zero_division=0.0))
 
     return Metric(name="f1", compute=compute)
 

@@ -1,8 +1,11 @@
 """Metrics of numbers: Pearson's and Spearman's correlation, in float64."""
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tasks.errors import BenchError
 from tasks.examples import PairExample, PairPrediction
 from tasks.task import Metric
 
@@ -17,19 +20,27 @@ def _correlation(
     """The statistic; 0 where either side is constant, for which it is not defined.
 
     A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
-    such a run carries the flag "constant predictions".
+    such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
+    left out: the flag says so too.
     """
-    guess = [float(p.label) for p in predictions]
-    gold = [_number(e) for e in examples]
+    from scipy.stats import NearConstantInputWarning
+
+    guess = [_finite(p.id, p.label) for p in predictions]
+    gold = [_finite(e.id, e.label) for e in examples]
     if len(set(guess)) < 2 or len(set(gold)) < 2:
         return 0.0
-    return float(statistic(guess, gold).statistic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearConstantInputWarning)
+        return float(statistic(guess, gold).statistic)
 
 
-def _number(example: PairExample) -> float:
-    if example.label is None:
-        raise ValueError(f"example {example.id} hides its label")
-    return float(example.label)
+def _finite(name: str, label: str | float | None) -> float:
+    if not isinstance(label, int | float) or not math.isfinite(label):
+        raise BenchError(
+            f"example {name} has {label!r} where a correlation needs a finite number: "
+            "the labels are hidden, or the model that predicted them has diverged."
+        )
+    return float(label)
 
 
 def _pearson(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:

@@ -22,8 +22,14 @@ def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
 
 
 def _answer(prediction: Prediction) -> object:
-    """What was answered; for tags the set of tags, because sentences differ in length."""
+    """What was answered; for tags the set of tags, because sentences differ in length.
+
+    Numbers are compared as GLUE's submission writes them, with three decimals: a collapsed
+    regression still differs in its last bits.
+    """
     match prediction:
+        case PairPrediction(label=float() as number):
+            return f"{number:.3f}"
         case PairPrediction():
             return prediction.label
         case SpanPrediction():

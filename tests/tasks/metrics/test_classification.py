@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from tasks.examples import PairExample, PairPrediction
-from tasks.metrics import accuracy, binary_f1, by_category, matthews
+from tasks.metrics import accuracy, binary_f1, by_category, macro_f1, matthews
 
 LABELS = ("entailment", "neutral", "contradiction")
 
@@ -36,6 +36,24 @@ def test_f1_is_that_of_scikit_learn_for_its_positive_class(pairs):
     guess, gold = zip(*pairs, strict=True)
     expected = f1_score(gold, guess, labels=["neutral"], average="macro", zero_division=0.0)
     assert binary_f1("neutral").compute(*build(pairs)) == pytest.approx(expected)
+
+
+@given(pairs_of_names)
+def test_macro_f1_is_the_mean_of_three_f1s_as_for_cb(pairs):
+    expected = sum(_f1(pairs, label) for label in LABELS) / 3
+    assert macro_f1(LABELS).compute(*build(pairs)) == pytest.approx(expected)
+
+
+def _f1(pairs: list[tuple[str, str]], label: str) -> float:
+    """F1 of one class from its counts, 0 where it is absent."""
+    right = sum(guess == gold == label for guess, gold in pairs)
+    either = sum(guess == label for guess, _ in pairs) + sum(gold == label for _, gold in pairs)
+    return 2 * right / either if either else 0.0
+
+
+def test_macro_f1_counts_a_class_that_a_subset_lacks():
+    pairs = [("entailment", "entailment"), ("contradiction", "contradiction")]
+    assert macro_f1(LABELS).compute(*build(pairs)) == pytest.approx(2 / 3)
 
 
 def test_f1_is_not_symmetric_in_its_positive_class():

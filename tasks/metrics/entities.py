@@ -1,0 +1,140 @@
+"""Named entities: from tags and back, and precision, recall and F1 as conlleval counts them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from tasks.errors import BenchError
+from tasks.examples import TagExample, TagPrediction
+from tasks.task import Metric
+
+__all__ = [
+    "Entity",
+    "entities",
+    "entity_f1",
+    "entity_precision",
+    "entity_recall",
+    "tag_accuracy",
+    "to_iob1",
+    "to_iob2",
+]
+
+TagMetric = Metric[TagPrediction, TagExample]
+Sentence = tuple[Sequence[str], Sequence[str]]
+"""Predicted and gold tags."""
+
+
+class Entity(NamedTuple):
+    """Words [start, end) of a sentence and what they name ("PER")."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """The entities of one sentence's tags, in their order, read as conlleval reads them.
+
+    B-X always begins an entity; I-X goes on with one of kind X and begins one after anything else,
+    which reads IOB1, IOB2 and a model's faulty tags alike. BenchError where a tag is none of these.
+    """
+    found: list[Entity] = []
+    for index, tag in enumerate(tags):
+        prefix, _, kind = tag.partition("-")
+        if tag == "O":
+            continue
+        if prefix not in {"B", "I"} or not kind:
+            raise BenchError(f"the tag {tag!r} is not O, B-... or I-...: give IOB1 or IOB2 tags.")
+        last = found[-1] if found else None
+        if prefix == "I" and last and last.end == index and last.kind == kind:
+            found[-1] = last._replace(end=index + 1)
+        else:
+            found.append(Entity(index, index + 1, kind))
+    return found
+
+
+def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    """The same entities in IOB2: each begins with B-."""
+    result = ["O"] * len(tags)
+    for entity in entities(tags):
+        result[entity.start : entity.end] = [f"I-{entity.kind}"] * (entity.end - entity.start)
+        result[entity.start] = f"B-{entity.kind}"
+    return tuple(result)
+
+
+def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
+    """The same entities in IOB1, as CoNLL-2003's files write them.
+
+    B- stands only where an entity follows one of its own kind at once.
+    """
+    result = list(to_iob2(tags))
+    for index, tag in enumerate(result):
+        kind = tag.partition("-")[2]
+        if tag != "O" and (index == 0 or result[index - 1].partition("-")[2] != kind):
+            result[index] = f"I-{kind}"
+    return tuple(result)
+
+
+def _sentences(
+    predictions: Sequence[TagPrediction], examples: Sequence[TagExample]
+) -> Iterable[Sentence]:
+    for prediction, example in zip(predictions, examples, strict=True):
+        if example.tags is None:
+            raise BenchError(f"sentence {example.id} hides its tags, so it cannot be scored.")
+        if len(prediction.tags) != len(example.tags):
+            raise BenchError(
+                f"sentence {example.id} has {len(prediction.tags)} predicted tags, "
+                f"expected {len(example.tags)}: one per word."
+            )
+        yield prediction.tags, example.tags
+
+
+class Counts(NamedTuple):
+    """How many entities are right (the same words and kind), predicted and gold."""
+
+    right: int
+    predicted: int
+    gold: int
+
+
+def _counts(sentences: Iterable[Sentence]) -> Counts:
+    right = predicted = gold = 0
+    for guess_tags, gold_tags in sentences:
+        guessed, wanted = set(entities(guess_tags)), set(entities(gold_tags))
+        right += len(guessed & wanted)
+        predicted += len(guessed)
+        gold += len(wanted)
+    return Counts(right, predicted, gold)
+
+
+def _entity_metric(name: str, ratio: Callable[[Counts], tuple[int, int]]) -> TagMetric:
+    """A ratio of the counts over all sentences; 0 for 0/0, as conlleval prints."""
+
+    def compute(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
+        part, whole = ratio(_counts(_sentences(predictions, examples)))
+        return part / whole if whole else 0.0
+
+    return Metric(name=name, compute=compute)
+
+
+entity_precision = _entity_metric("precision", lambda n: (n.right, n.predicted))
+"""The share of predicted entities that are right."""
+
+entity_recall = _entity_metric("recall", lambda n: (n.right, n.gold))
+"""The share of gold entities that are found."""
+
+entity_f1 = _entity_metric("f1", lambda n: (2 * n.right, n.predicted + n.gold))
+"""The harmonic mean of entity precision and recall, in 0..1."""
+
+
+def _tag_accuracy(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
+    """Of normalised tags, so that IOB1 and IOB2 count alike."""
+    hits = [
+        guess == gold
+        for guess_tags, gold_tags in _sentences(predictions, examples)
+        for guess, gold in zip(to_iob2(guess_tags), to_iob2(gold_tags), strict=True)
+    ]
+    return sum(hits) / len(hits) if hits else 0.0
+
+
+tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
+"""The share of words whose tag is right, in 0..1; mostly O, so it says little beside F1."""

@@ -1,0 +1,167 @@
+"""SQuAD 1.1 and 2.0: exact match and F1 as evaluate-v1.1.py and evaluate-v2.0.py count them.
+
+Every metric is in 0..1; `official_v1` and `official_v2` give the scripts' own keys in percent, to
+the last digit, because they add in the scripts' order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tasks.errors import BenchError
+from tasks.examples import SpanExample, SpanPrediction
+from tasks.metrics.answers import answer_f1, exact_match, normalise, token_f1
+from tasks.metrics.thresholds import ScoredAnswer, best_threshold, cross_fitted_points
+from tasks.task import Metric
+
+__all__ = ["SQUAD_V1", "SQUAD_V2", "SQUAD_V2_DETAILS", "official_v1", "official_v2"]
+
+SpanMetric = Metric[SpanPrediction, SpanExample]
+Measure = Callable[[str, str], float]
+"""The points, in 0..1, of an answer against one gold answer."""
+
+
+def _gold_texts(example: SpanExample) -> list[str]:
+    if example.answers is None:
+        raise BenchError(f"question {example.id} hides its answers, so it cannot be scored.")
+    return [text for text, _ in example.answers]
+
+
+def _v1_points(
+    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], measure: Measure
+) -> float:
+    """The sum over questions of the best score against any gold answer."""
+    points = 0.0
+    for prediction, example in zip(predictions, examples, strict=True):
+        golds = _gold_texts(example)
+        if not golds:
+            raise BenchError(
+                f"question {example.id} has no answer, but every question of SQuAD 1.1 has one: "
+                "score these questions as SQuAD 2.0."
+            )
+        points += max(measure(prediction.text, gold) for gold in golds)
+    return points
+
+
+def official_v1(
+    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
+) -> Mapping[str, float]:
+    """What evaluate-v1.1.py prints: "exact_match" and "f1" in percent."""
+    return {
+        "exact_match": 100.0 * _v1_points(predictions, examples, exact_match) / len(examples),
+        "f1": 100.0 * _v1_points(predictions, examples, token_f1) / len(examples),
+    }
+
+
+def _v1_metric(name: str, measure: Measure) -> SpanMetric:
+    def compute(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> float:
+        return _v1_points(predictions, examples, measure) / len(examples)
+
+    return Metric(name=name, compute=compute)
+
+
+SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
+"""Exact match "em" and "f1" over questions that all have an answer."""
+
+
+def _v2_answers(
+    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], measure: Measure
+) -> list[ScoredAnswer]:
+    """Every question's points. Gold answers without a word do not count, as in the script."""
+    answers = []
+    for prediction, example in zip(predictions, examples, strict=True):
+        golds = [gold for gold in _gold_texts(example) if normalise(gold)] or [""]
+        answers.append(
+            ScoredAnswer(
+                points=max(measure(prediction.text, gold) for gold in golds),
+                is_answered=bool(prediction.text),
+                has_answer=bool(example.answers),
+                no_answer_score=prediction.no_answer_score,
+                group=example.title,
+            )
+        )
+    return answers
+
+
+def official_v2(
+    predictions: Sequence[SpanPrediction],
+    examples: Sequence[SpanExample],
+    threshold: float = 1.0,
+    sweep_order: Sequence[str] | None = None,
+) -> Mapping[str, float]:
+    """What evaluate-v2.0.py prints, by its keys: percent, counts, and thresholds as they are.
+
+    `threshold` is its --na-prob-thresh. `sweep_order` are the question ids in the order of the
+    no-answer file, which decides between equal scores; without such a file there is no "best_...".
+    """
+    exact = _v2_answers(predictions, examples, exact_match)
+    f1 = _v2_answers(predictions, examples, answer_f1)
+    result: dict[str, float] = {}
+    for prefix, kinds in {"": (True, False), "HasAns_": (True,), "NoAns_": (False,)}.items():
+        for key, answers in {"exact": exact, "f1": f1}.items():
+            points = [a.points_at(threshold) for a in answers if a.has_answer in kinds]
+            if points:
+                result[f"{prefix}{key}"] = 100.0 * sum(points) / len(points)
+                result[f"{prefix}total"] = len(points)
+    if sweep_order is not None:
+        place = {example.id: index for index, example in enumerate(examples)}
+        for key, answers in {"exact": exact, "f1": f1}.items():
+            swept = [answers[place[name]] for name in sweep_order if name in place]
+            best, found = best_threshold(swept)
+            result[f"best_{key}"] = 100.0 * best / len(answers)
+            result[f"best_{key}_thresh"] = 0.0 if found is None else found
+    return result
+
+
+def _v2_metric(
+    name: str, measure: Measure, reduce: Callable[[list[ScoredAnswer]], float | None]
+) -> SpanMetric:
+    def compute(
+        predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
+    ) -> float | None:
+        return reduce(_v2_answers(predictions, examples, measure))
+
+    return Metric(name=name, compute=compute)
+
+
+def _at_zero(answers: Sequence[ScoredAnswer]) -> float | None:
+    """The mean points at the threshold 0: "no answer" where the model prefers it."""
+    return sum(a.points_at(0.0) for a in answers) / len(answers) if answers else None
+
+
+def _has_answer(answers: Sequence[ScoredAnswer]) -> float | None:
+    return _at_zero([a for a in answers if a.has_answer])
+
+
+def _no_answer(answers: Sequence[ScoredAnswer]) -> float | None:
+    return _at_zero([a for a in answers if not a.has_answer])
+
+
+def _best(answers: Sequence[ScoredAnswer]) -> float:
+    return best_threshold(answers)[0] / len(answers)
+
+
+def _threshold(answers: Sequence[ScoredAnswer]) -> float:
+    return best_threshold(answers)[1] or 0.0  # the script's 0.0 where answering nothing is best
+
+
+def _cross(answers: Sequence[ScoredAnswer]) -> float | None:
+    points = cross_fitted_points(answers)
+    return None if points is None else points / len(answers)
+
+
+SQUAD_V2 = (_v2_metric("em", exact_match, _at_zero), _v2_metric("f1", answer_f1, _at_zero))
+"""Exact match "em" and "f1" over all questions at the fixed threshold 0."""
+
+SQUAD_V2_DETAILS = tuple(
+    _v2_metric(f"{name}_{suffix}", measure, reduce)
+    for suffix, reduce in {
+        "hasans": _has_answer,
+        "noans": _no_answer,
+        "best": _best,
+        "best_threshold": _threshold,
+        "cross": _cross,
+    }.items()
+    for name, measure in {"em": exact_match, "f1": answer_f1}.items()
+)
+"""The same of questions with and without an answer; at the threshold that is best on the scored
+questions ("f1_best", what papers print), that threshold (a logit difference, not a share); and at
+thresholds fitted on other articles ("f1_cross")."""
