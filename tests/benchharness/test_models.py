@@ -1,6 +1,10 @@
 import json
+import os
 import re
 import struct
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ from benchharness.models.commit import resolve_commit
 from benchharness.models.identity import files_digest, hub_revision
 from tasks.errors import BenchError, ModelError
 from tasks.sources import hub
+from tests.hub_server import serve_hub
 
 CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
 
@@ -233,3 +238,46 @@ def test_an_unpinned_model_is_resolved_in_the_cache(
     assert weights_identity(find_model("org/name")) == f"hub:org/name@{'ab' * 20}"
     with pytest.raises(ModelError, match=r"'org/other' is not in the cache and the hub cannot"):
         resolve_commit("org/other", "main")
+
+
+# unpinned models on the hub: a process of its own, because the libraries read HF_* on import
+
+PROGRAM = """
+import sys
+from benchharness.models import find_model, weights_identity
+from tasks.errors import BenchError
+try:
+    print(weights_identity(find_model(sys.argv[1])))
+except BenchError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def identify(name: str, endpoint: str, home: Path) -> str:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, name],
+        env=kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.strip()
+
+
+def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "models" / "org" / "name" / ("cd" * 20)).mkdir(parents=True)
+    with serve_hub(tmp_path) as server:
+        found = identify("org/name", server.endpoint, tmp_path / "home")
+        lost = identify("org/other", server.endpoint, tmp_path / "home")
+    assert found == f"hub:org/name@{'cd' * 20}"
+    assert lost.startswith("ModelError: the hub has no model 'org/other'")
+    assert "\n" not in lost
+
+
+def test_an_unreachable_hub_is_said_at_once(tmp_path: Path) -> None:
+    start = time.monotonic()
+    lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
+    assert lost.startswith("ModelError: model 'org/name' is not in the cache and the hub cannot")
+    assert time.monotonic() - start < 5
