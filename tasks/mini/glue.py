@@ -55,7 +55,7 @@ def _splits(
 
 def _cola(folder: Path) -> None:
     """Train and dev without a header: source, label, "*" where the label is 0, sentence."""
-    train, dev, test = _splits("cola", draw_acceptability, (900, 180, 80))
+    train, dev, test = _splits("cola", draw_acceptability)
     for split, rows in (("train", train), ("dev", dev)):
         lines = [("mini", label, "" if label == "1" else "*", text) for text, label in rows]
         _write(folder / f"CoLA/{split}.tsv", lines)
@@ -108,9 +108,9 @@ def _qqp(folder: Path) -> None:
 
 def _mnli(folder: Path) -> None:
     """Dev rows carry five annotators' labels, which agree here; the genre is the domain."""
-    train, dev, test = _splits("mnli", draw_inference, (1200, 200, 80))
+    train, dev, test = _splits("mnli", draw_inference, (800, 180, 80))
     _, mismatched, mismatched_test = _splits(
-        "mnli-mm", lambda rng: draw_inference(rng, HELD_OUT), (0, 200, 80)
+        "mnli-mm", lambda rng: draw_inference(rng, HELD_OUT), (0, 180, 80)
     )
     lines = [(*_mnli_row(i, p, "mini"), p.label, p.label) for i, p in enumerate(train)]
     _write(folder / "MNLI/train.tsv", [(*MNLI_HEADER, "label1", "gold_label"), *lines])
@@ -148,7 +148,7 @@ def _rte(folder: Path) -> None:
 
 
 def _wnli(folder: Path) -> None:
-    train, dev, test = _splits("wnli", draw_winograd, (500, 120, 80))
+    train, dev, test = _splits("wnli", draw_winograd, (500, 150, 80))
     _write_indexed(folder / "WNLI", ("sentence1", "sentence2"), train, dev, test)
 
 

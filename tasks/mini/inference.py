@@ -6,7 +6,7 @@ from random import Random
 
 from tasks.mini.drawing import Pair
 from tasks.mini.grammar import Scene, article, draw_scene, hypernym, other, sentence
-from tasks.mini.lexicon import DOMAINS, OPPOSITES, TIMES, Domain
+from tasks.mini.lexicon import DOMAINS, HYPERNYMS, OPPOSITES, TIMES, Domain
 
 __all__ = ["AX_CATEGORIES", "draw_diagnostic", "draw_entailment", "draw_inference"]
 
@@ -26,10 +26,14 @@ def _general(_: Random, scene: Scene) -> Pair:
     return Pair(scene.active(), sentence(words), ENTAILMENT, LEXICAL)
 
 
+def _kind(_: Random, scene: Scene) -> Pair:
+    words = f"the {scene.thing} is {article(hypernym(scene.thing))}"
+    return Pair(scene.active(), sentence(words), ENTAILMENT, LEXICAL)
+
+
 def _wrong_kind(rng: Random, scene: Scene) -> Pair:
-    kinds = ("vehicle", "tool", "fruit", "instrument", "garment")
-    kind = other(rng, kinds, hypernym(scene.thing))
-    words = f"the {scene.person} only {scene.verb.past} {article(kind)}"
+    kind = other(rng, tuple(HYPERNYMS), hypernym(scene.thing))
+    words = f"the {scene.thing} is {article(kind)}"
     return Pair(scene.active(), sentence(words), CONTRADICTION, LEXICAL)
 
 
@@ -54,9 +58,14 @@ def _passive(_: Random, scene: Scene) -> Pair:
     return Pair(scene.active(), sentence(words), ENTAILMENT, STRUCTURE)
 
 
+def _agent(_: Random, scene: Scene) -> Pair:
+    words = f"the {scene.thing} was {scene.verb.participle} by the {scene.person}"
+    return Pair(scene.active(), sentence(words), ENTAILMENT, STRUCTURE)
+
+
 def _other_agent(rng: Random, scene: Scene) -> Pair:
     agent = other(rng, scene.domain.people, scene.person)
-    words = f"the {scene.thing} was {scene.verb.participle} by the {agent} alone"
+    words = f"the {scene.thing} was {scene.verb.participle} by the {agent}"
     return Pair(scene.active(), sentence(words), CONTRADICTION, STRUCTURE)
 
 
@@ -76,8 +85,8 @@ def _nobody(_: Random, scene: Scene) -> Pair:
 
 
 def _kept_negation(_: Random, scene: Scene) -> Pair:
-    words = f"the {scene.person} did not {scene.verb.base} the {scene.thing} {scene.place}"
-    return Pair(scene.negated(), sentence(words + " at all"), ENTAILMENT, LOGIC)
+    words = f"the {scene.person} did not {scene.verb.base} the {scene.thing}"
+    return Pair(scene.negated(), sentence(words), ENTAILMENT, LOGIC)
 
 
 def _conjunct(rng: Random, scene: Scene) -> Pair:
@@ -110,14 +119,16 @@ def _presence(_: Random, scene: Scene) -> Pair:
     return Pair(scene.active(), sentence(words), ENTAILMENT, KNOWLEDGE)
 
 
-def _absence(_: Random, scene: Scene) -> Pair:
-    words = f"the {scene.person} was never {scene.place}"
+def _absence(rng: Random, scene: Scene) -> Pair:
+    elsewhere = other(rng, scene.domain.places, scene.place)
+    words = f"the {scene.person} was {elsewhere}"
     return Pair(scene.active(), sentence(words), CONTRADICTION, KNOWLEDGE)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
     ENTAILMENT: (
-        _general, _synonym, _adjective, _passive, _kept_negation, _conjunct, _presence,
+        _general, _kind, _synonym, _adjective, _passive, _agent, _kept_negation, _conjunct,
+        _presence,
     ),
     NEUTRAL: (_purpose, _disjunct, _time, _motive),
     CONTRADICTION: (_wrong_kind, _antonym, _other_agent, _negation, _nobody, _absence),
@@ -134,7 +145,7 @@ def draw_entailment(rng: Random) -> Pair:
     """The same with a setting sentence before the premise and two labels, half each (RTE)."""
     label = ENTAILMENT if rng.random() < 0.5 else rng.choice((NEUTRAL, CONTRADICTION))
     pair = rng.choice(RULES[label])(rng, draw_scene(rng))
-    setting = sentence(f"it was quiet {rng.choice(rng.choice(DOMAINS).places)}")
+    setting = sentence(f"it rained {rng.choice(TIMES)}")
     name = ENTAILMENT if label == ENTAILMENT else "not_entailment"
     return Pair(f"{setting} {pair.a}", pair.b, name, pair.category)
 
