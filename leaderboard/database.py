@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    IntegrityError,
+    NoResultFound,
+    ProgrammingError,
+)
 from sqlalchemy.orm import Session
 
 from tasks.errors import StoreError
@@ -80,6 +86,11 @@ def _parse(url_or_path: str | Path) -> URL:
             f"{_without_password(text)!r} is no database that can be used here: {error}. Give a "
             "path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite."
         ) from error
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StoreError(
+            f"{_without_password(text)!r} is no database that can be used here: a leaderboard is "
+            "kept in SQLite or PostgreSQL."
+        )
     if url.get_backend_name() == "sqlite" and (url.query or not url.database):
         raise StoreError(
             f"{text!r} must name a file and nothing more, such as "
@@ -134,14 +145,16 @@ def _explained(engine: Engine) -> Iterator[None]:
     except (IntegrityError, ProgrammingError):
         raise
     except DatabaseError as error:
-        raise StoreError(_sentence(name_of(engine), str(error.orig))) from error
+        raise StoreError(_sentence(engine, str(error.orig))) from error
     except sqlite3.DatabaseError as error:
-        raise StoreError(_sentence(name_of(engine), str(error))) from error
-    except (JSONDecodeError, zlib.error) as error:
-        raise StoreError(_sentence(name_of(engine), str(error), damaged=True)) from error
+        raise StoreError(_sentence(engine, str(error))) from error
+    except (JSONDecodeError, NoResultFound, zlib.error) as error:
+        # NoResultFound: an index has a row that its table has not
+        raise StoreError(_sentence(engine, str(error), damaged=True)) from error
 
 
-def _sentence(name: str, reason: str, *, damaged: bool = False) -> str:
+def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
+    name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
     if "locked" in reason:
         return (
             f"the leaderboard {name} was locked by another process for {BUSY_SECONDS} seconds; "
@@ -153,7 +166,7 @@ def _sentence(name: str, reason: str, *, damaged: bool = False) -> str:
             f"the leaderboard {name} is damaged ({reason}) and was left as it is; put a copy of it "
             "back, or move it away and `bench run` starts a new one."
         )
-    return (
-        f"the leaderboard {name} could not be used: {reason}. Check that the disk has room and "
-        "that the file and its folder can be written."
-    )
+    advice = "Check that the disk has room and that the file and its folder can be written."
+    if file_of(engine) is None:
+        advice = "Check the URL, and that the server is up."
+    return f"the leaderboard {name} could not be used: {reason}. {advice}"

@@ -11,6 +11,24 @@ from tasks.errors import StoreError
 
 __all__ = ["failure_to_run", "result_to_run", "run_to_outcome"]
 
+COPIES = (
+    "job_key",
+    "model",
+    "recipe",
+    "recipe_digest",
+    "task",
+    "suite",
+    "data",
+    "limit",
+    "seed",
+    "precision",
+    "start_from",
+    "seconds",
+    "parameters",
+    "fingerprints",
+)
+"""The columns that repeat, for lists, what the job or the cost says; the digest covers them too."""
+
 
 def result_to_run(result: Result) -> Run:
     """The rows of a finished job, but for the attempt's number.
@@ -18,24 +36,22 @@ def result_to_run(result: Result) -> Run:
     Raises StoreError for what no database can keep unchanged.
     """
     data = plain(result.to_json())
+    run = Run(
+        **_job_columns(data["job"]),
+        status=FINISHED,
+        # float, as the column will make it: a digest tells 12 from 12.0
+        seconds=float(data["cost"]["seconds"]),
+        parameters=data["cost"]["parameters"],
+        finished=storable(data["finished"]),
+        error="",
+        curve=data["curve"],
+        cost=data["cost"],
+        provenance=data["provenance"],
+        details="",
+    )
     for evaluation in data["evaluations"]:
-        _check_names(evaluation)
-        # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
-        evaluation["scores"] = {name: v + 0.0 for name, v in evaluation["scores"].items()}
-    clean = Result.from_json(data)
-    run = Run(digest=digest(data), **_result_columns(clean))
-    for evaluation in data["evaluations"]:
-        where = {"task": evaluation["task"], "split": evaluation["split"]}
-        scores = evaluation["scores"].items()
-        run.scores += [Score(**where, name=name, value=value) for name, value in scores]
-        run.predictions.append(
-            Predictions(
-                **where,
-                fingerprint=evaluation["fingerprint"],
-                flags=evaluation["flags"],
-                rows=evaluation["predictions"],
-            )
-        )
+        _add_evaluation(run, evaluation)
+    run.digest = _digest(run)
     return run
 
 
@@ -45,96 +61,85 @@ def failure_to_run(failure: Failure) -> Run:
     NUL and lone surrogates in its message and details are written out.
     """
     data = plain(failure.to_json())
-    data |= {name: storable(data[name]) for name in ("error", "details", "finished")}
-    clean = Failure.from_json(data)
-    return Run(digest=digest(data), **_failure_columns(clean))
+    run = Run(
+        **_job_columns(data["job"]),
+        status=data["kind"],
+        exit_code=data["exit_code"],
+        finished=storable(data["finished"]),
+        error=storable(data["error"]),
+        details=storable(data["details"]),
+    )
+    run.digest = _digest(run)
+    return run
 
 
 def run_to_outcome(run: Run) -> Result | Failure:
     """What was stored. Raises StoreError where a byte of it is not what it was."""
-    data = _result_data(run) if run.status == FINISHED else _failure_data(run)
-    if digest(data) != run.digest:
-        raise _damage(run)
-    outcome: Result | Failure
+    if not _is_whole(run):
+        raise StoreError(
+            f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what "
+            "was written. Put a copy of the leaderboard back, or run the job again with --force."
+        )
     if run.status == FINISHED:
-        outcome = Result.from_json(data)
-        columns = _result_columns(outcome)
-    else:
-        outcome = Failure.from_json(data)
-        columns = _failure_columns(outcome)
-    # The digest covers what was put together; the columns that lists read are copies of it.
-    if any(getattr(run, name) != _as_stored(value) for name, value in columns.items()):
-        raise _damage(run)
-    return outcome
+        return Result.from_json(_result_data(run))
+    return Failure.from_json(_failure_data(run))
 
 
-def _damage(run: Run) -> StoreError:
-    return StoreError(
-        f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what was "
-        "written. Put a copy of the leaderboard back, or run the job again with --force."
+def _is_whole(run: Run) -> bool:
+    try:
+        return _digest(run) == run.digest
+    except StoreError:  # a flipped bit made a number infinite
+        return False
+
+
+def _digest(run: Run) -> str:
+    """Of everything in the run but the number of the attempt."""
+    data = _result_data(run) if run.status == FINISHED else _failure_data(run)
+    return digest([data, {name: getattr(run, name) for name in COPIES}])
+
+
+def _job_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    job = Job.from_json(data)
+    names = ("model", "recipe", "task", "data", "precision")
+    return {
+        **{name: storable(getattr(job, name)) for name in names},
+        "job_key": job.key,
+        "recipe_digest": recipe_digest(job),
+        "suite": storable(job.task.partition("/")[0]),
+        "limit": job.limit,
+        "seed": job.seed,
+        "start_from": job.start_from,
+        "fingerprints": data["fingerprints"],
+        "job": data,
+    }
+
+
+def _add_evaluation(run: Run, evaluation: Mapping[str, Any]) -> None:
+    task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
+    _check_names(task, split, *scores)
+    # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
+    run.scores += [
+        Score(task=task, split=split, name=name, value=value + 0.0)
+        for name, value in scores.items()
+    ]
+    run.predictions.append(
+        Predictions(
+            task=task,
+            split=split,
+            fingerprint=evaluation["fingerprint"],
+            flags=evaluation["flags"],
+            rows=evaluation["predictions"],
+        )
     )
 
 
-def _as_stored(value: Any) -> Any:
-    return storable(value) if isinstance(value, str) else value
-
-
-def _check_names(evaluation: Mapping[str, Any]) -> None:
-    for name in (evaluation["task"], evaluation["split"], *evaluation["scores"]):
+def _check_names(*names: str) -> None:
+    for name in names:
         if storable(name) != name:
             raise StoreError(
                 f"{name!r} cannot be the name of a task, a split or a metric: databases refuse NUL "
                 "and lone surrogates."
             )
-
-
-def _result_columns(result: Result) -> dict[str, Any]:
-    data = result.to_json()
-    return _job_columns(result.job) | {
-        "status": FINISHED,
-        "exit_code": None,
-        "seconds": result.cost.seconds,
-        "parameters": result.cost.parameters,
-        "finished": result.finished,
-        "error": "",
-        "curve": plain(data["curve"]),
-        "cost": data["cost"],
-        "provenance": data["provenance"],
-        "details": "",
-    }
-
-
-def _failure_columns(failure: Failure) -> dict[str, Any]:
-    return _job_columns(failure.job) | {
-        "status": failure.kind,
-        "exit_code": failure.exit_code,
-        "seconds": None,
-        "parameters": None,
-        "finished": failure.finished,
-        "error": failure.error,
-        "curve": None,
-        "cost": None,
-        "provenance": None,
-        "details": failure.details,
-    }
-
-
-def _job_columns(job: Job) -> dict[str, Any]:
-    return {
-        "job_key": job.key,
-        "model": job.model,
-        "recipe": job.recipe,
-        "recipe_digest": recipe_digest(job),
-        "task": job.task,
-        "suite": job.task.partition("/")[0],
-        "data": job.data,
-        "limit": job.limit,
-        "seed": job.seed,
-        "precision": job.precision,
-        "start_from": job.start_from,
-        "fingerprints": dict(job.fingerprints),
-        "job": job.to_json(),
-    }
 
 
 def _result_data(run: Run) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Run(Base):
     attempt: Mapped[int]  # 1, 2, ... within a job key
     status: Mapped[str] = mapped_column(Text)  # "finished", or a Failure's kind
     exit_code: Mapped[int | None]  # of a failure
-    digest: Mapped[str] = mapped_column(Text)  # of the whole Result or Failure, to tell damage
+    digest: Mapped[str] = mapped_column(Text)  # SHA-256 of the run, to tell damage (see record.py)
 
     # Copied out of the job, to search and list by.
     model: Mapped[str] = mapped_column(Words)

@@ -14,10 +14,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from leaderboard import migration
+from leaderboard.result import Failure, Result
 from leaderboard.schema import Base
 from leaderboard.store import open_store
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result
+
+STORES = Path(__file__).parent / "stores"
 
 NEXT = """
 import sqlalchemy as sa
@@ -111,6 +114,22 @@ def test_the_migrations_are_packaged() -> None:
     folder = files("leaderboard") / "migrations"
     assert (folder / "env.py").is_file()
     assert (folder / "versions" / "r0001.py").is_file()
+
+
+@pytest.mark.parametrize("revision", migration.revisions())
+def test_a_store_of_every_revision_can_be_read(tmp_path: Path, revision: str) -> None:
+    """stores/rNNNN.sql is what `sqlite3 board.sqlite .dump` said of a store of that time."""
+    path = tmp_path / "board.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((STORES / f"r{revision}.sql").read_text())
+    with open_store(path, create=False) as store:
+        assert _revision(path) == migration.revisions()[-1]
+        finished, failed = (store.result(row.key) for row in store.runs())
+    assert isinstance(finished, Result)
+    assert [e.split for e in finished.evaluations] == ["dev", "dev_mm"]
+    assert all(e.scores and e.predictions for e in finished.evaluations)
+    assert isinstance(failed, Failure)
+    assert failed.kind == "diverged"
 
 
 def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevision) -> None:

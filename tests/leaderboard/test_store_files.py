@@ -1,5 +1,7 @@
 """Where a store is, how it is made, and what happens to files that are no store."""
 
+import random
+import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,7 +12,7 @@ import pytest
 from leaderboard import migration
 from leaderboard.database import BUSY_SECONDS
 from leaderboard.store import open_store
-from tasks.errors import StoreError
+from tasks.errors import BenchError, StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result, make_suite
 
 
@@ -58,6 +60,7 @@ def test_odd_file_names_are_names(tmp_path: Path, name: str) -> None:
     ("url", "reason"),
     [
         ("nonsense://user:secret@host/db", "no database that can be used here"),
+        ("mysql+pymysql://user:secret@host/db", "no database that can be used here"),
         ("sqlite://", "must name a file"),
         ("sqlite:///board.sqlite?timeout=5", "must name a file and nothing more"),
     ],
@@ -214,6 +217,22 @@ def test_a_disk_that_is_full_while_making_it(
     assert {p.name for p in tmp_path.iterdir()} <= {".board.sqlite.lock"}
 
 
+def test_a_disk_that_is_full_while_storing(path: Path) -> None:
+    """The limit on a file's size stands in for the disk's end; Python ignores its signal."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = make_result(make_job(seed=9), provenance={"words": "0123456789" * 100_000})
+    with open_store(path) as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100_000, hard))
+        try:
+            with pytest.raises(StoreError, match="Check that the disk has room"):
+                store.add_result(large)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert len(store.runs()) == 10
+        store.add_result(large)
+        assert store.result(large.job.key) == large
+
+
 def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leaderboard.database.BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -227,8 +246,8 @@ def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.Mon
         assert len(store.runs()) == 10
 
 
-def test_every_flipped_bit_of_a_run_is_noticed(tmp_path: Path) -> None:
-    """SQLite's own check says "ok" to most of these: its pages have no checksums."""
+def test_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
+    """SQLite's own check says "ok" to these: its pages have no checksums."""
     path = tmp_path / "board.sqlite"
     result = make_result(rows=40, provenance={"words": "word " * 100})
     with open_store(path) as store:
@@ -253,6 +272,44 @@ def test_every_flipped_bit_of_a_run_is_noticed(tmp_path: Path) -> None:
         with open_store(path) as store, pytest.raises(StoreError, match="damaged"):
             store.result(result.job.key)
         assert path.read_bytes() == bytes(changed)
+
+
+def test_a_flipped_bit_anywhere_never_gives_another_result(tmp_path: Path) -> None:
+    """The same result (the bit was in no use), or an error that a user can read."""
+    path = tmp_path / "board.sqlite"
+    result = make_result(rows=300)
+    with open_store(path) as store:
+        store.add_result(result)
+    content = path.read_bytes()
+    draw = random.Random(3)
+    errors = 0
+    for place in draw.sample(range(len(content)), 60):
+        changed = bytearray(content)
+        changed[place] ^= 1 << draw.randrange(8)
+        path.write_bytes(changed)
+        try:
+            with open_store(path) as store:
+                assert store.result(result.job.key) == result
+        except BenchError:
+            errors += 1
+    assert 0 < errors < 60
+
+
+def test_a_run_that_only_an_index_knows_is_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flipped bit in a row's number does this; here the look-up of the key plays the index."""
+    monkeypatch.setattr("leaderboard.store._find_key", lambda session, prefix: "ab" * 32)
+    with open_store(path) as store, pytest.raises(StoreError, match="is damaged"):
+        store.result("ab")
+
+
+def test_a_number_that_became_infinite_is_damage(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE runs SET cost = replace(cost, '12.5', '1e999')")
+        connection.commit()
+    with open_store(path) as store, pytest.raises(StoreError, match="is damaged: it is not what"):
+        store.result(store.runs()[0].key)
 
 
 def test_damage_in_a_list_is_said(path: Path) -> None:
