@@ -110,7 +110,7 @@ def _name(entry: Entry) -> Text:
 
 def _details(entry: Entry) -> Iterator[str]:
     yield entry.recipe_label
-    if entry.precision != "float32":
+    if entry.precision != "fp32":
         yield entry.precision
     if entry.failures:
         yield f"{len(entry.failures)} failed"

@@ -13,6 +13,9 @@ from leaderboard.result import Cost, Evaluation, Failure, Result
 
 __all__ = ["RunSection", "ScoreLine", "build_run"]
 
+PACKAGED = ("paper", "fast")
+"""The recipes that have a name on every machine."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:
@@ -120,14 +123,18 @@ def _duration(seconds: float) -> str:
 
 
 def _command(job: Job) -> str:
-    """The command that runs the job again, quoted for a POSIX shell."""
+    """The command that runs the job again, quoted for a POSIX shell.
+
+    A recipe from a file is given value by value: the file may have changed or be elsewhere.
+    """
     from_folder = job.weights.startswith("sha256:")
     words = ["bench", "run", "--model", job.checkpoint if from_folder else job.model]
     words += ["--suite", job.task.partition("/")[0], "--task", job.task.rpartition("/")[2]]
     words += ["--data", job.data, "--seed", str(job.seed), "--precision", job.precision]
-    words += ["--recipe", job.recipe.removesuffix("+set")]
+    recipe = job.recipe.removesuffix("+set")
+    words += ["--recipe", recipe] if recipe in PACKAGED else []
     for name, setting in job.settings.items():
-        if setting.source == "--set":
+        if setting.source == "--set" or recipe not in PACKAGED:
             words += ["--set", f"{name}={setting.value}"]
     if job.limit is not None:
         words += ["--limit", str(job.limit)]

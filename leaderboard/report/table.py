@@ -84,6 +84,7 @@ class TableView:
     title: str
     data: str
     rule: str
+    cite: str
     columns: tuple[Column, ...]
     rows: tuple[RowView, ...]
     seeds: str
@@ -125,6 +126,7 @@ def build_table(board: Board, number: int) -> TableView:
         title=board.title,
         data=board.data_label,
         rule=board.rule.name,
+        cite=board.rule.cite,
         columns=tuple(_column(board, task) for task in board.tasks),
         rows=tuple(_row(board, entry, best) for entry in board.entries),
         seeds=_seeds(cells),

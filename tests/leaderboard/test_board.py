@@ -130,7 +130,7 @@ def test_other_values_are_another_entry_and_tasks_are_joined_by_their_values() -
     assert [(e.rank, round(e.score or 0, 3)) for e in board.entries] == [(1, 0.7), (2, 0.6)]
     for entry in board.entries:
         assert len({run.recipe_digest for run in entry.runs}) == 1
-        assert entry.recipe_label == f"bert ~{entry.variant}"
+        assert entry.recipe_label == f"paper ~{entry.variant}"
 
 
 def test_recipe_may_have_its_own_values_for_a_task() -> None:
@@ -138,7 +138,7 @@ def test_recipe_may_have_its_own_values_for_a_task() -> None:
     rows.append(make_row(task="glue/mrpc", recipe_digest="b" * 12))
     (entry,) = one_board(rows).entries
     assert entry.score == pytest.approx(0.5)
-    assert entry.recipe_label == "bert"
+    assert entry.recipe_label == "paper"
 
 
 @pytest.mark.parametrize("field", ["model", "recipe", "precision"])

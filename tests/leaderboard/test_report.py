@@ -16,8 +16,8 @@ from leaderboard.report import write, write_report
 from leaderboard.report.run import build_run
 from leaderboard.result import Failure, Result
 from tests.gold.gold import check_gold
-from tests.leaderboard.boards import GLUE, make_rows, make_runs, row_of
-from tests.leaderboard.results import make_cost, make_failure, make_job, make_result
+from tests.leaderboard.boards import GLUE, make_job, make_rows, make_runs, row_of
+from tests.leaderboard.results import make_cost, make_failure, make_result
 
 WHEN = "2026-08-01 12:00 UTC"
 
@@ -197,8 +197,14 @@ def test_command_runs_the_job_again() -> None:
     )
     assert build_run(make_result(job)).command == (
         "bench run --model 'models/it'\"'\"'s' --suite glue --task rte --data 'my data' --seed 4 "
-        "--precision float32 --recipe paper --set learning_rate=3e-05 --limit 64"
+        "--precision fp32 --recipe paper --set learning_rate=3e-05 --limit 64"
     )
+
+
+def test_command_gives_every_value_of_a_recipe_from_a_file() -> None:
+    job = make_job(recipe="mine", settings={"learning_rate": 3e-5, "epochs": 2.0})
+    command = build_run(make_result(job)).command
+    assert command.endswith("--precision fp32 --set learning_rate=3e-05 --set epochs=2.0")
 
 
 @pytest.mark.parametrize(
@@ -215,6 +221,10 @@ def test_best_of_a_column_is_bold_and_rows_are_ranked(html: str) -> None:
     assert len(best) == 1
     rows = re.findall(r'<span class="name">(.*?)</span>', html)
     assert rows == ["roberta-base", "bert-base", "minilm", "tiny", "distilbert-base"]
+
+
+def test_legend_cites_the_rule(html: str) -> None:
+    assert f"score GLUE-9: {GLUE.rule.cite}" in Page(html).text
 
 
 def test_run_without_details_keeps_its_scores() -> None:

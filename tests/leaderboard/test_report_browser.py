@@ -14,8 +14,8 @@ import pytest
 from leaderboard.board import build_boards
 from leaderboard.report import write_report
 from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import GLUE, make_runs, row_of
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.leaderboard.boards import GLUE, make_job, make_runs, row_of
+from tests.leaderboard.results import make_failure, make_result
 from tests.leaderboard.test_report import HOSTILE, WHEN
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

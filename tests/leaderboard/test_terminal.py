@@ -90,6 +90,13 @@ def test_incomplete_and_failed_entries_say_so() -> None:
     assert "1 failed" in text
 
 
+def test_another_precision_is_said() -> None:
+    rows = [*make_rows(), *make_rows(precision="bf16")]
+    text = of(rows, width=120)
+    assert text.count("bf16") == 1
+    assert "fp32" not in text
+
+
 def test_legend_names_rule_data_seeds_and_spread() -> None:
     text = " ".join(of(make_rows(values=[0.5, 0.6]), width=200).split())
     assert "GLUE-9" in text
