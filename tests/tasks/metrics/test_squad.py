@@ -1,0 +1,238 @@
+import json
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from squad_oracle import evaluate_v1, evaluate_v2
+
+from tasks.errors import BenchError
+from tasks.examples import SpanExample, SpanPrediction
+from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, official_v2
+from tasks.metrics.answers import normalise
+
+METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
+WORDS = (
+    *("the", "The", "a", "an", "An", "A", "Paris", "paris", "PARIS.", "1,000", "1000", "U.S."),
+    *("us", "theory", "-", "...", "«là»", "naïve", "l'an", "the-", "a_b", "İstanbul", "ß", "東京"),
+)
+
+
+def random_text(random: Random, most: int = 4) -> str:
+    return random.choice([" ", "  ", "\t"]).join(random.choices(WORDS, k=random.randint(0, most)))
+
+
+def random_set(random: Random, *, every_has_answer: bool):
+    """Questions in the official terms, answers to them, and no-answer scores in another order."""
+    data = [
+        {
+            "id": f"q{index}",
+            "answers": [random_text(random) for _ in range(random.randint(1, 3))]
+            if every_has_answer or random.random() < 0.5
+            else [],
+        }
+        for index in range(random.randint(1, 25))
+    ]
+    answers = {q["id"]: _answer(random, q["answers"]) for q in data}
+    draw = random.choice([random.random, lambda: random.choice([-1.0, 0.0, 0.5, 2.0])])
+    names = random.sample(list(answers), len(answers))
+    return data, answers, {name: draw() for name in names}
+
+
+def _answer(random: Random, golds: list[str]) -> str:
+    if golds and random.random() < 0.5:
+        return random.choice(golds).upper()
+    return random_text(random)
+
+
+def examples_of(data, answers, no_answer):
+    predictions = [
+        SpanPrediction(id=name, text=text, no_answer_score=no_answer[name])
+        for name, text in answers.items()
+    ]
+    examples = [
+        SpanExample(
+            id=q["id"], question="?", context="", answers=tuple((a, 0) for a in q["answers"])
+        )
+        for q in data
+    ]
+    return predictions, examples
+
+
+def test_a_thousand_random_sets_score_as_evaluate_v1_does():
+    for seed in range(1000):
+        data, answers, no_answer = random_set(Random(seed), every_has_answer=True)
+        found = official_v1(*examples_of(data, answers, no_answer))
+        assert found == evaluate_v1(data, answers), seed
+
+
+def test_a_thousand_random_sets_score_as_evaluate_v2_does():
+    for seed in range(1000):
+        random = Random(seed)
+        data, answers, no_answer = random_set(random, every_has_answer=False)
+        built, threshold = (
+            examples_of(data, answers, no_answer),
+            random.choice([-1.0, 0.0, 0.4, 1.0]),
+        )
+        found = official_v2(*built, threshold, sweep_order=list(no_answer))
+        assert found == evaluate_v2(data, answers, no_answer, threshold), seed
+
+
+def test_without_a_no_answer_file_nothing_is_swept():
+    for seed in range(200):
+        data, answers, _ = random_set(Random(seed), every_has_answer=False)
+        found = official_v2(*examples_of(data, answers, dict.fromkeys(answers, 0.0)))
+        assert found == evaluate_v2(data, answers, None, 1.0), seed
+
+
+def test_metrics_are_the_scripts_numbers_in_fractions():
+    for seed in range(100):
+        built = examples_of(*random_set(Random(seed), every_has_answer=False))
+        official = official_v2(*built, 0.0, sweep_order=[p.id for p in built[0]])
+        pairs = {"em": "exact", "f1": "f1", "em_best": "best_exact", "f1_best": "best_f1"}
+        pairs |= {"em_hasans": "HasAns_exact", "f1_noans": "NoAns_f1"}
+        for name, key in pairs.items():
+            value = METRICS[name].compute(*built)
+            expected = official.get(key)
+            assert value == (None if expected is None else pytest.approx(expected / 100)), name
+        threshold = METRICS["f1_best_threshold"].compute(*built)
+        assert threshold == official["best_f1_thresh"]
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The  Cat, sat!", "cat sat"),
+        ("a theory of an atom", "theory of atom"),
+        ("U.S.", "us"),
+        ("l'an", "lan"),  # punctuation falls first
+        ("the-end", "theend"),
+        ("«The» End", "« » end"),  # only ASCII punctuation is dropped
+        ("A", ""),
+        ("\u00a0x\u2003y\n", "x y"),
+    ],
+)
+def test_normalisation(text, normal):
+    assert normalise(text) == normal
+
+
+def build(rows, title=None):
+    """Predictions and examples of (text, no-answer score, gold answers)."""
+    predictions = [
+        SpanPrediction(id=str(i), text=text, no_answer_score=na)
+        for i, (text, na, _) in enumerate(rows)
+    ]
+    examples = [
+        SpanExample(
+            id=str(i),
+            question="?",
+            context="",
+            answers=tuple((gold, 0) for gold in golds),
+            title=f"article {i % 10}" if title is None else title,
+        )
+        for i, (_, _, golds) in enumerate(rows)
+    ]
+    return predictions, examples
+
+
+def test_worked_values_of_v1():
+    """Denver Broncos against its three gold answers: the best of them counts."""
+    rows = [
+        ("Denver Broncos beat", 0.0, ["the Denver Broncos", "Broncos"]),  # P 2/3, R 1
+        ("Santa Clara", 0.0, ["Santa Clara, California"]),  # P 1, R 2/3
+        ("in 2015", 0.0, ["2016"]),
+        ("The gold", 0.0, ["gold", "golden"]),
+    ]
+    em, f1 = (metric.compute(*build(rows)) for metric in SQUAD_V1)
+    assert em == 0.25
+    assert f1 == pytest.approx((0.8 + 0.8 + 0 + 1) / 4)
+
+
+def test_two_texts_without_words_agree_in_v2_and_not_in_v1():
+    rows = [("the", 0.0, ["a"])]
+    assert official_v1(*build(rows)) == {"exact_match": 100.0, "f1": 0.0}
+    assert official_v2(*build(rows))["f1"] == 100.0
+
+
+def test_a_question_is_unanswered_only_above_the_threshold():
+    rows = [("right", 0.0, ["right"]), ("wrong", 1e-9, [])]
+    assert METRICS["em"].compute(*build(rows)) == 1.0
+
+
+def test_the_best_threshold_is_fitted_where_it_is_scored_and_the_cross_fitted_one_is_not():
+    """The scores say nothing of the answers: the best threshold still finds something to fit."""
+    random = Random(5)
+    rows = [("x", random.random(), random.choice([["x"], []])) for _ in range(300)]
+    values = {name: metric.compute(*build(rows)) for name, metric in METRICS.items()}
+    assert values["f1_best"] > 0.5
+    assert values["f1_cross"] < values["f1_best"]
+
+
+def test_cross_fitting_finds_a_threshold_that_all_articles_share():
+    rows = [("x", na, ["x"] if na < 7 else []) for na in (float(i % 13) for i in range(130))]
+    values = {name: metric.compute(*build(rows)) for name, metric in METRICS.items()}
+    assert values["f1_cross"] == values["f1_best"] == 1.0
+    assert values["f1_best_threshold"] == 6.0
+    assert values["f1"] < 0.6  # of the fixed threshold 0
+
+
+def test_an_article_is_never_fitted_on_itself():
+    """Two articles with opposite thresholds: each gets the other's, which is all wrong for it."""
+    low = [("x", -5.0, ["x"]), ("x", -4.0, [])]
+    high = [("x", 5.0, ["x"]), ("x", 6.0, [])]
+    predictions, examples = build(low + high)
+    examples = [
+        SpanExample(id=e.id, question="?", context="", answers=e.answers, title="ab"[i // 2])
+        for i, e in enumerate(examples)
+    ]
+    # "a" at 5.0 answers both questions (1 of 2 right), "b" at -5.0 answers none (1 of 2).
+    assert METRICS["em_cross"].compute(predictions, examples) == 0.5
+    assert METRICS["em_best"].compute(predictions, examples) == 0.75
+
+
+def test_cross_fitting_answers_nothing_where_that_was_best_elsewhere():
+    """The script's 0.0 for "nothing is better" would answer every question below it."""
+    rows = [("x", -1.0, []) for _ in range(10)]
+    assert METRICS["em_cross"].compute(*build(rows)) == 1.0
+    assert METRICS["em_best_threshold"].compute(*build(rows)) == 0.0
+
+
+def test_one_article_cannot_be_cross_fitted():
+    assert METRICS["f1_cross"].compute(*build([("x", 0.0, ["x"])] * 4, title="one")) is None
+
+
+def test_questions_without_answers_are_not_squad_1():
+    with pytest.raises(BenchError, match="score these questions as SQuAD 2"):
+        official_v1(*build([("x", 0.0, [])]))
+
+
+@pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+def test_the_official_dev_set_scores_as_the_script_does(version):
+    path = Path(os.environ["BENCH_TEST_DATA"]) / "squad" / f"dev-{version}.json"
+    articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+    data = [
+        {"id": q["id"], "answers": [a["text"] for a in q["answers"]], "context": p["context"]}
+        for article in articles
+        for p in article["paragraphs"]
+        for q in p["qas"]
+    ]
+    random = Random(1)
+    answers = {q["id"]: _stretch(random, q) for q in data}
+    no_answer = {name: random.gauss(0, 3) for name in random.sample(list(answers), len(answers))}
+    built = examples_of(data, answers, no_answer)
+    if version == "v1.1":
+        assert official_v1(*built) == evaluate_v1(data, answers)
+    else:
+        found = official_v2(*built, 0.0, sweep_order=list(no_answer))
+        assert found == evaluate_v2(data, answers, no_answer, 0.0)
+        assert found["total"] == found["HasAns_total"] + found["NoAns_total"] == 11873
+
+
+def _stretch(random: Random, question) -> str:
+    """A gold answer, or a stretch of the context."""
+    if question["answers"] and random.random() < 0.6:
+        return random.choice(question["answers"])
+    words = question["context"].split(" ")
+    start = random.randrange(len(words))
+    return " ".join(words[start : start + random.randint(0, 5)])
