@@ -7,6 +7,7 @@ from typing import NamedTuple
 from benchharness.hardware import cpu_has_bf16
 from benchharness.models import ModelSpec, find_model, weights_identity
 from benchharness.recipes import ResolvedRecipe, resolve_recipe
+from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 from tasks.errors import BenchError
@@ -146,7 +147,8 @@ class Estimate(NamedTuple):
 def estimate_seconds(job: Job, history: Iterable[RunRow], *, gpu: bool = False) -> Estimate:
     """The median of stored runs like this job, or a rough figure from its size.
 
-    Alike are finished runs of the same model, task, rows and precision, whatever their seed.
+    Alike are finished runs of the same model, task, rows, recipe and precision, whatever their
+    seed.
     """
     alike = [row.seconds for row in history if _is_alike(job, row)]
     if alike:
@@ -159,6 +161,7 @@ def _is_alike(job: Job, row: RunRow) -> bool:
         row.status == "finished"
         and (row.model, row.task, row.precision) == (job.model, job.task, job.precision)
         and row.fingerprints == job.fingerprints
+        and row.recipe_digest == recipe_digest(job)
     )
 
 

@@ -1,7 +1,9 @@
 """The hyperparameters of a fine-tuning run, as the training loop reads them."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from leaderboard.job import Setting
 
@@ -14,9 +16,10 @@ class Recipe:
 
     `batch_size` counts the examples of one optimizer step; they are computed in `accumulation`
     parts with the same result. `warmup_ratio` is the share of all steps in which the learning rate
-    rises linearly; after it the rate falls linearly to zero. `max_grad_norm` of zero means that
-    gradients are not clipped. `max_tokens` bounds an encoded example. `evaluations` is how often
-    dev is scored, evenly spaced, the last time at the end.
+    rises linearly; after it the rate falls linearly to zero. `max_grad_norm` is infinite where
+    gradients are not clipped; a setting says 0 for it, as fairseq does, because JSON has no
+    infinity. `max_tokens` bounds an encoded example. `evaluations` is how often dev is scored,
+    evenly spaced, the last time at the end.
     """
 
     learning_rate: float
@@ -35,4 +38,5 @@ class Recipe:
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
         """The recipe that a job's resolved settings hold."""
-        return cls(**{field.name: settings[field.name].value for field in fields(cls)})  # type: ignore[arg-type]
+        values: dict[str, Any] = {field.name: settings[field.name].value for field in fields(cls)}
+        return cls(**values | {"max_grad_norm": values["max_grad_norm"] or math.inf})

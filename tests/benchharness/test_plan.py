@@ -7,6 +7,7 @@ import pytest
 from benchharness import plan
 from benchharness.models import MODELS, ModelSpec
 from benchharness.plan import estimate_seconds, plan_jobs, resolve_precision
+from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 from tasks.errors import BenchError, DataError
@@ -28,7 +29,7 @@ def make_row(job: Job, **fields: object) -> RunRow:
         "key": job.key,
         "model": job.model,
         "recipe": job.recipe,
-        "recipe_digest": "r",
+        "recipe_digest": recipe_digest(job),
         "task": job.task,
         "data": job.data,
         "limit": job.limit,
@@ -218,6 +219,7 @@ def test_a_stored_run_of_the_kind_gives_the_time() -> None:
         make_row(job, seconds=999.0, task="glue/cola"),
         make_row(job, seconds=999.0, fingerprints={}),
         make_row(job, seconds=999.0, precision="fp8"),
+        make_row(job, seconds=999.0, recipe_digest="another"),
     ]
     assert estimate_seconds(job, history) == (20.0, False)
 

@@ -1,3 +1,4 @@
+import math
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -85,6 +86,13 @@ def test_roberta_is_as_in_its_readme(
     assert (recipe.learning_rate, recipe.batch_size, recipe.epochs) == (rate, batch, 10.0)
     assert recipe.warmup_ratio == pytest.approx(warmup / updates, rel=0.01)
     assert f"{warmup} of {updates}" in settings["warmup_ratio"].source
+
+
+def test_no_clipping_is_an_infinite_bound() -> None:
+    """The README's --clip-norm 0.0; a bound of zero would wipe out every gradient."""
+    settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
+    assert settings["max_grad_norm"].value == 0.0
+    assert Recipe.from_settings(settings).max_grad_norm == math.inf
 
 
 def test_distilbert_trains_the_smallest_tasks_for_longer() -> None:
