@@ -28,7 +28,7 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One named line, in `pieces` where values between were not finite; `last` is its last value."""
+    """One named line, in `pieces` where a value is not finite; `last` is its last value."""
 
     name: str
     pieces: tuple[str, ...]
