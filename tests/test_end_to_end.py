@@ -1,0 +1,207 @@
+"""`bench` as a user calls it: real processes, real training of the tiny encoder on mini data."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu")
+TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+def environment():
+    return {k: v for k, v in os.environ.items() if k != "BENCH_DB"} | {"OMP_NUM_THREADS": "1"}
+
+
+def start(folder, *words):
+    return subprocess.Popen(
+        (*BENCH, *words),
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def bench(folder, *words):
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def run(folder, *words):
+    return bench(folder, "run", "--data", "mini", *SHORT, *words)
+
+
+def runs(folder):
+    code, out, _ = bench(folder, "list", "runs", "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def table(folder):
+    """The leaderboard as data: scores and keys, nothing that depends on the clock."""
+    return bench(folder, "leaderboard", "--json")[1]
+
+
+def wait_for_line(process, beginning):
+    for line in process.stderr:
+        if line.startswith(beginning):
+            return
+    raise AssertionError(f"{beginning!r} was never printed")
+
+
+def workers_of(process):
+    """The processes that a `bench run` has started, on Linux."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in children]
+
+
+def all_gone(pids):
+    """Whether all processes end within some seconds (a zombie has ended)."""
+    deadline = time.monotonic() + 15
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(map(is_alive, pids))
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder in which two tasks were run, and what that printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, run(folder, *TWO_TASKS)
+
+
+def test_a_run_ends_with_the_table_and_the_report(finished):
+    folder, (code, out, err) = finished
+    assert code == 0, err
+    assert out.startswith(
+        "2 jobs (1 model x 2 tasks x 1 seed, data: mini), 2 to run, 1 at once, about"
+    )
+    assert "GLUE on mini data, at most 32 rows a split" in out
+    assert out.endswith("report: results/leaderboard.html\n")
+    assert "2/2] tiny glue/" in err
+    page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
+    assert "tiny" in page
+    assert "stsb" in page
+
+
+def test_every_number_is_stored(finished):
+    folder, _ = finished
+    rows = {row["task"]: row for row in runs(folder)}
+    assert set(rows) == {"glue/cola", "glue/stsb"}
+    for row in rows.values():
+        assert (row["model"], row["suite"], row["data"], row["seed"]) == ("tiny", "glue", "mini", 1)
+        assert row["status"] == "finished"
+        assert len(row["key"]) == 64
+        assert row["seconds"] > 0
+    assert -1 <= rows["glue/cola"]["scores"]["glue/cola"]["mcc"] <= 1
+    assert set(rows["glue/stsb"]["scores"]["glue/stsb"]) == {"pearson", "spearman"}
+
+
+def test_the_same_command_does_nothing_again(finished):
+    folder, _ = finished
+    before = table(folder)
+    started = time.monotonic()
+    code, out, err = run(folder, *TWO_TASKS)
+    assert (code, err) == (0, "")
+    assert "2 stored already: nothing is missing." in out
+    assert table(folder) == before
+    assert time.monotonic() - started < 60
+
+
+def test_the_same_seed_gives_the_same_scores_elsewhere(finished, tmp_path):
+    folder, _ = finished
+    code, _, err = run(tmp_path, *TWO_TASKS[:6], "--seed", "1")
+    assert code == 0, err
+    (row,) = runs(tmp_path)
+    expected = {r["key"]: r["scores"] for r in runs(folder)}
+    assert row["scores"] == expected[row["key"]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+)
+def test_interrupted_and_started_again_it_has_the_same_table(finished, tmp_path, number, code):
+    folder, _ = finished
+    process = start(tmp_path, "run", "--data", "mini", *SHORT, *TWO_TASKS)
+    wait_for_line(process, "[1/2]")
+    while not (workers := workers_of(process)):
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert all_gone(workers)
+    if number != signal.SIGKILL:
+        assert "bench: interrupted; 1 of 2 jobs are stored, and the same command" in err
+        assert "Traceback" not in err
+    assert len(runs(tmp_path)) == 1
+    again, out, err = run(tmp_path, *TWO_TASKS)
+    assert again == 0, err
+    assert "2 of 2 jobs are finished, 1 of them before this run." in out
+    assert table(tmp_path) == table(folder)
+
+
+def test_a_diverging_job_is_stored_and_is_exit_1(tmp_path):
+    code, out, err = run(tmp_path, *TWO_TASKS[:6], "--set", "learning_rate=1e30")
+    assert code == 1
+    (row,) = runs(tmp_path)
+    assert row["status"] == "diverged"
+    assert row["error"] in err
+    assert "0 of 1 jobs are finished, 1 failed." in out
+
+
+def test_two_runs_at_once_double_nothing(tmp_path):
+    words = ("run", "--data", "mini", *SHORT, *TWO_TASKS)
+    both = [start(tmp_path, *words) for _ in range(2)]
+    ends = [(*process.communicate(timeout=240), process.returncode) for process in both]
+    assert [code for *_, code in ends] == [0, 0], ends
+    assert sorted(row["task"] for row in runs(tmp_path)) == ["glue/cola", "glue/stsb"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("--model", "tinny", "--suite", "glue"), 2, "'tinny'. Did you mean 'tiny'?"),
+        (("--model", "tiny", "--suite", "gleu"), 2, "'gleu'. Did you mean 'glue'?"),
+        (("--model", "tiny", "--task", "glue/colla"), 2, "Did you mean 'glue/cola'?"),
+        (("--model", "tiny", "--suite", "glue", "--set", "epoks=1"), 2, "Did you mean 'epochs'?"),
+        (
+            ("--model", "tiny", "--suite", "glue", "--data", "nowhere"),
+            4,
+            "'nowhere' does not exist",
+        ),
+        (("--model", "tiny", "--task", "cola", "--data", "."), 4, "CoLA"),
+        (("--model", ".", "--suite", "glue"), 4, "is not a checkpoint"),
+        (("--model", "tiny", "--task", "cola", "--db", "."), 5, "is a folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_its_exit_code(folder, words, code, sentence):
+    ended, out, err = run(folder, *words)
+    assert ended == code
+    assert sentence in err
+    assert err.startswith("bench: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert list(folder.iterdir()) == []
