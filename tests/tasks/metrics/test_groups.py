@@ -1,0 +1,83 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import BenchError
+from tasks.examples import PairExample, PairPrediction
+from tasks.metrics import answer_option_f1, gender_parity, question_exact_match, question_f1
+
+rows_of_questions = st.lists(
+    st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), min_size=1, max_size=60
+)
+
+
+def build(rows):
+    """Predictions and examples of (group, predicted, gold)."""
+    predictions = [PairPrediction(id=str(i), label=str(g)) for i, (_, g, _) in enumerate(rows)]
+    examples = [
+        PairExample(id=str(i), text_a="x", label=str(gold), group=str(group))
+        for i, (group, _, gold) in enumerate(rows)
+    ]
+    return predictions, examples
+
+
+def f1_of_counts(rows) -> float:
+    right = sum(guess and gold for _, guess, gold in rows)
+    wrong = sum(guess != gold for _, guess, gold in rows)
+    return 2 * right / (2 * right + wrong) if right else 0.0
+
+
+@given(rows_of_questions)
+def test_multirc_scores_are_their_definitions(rows):
+    questions = [[row for row in rows if row[0] == name] for name in {row[0] for row in rows}]
+    whole = [all(guess == gold for _, guess, gold in question) for question in questions]
+    found = [
+        metric.compute(*build(rows))
+        for metric in (answer_option_f1("True"), question_exact_match, question_f1("True"))
+    ]
+    assert found == pytest.approx(
+        [
+            f1_of_counts(rows),
+            sum(whole) / len(questions),
+            sum(f1_of_counts(question) for question in questions) / len(questions),
+        ]
+    )
+
+
+def test_a_worked_multirc_passage():
+    """Question 1: gold 1 0 1, predicted 1 1 0. Question 2: gold 0 1, predicted 0 1."""
+    rows = [(1, True, True), (1, True, False), (1, False, True), (2, False, False), (2, True, True)]
+    assert answer_option_f1("True").compute(*build(rows)) == pytest.approx(4 / 6)
+    assert question_exact_match.compute(*build(rows)) == 0.5
+    assert question_f1("True").compute(*build(rows)) == pytest.approx((0.5 + 1) / 2)
+
+
+def test_scores_have_the_names_of_the_superglue_rule():
+    metrics = answer_option_f1("True"), question_exact_match, question_f1("True"), gender_parity
+    assert [metric.name for metric in metrics] == ["f1a", "em", "f1m", "parity"]
+
+
+def test_a_questions_options_need_not_be_neighbours():
+    rows = [(1, True, True), (2, True, True), (1, True, False)]
+    assert question_exact_match.compute(*build(rows)) == 0.5
+
+
+def test_parity_is_the_share_of_pairs_with_one_prediction():
+    rows = [(1, True, True), (1, True, False), (2, True, True), (2, False, True)]
+    assert gender_parity.compute(*build(rows)) == 0.5
+
+
+def test_parity_does_not_look_at_the_gold_labels():
+    rows = [(1, False, True), (1, False, True)]
+    assert gender_parity.compute(*build(rows)) == 1.0
+
+
+def test_half_a_pair_is_refused():
+    with pytest.raises(BenchError, match="the minimal pair 1 has 1 rows, expected two"):
+        gender_parity.compute(*build([(1, True, True)]))
+
+
+def test_an_example_without_a_group_is_refused():
+    examples = [PairExample(id="7", text_a="x", label="True")]
+    with pytest.raises(BenchError, match="example 7 has no group"):
+        question_exact_match.compute([PairPrediction(id="7", label="True")], examples)
