@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ APP.command()(doctor)
 
 
 @pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty home, no GPU, and a hub that refuses the connection."""
     for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "BENCH_DB"):
         monkeypatch.delenv(name, raising=False)
@@ -25,6 +26,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("HF_HUB_OFFLINE", "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    hub.go_offline_if_unreachable.cache_clear()
+    yield
     hub.go_offline_if_unreachable.cache_clear()
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
-from benchharness.models.commit import resolve_commit
+from benchharness.models import MODELS, ModelSpec, commit, find_model, weights_identity
 from benchharness.models.identity import files_digest, hub_revision
 from tasks.errors import BenchError, ModelError
-from tasks.sources import hub
 from tests.hub_server import serve_hub
 
 CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
@@ -31,12 +29,6 @@ def write_checkpoint(folder: Path, **config: object) -> Path:
     (folder / "model.safetensors").write_bytes(safetensors({"a": [1000, 400], "b": [100]}))
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n")
     return folder
-
-
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    hub.go_offline_if_unreachable.cache_clear()
 
 
 # the table
@@ -186,7 +178,8 @@ def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: bytes, mess
 # identity
 
 
-def test_a_pinned_model_is_identified_without_a_network(offline: None) -> None:
+def test_a_pinned_model_is_identified_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "go_offline_if_unreachable", lambda: pytest.fail("asked"))
     weights = weights_identity(MODELS["roberta-base"])
     assert weights == "hub:FacebookAI/roberta-base@e2da8e2f811d1448a5b465c236feacd80ffbac7b"
     assert hub_revision(weights) == "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
@@ -228,19 +221,7 @@ def test_a_builtin_encoder_without_files_is_an_error() -> None:
         weights_identity(ModelSpec(name="huge", checkpoint="builtin:huge"))
 
 
-def test_an_unpinned_model_is_resolved_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: None
-) -> None:
-    ref = tmp_path / "models--org--name" / "refs" / "main"
-    ref.parent.mkdir(parents=True)
-    ref.write_text("ab" * 20)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert weights_identity(find_model("org/name")) == f"hub:org/name@{'ab' * 20}"
-    with pytest.raises(ModelError, match=r"'org/other' is not in the cache and the hub cannot"):
-        resolve_commit("org/other", "main")
-
-
-# unpinned models on the hub: a process of its own, because the libraries read HF_* on import
+# unpinned models: a process of its own, because the libraries read HF_* on import
 
 PROGRAM = """
 import sys
@@ -253,11 +234,11 @@ except BenchError as error:
 """
 
 
-def identify(name: str, endpoint: str, home: Path) -> str:
+def identify(name: str, endpoint: str, home: Path, **variables: str) -> str:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, name],
-        env=kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home)},
+        env=kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home)} | variables,
         capture_output=True,
         text=True,
         check=True,
@@ -281,3 +262,12 @@ def test_an_unreachable_hub_is_said_at_once(tmp_path: Path) -> None:
     lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
     assert lost.startswith("ModelError: model 'org/name' is not in the cache and the hub cannot")
     assert time.monotonic() - start < 5
+
+
+def test_without_the_hub_the_cache_knows_the_commit(tmp_path: Path) -> None:
+    ref = tmp_path / "hub" / "models--org--name" / "refs" / "main"
+    ref.parent.mkdir(parents=True)
+    ref.write_text("ab" * 20)
+    for switch in ("", "1"):
+        found = identify("org/name", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE=switch)
+        assert found == f"hub:org/name@{'ab' * 20}"
