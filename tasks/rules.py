@@ -5,12 +5,30 @@ different rules are never ranked together.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
+from types import MappingProxyType
 
 from tasks.errors import unknown_name
 
-__all__ = ["GLUE_8_DEV", "GLUE_9", "RULES", "SUPERGLUE_8", "ScoreRule", "find_rule"]
+__all__ = [
+    "CONLL2003",
+    "GLUE_8",
+    "GLUE_8_DEV",
+    "GLUE_8_DEV_SPEARMAN",
+    "GLUE_9",
+    "GLUE_9_DEV",
+    "RACE",
+    "RULES",
+    "SNLI",
+    "SQUAD",
+    "SQUAD_1",
+    "SQUAD_2",
+    "SUPERGLUE_8",
+    "SWAG",
+    "ScoreRule",
+    "find_rule",
+]
 
 Scores = Mapping[str, Mapping[str, float]]
 """Scores by task name, then by score name ("accuracy", "accuracy_mm")."""
@@ -87,7 +105,80 @@ SUPERGLUE_8 = ScoreRule(
     cite="Wang et al., SuperGLUE, NeurIPS 2019, section 3.3",
 )
 
-RULES = {rule.name: rule for rule in (GLUE_9, GLUE_8_DEV, SUPERGLUE_8)}
+GLUE_8 = replace(
+    GLUE_9,
+    name="GLUE-8",
+    cells={task: cells for task, cells in GLUE_9.cells.items() if task != "glue/wnli"},
+    cite="Portes et al., MosaicBERT, NeurIPS 2023: GLUE's rule with WNLI left out",
+)
+
+GLUE_8_DEV_SPEARMAN = replace(
+    GLUE_8_DEV,
+    name="GLUE-dev-8-spearman",
+    cells={**GLUE_8_DEV.cells, "glue/stsb": ("spearman",)},
+    cite="Clark et al., ELECTRA, ICLR 2020: one metric per task, WNLI left out, STS-B by Spearman",
+)
+
+GLUE_9_DEV = replace(
+    GLUE_9,
+    name="GLUE-dev-9",
+    cells={**GLUE_9.cells, "glue/mnli": ("accuracy",)},
+    cite="transformers, distillation README: macro score on dev with WNLI, matched MNLI only",
+)
+
+SQUAD = ScoreRule(
+    name="SQuAD",
+    cells={"squad/v1.1": ("f1",), "squad/v2.0": ("f1",)},
+    cite="ours: the mean of both versions' F1; papers print the versions apart",
+)
+
+SQUAD_1 = ScoreRule(
+    name="SQuAD-1.1",
+    cells={"squad/v1.1": ("f1",)},
+    cite="Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016",
+)
+
+SQUAD_2 = ScoreRule(
+    name="SQuAD-2.0",
+    cells={"squad/v2.0": ("f1",)},
+    cite="Rajpurkar et al., Know What You Don't Know, ACL 2018",
+)
+
+RACE = ScoreRule(
+    name="RACE",
+    cells={"race/all": ("accuracy",)},
+    cite="Lai et al., RACE, EMNLP 2017: middle and high pooled",
+)
+
+CONLL2003 = ScoreRule(
+    name="CoNLL-2003",
+    cells={"conll2003/ner": ("f1",)},
+    cite="Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1",
+)
+
+SWAG = ScoreRule(
+    name="SWAG",
+    cells={"swag/regular": ("accuracy",)},
+    cite="Zellers et al., SWAG, EMNLP 2018",
+)
+
+SNLI = ScoreRule(
+    name="SNLI",
+    cells={"snli/snli": ("accuracy",)},
+    cite="Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015",
+)
+
+RULES: Mapping[str, ScoreRule] = MappingProxyType(
+    {
+        rule.name: rule
+        for rule in (
+            *(GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV),
+            *(SUPERGLUE_8, SQUAD, SQUAD_1, SQUAD_2),
+            *(RACE, CONLL2003, SWAG, SNLI),
+        )
+    }
+)
+"""By name."""
 
 
 def find_rule(name: str) -> ScoreRule:
