@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from benchharness.engines.slots import Slot, find_slots
@@ -47,7 +48,10 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     found_tasks = trial.get(_select_tasks, found_suites, tasks, len(found_suites) == len(suites))
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
-    slots = trial.get(find_slots, device, trial.get(_parse_jobs, jobs))
+    # By the models alone, never by the jobs that are left: threads change the last digits.
+    small = all(model is not None and model.is_builtin for model in found_models)
+    place = partial(find_slots, small=small)
+    slots = trial.get(place, device, trial.get(_parse_jobs, jobs))
     trial.check()
     return Request(
         models=tuple(model for model in found_models if model),

@@ -87,7 +87,8 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         metavar="auto|N",
-        help="How many jobs run at once; auto is one per GPU, or one on all cores of the CPU.",
+        help="How many jobs run at once; auto is one per GPU, or one on all cores "
+        "(tiny: one per core).",
     ),
 ]
 Force = Annotated[

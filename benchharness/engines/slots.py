@@ -24,15 +24,22 @@ class Slot:
         return self.device != "cpu"
 
 
-def find_slots(device: str = "auto", jobs: int | None = None) -> tuple[Slot, ...]:
+SMALL_AT_ONCE = 4
+"""How many small jobs run at once unless told otherwise: each holds some 600 MB of libraries."""
+
+
+def find_slots(
+    device: str = "auto", jobs: int | None = None, *, small: bool = False
+) -> tuple[Slot, ...]:
     """The slots of this machine for `jobs` processes at once on `device`.
 
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
-    Without `jobs` there is one process per GPU, or one with every core of the CPU; more processes
-    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set.
+    Without `jobs` there is one process per GPU, or one with every core of the CPU; `small` jobs,
+    which start up for longer than they compute, get a core each. More processes than GPUs share
+    them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set.
     """
     gpus = _choose_gpus(device)
-    count = jobs or len(gpus) or 1
+    count = jobs or len(gpus) or (min(_count_cores(), SMALL_AT_ONCE) if small else 1)
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, _count_cores() // count))
     places = [gpus[i % len(gpus)] if gpus else "" for i in range(count)]
     return tuple(_slot(gpu, threads) for gpu in places)

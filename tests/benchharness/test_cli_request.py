@@ -33,7 +33,7 @@ def test_a_suite_is_all_its_tasks():
     request = check()
     assert names(request) == list(SUITES["glue"].tasks)
     assert [model.name for model in request.models] == ["tiny"]
-    assert (request.seeds, request.overrides, len(request.slots)) == ((1,), {}, 1)
+    assert (request.seeds, request.overrides) == ((1,), {})
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,11 @@ def test_settings_are_split_at_the_first_equals():
     assert request.overrides == {"epochs": "3", "learning_rate": "2e-5", "note": "a=b"}
 
 
-def test_jobs_are_slots():
+def test_jobs_are_slots(monkeypatch):
+    monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 2)
     assert len(check(jobs="3").slots) == 3
+    assert len(check().slots) == 2
+    assert len(check(models=["bert"]).slots) == len(check(models=["tiny", "bert"]).slots) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,19 @@ from fake_worker import make_job, make_result
 
 from leaderboard.store import open_store
 
-RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
+RUN = (
+    "run",
+    "--model",
+    "tiny",
+    "--suite",
+    "glue",
+    "--data",
+    "mini",
+    "--db",
+    "board.sqlite",
+    "--jobs",
+    "1",
+)
 COLA, RTE = "glue/cola", "glue/rte"
 
 
@@ -210,7 +222,7 @@ def test_a_database_that_is_none_is_exit_5_before_anything_runs(bench, fake_jobs
 def test_the_database_may_be_named_by_the_environment(bench, fake_jobs, monkeypatch):
     monkeypatch.setenv("BENCH_DB", "elsewhere.sqlite")
     fake_jobs([make_job()])
-    bench(*RUN[:-2])
+    bench(*RUN[:-4])
     assert Path("elsewhere.sqlite").exists()
 
 

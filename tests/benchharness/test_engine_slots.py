@@ -51,6 +51,15 @@ def test_cpu_slots_share_the_cores(nvidia_smi):
     assert shape(find_slots("cpu", 20)) == [("cpu", "", "1")] * 20
 
 
+def test_small_jobs_have_a_core_each_up_to_a_limit(monkeypatch, nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    assert shape(find_slots("cpu", small=True)) == [("cpu", "", "2")] * 4
+    assert len(find_slots("cpu", 3, small=True)) == 3
+    assert len(find_slots("cuda", small=True)) == 2
+    monkeypatch.setattr(slots, "_count_cores", lambda: 2)
+    assert shape(find_slots("cpu", small=True)) == [("cpu", "", "1")] * 2
+
+
 def test_threads_of_the_user_stay(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert shape(find_slots("cpu", 2)) == [("cpu", "", "5")] * 2

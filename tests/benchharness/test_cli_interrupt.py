@@ -1,0 +1,68 @@
+"""`bench run` in a process of its own, with fake workers: interrupted, and twice at once."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leaderboard.store import open_store
+
+DRIVER = """
+import sys
+from functools import partial
+sys.path.insert(0, {folder!r})
+from fake_worker import COMMAND, make_job
+import benchharness.engines.local as local
+import benchharness.plan as plan
+from benchharness.cli.app import main
+local.LocalEngine = partial(local.LocalEngine, command=COMMAND)
+plan.plan_jobs = lambda *args, **options: [make_job(*job) for job in {jobs!r}]
+sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]
+main()
+"""
+
+
+def start(folder, *jobs):
+    code = DRIVER.format(folder=str(Path(__file__).parent), jobs=jobs)
+    environment = {k: v for k, v in os.environ.items() if k != "BENCH_DB"}
+    return subprocess.Popen(
+        (sys.executable, "-P", "-c", code),
+        cwd=folder,
+        env=environment | {"CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def stored(folder):
+    with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
+        return {row.task: row.status for row in store.runs()}
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_interrupted_run_keeps_what_had_finished(tmp_path, number, code):
+    process = start(tmp_path, ("slow:120", "glue/rte"), ("ok", "glue/cola"))
+    for line in process.stderr:
+        if line.startswith("[1/2]"):
+            break
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert err == (
+        "bench: interrupted; 1 of 2 jobs are stored, and the same command goes on from there.\n"
+    )
+    assert stored(tmp_path) == {"glue/cola": "finished"}
+    assert "report:" not in out
+
+
+def test_two_runs_at_once_double_nothing(tmp_path):
+    jobs = [("slow:0.3", f"glue/{name}") for name in ("cola", "rte", "mrpc", "wnli")]
+    both = [start(tmp_path, *jobs) for _ in range(2)]
+    ends = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    assert [code for *_, code in ends] == [0, 0], ends
+    assert all("4 of 4 jobs are finished" in out for out, *_ in ends)
+    assert stored(tmp_path) == dict.fromkeys((task for _, task in jobs), "finished")
