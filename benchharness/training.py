@@ -99,7 +99,7 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
     optimizer = _adamw(network, recipe)
     overhead = CUT_OVERHEAD[compute.device.type]
     plan = _Plan.of(len(features), recipe, compute)
-    meter = _Meter(steps=plan.steps, per_epoch=len(features) / recipe.batch_size, report=report)
+    meter = _Meter(rows=len(features), steps=plan.steps, report=report)
     batches = shuffled_batches(len(features), recipe.batch_size, recipe.epochs, seed)
     for step, batch in enumerate(batches, start=1):
         rate = learning_rate(step - 1, plan.steps, recipe)
@@ -196,8 +196,8 @@ def _evenly(steps: int, times: int) -> frozenset[int]:
 class _Meter:
     """Counts what training does; losses stay on the device until they are read."""
 
+    rows: int
     steps: int
-    per_epoch: float
     report: Reporter
     step: int = 0
     tokens: int = 0
@@ -216,7 +216,7 @@ class _Meter:
     @property
     def epoch(self) -> float:
         """Passes over the data so far."""
-        return round(self.step / self.per_epoch, 4)
+        return round(self.examples / self.rows, 4)
 
     def count(self, loss: Tensor, norm: Tensor, lengths: NDArray[np.int64]) -> None:
         """Takes note of one optimizer step."""

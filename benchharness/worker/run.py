@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchharness.encoder import load_encoder
+from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import head_for
 from benchharness.models.identity import hub_revision
 from benchharness.precision import Compute
@@ -45,7 +45,7 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     head = head_for(task)
     splits = {name: _read(job, name) for name in job.fingerprints}
     encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
-    tokenizer = _describe(encoder.tokenizer)
+    provenance = _provenance(job, splits, encoder, compute, started)
     report(Progress(phase="encoding"))
     max_tokens = min(recipe.max_tokens, encoder.max_tokens)
     features = {
@@ -63,7 +63,7 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
 
     training = f"{job.task}:train"
     first, *others = (name for name in splits if name != training)
-    trained = fit(
+    fitted = fit(
         network,
         features[training],
         head.targets(splits[training].examples, task),
@@ -74,21 +74,16 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
         report=report,
         evaluate=lambda: evaluate(first),
     )
+    trained = time.monotonic()
     for name in others:
         evaluate(name)
+    end = time.monotonic()
     return Result(
         job=job,
         evaluations=tuple(evaluations.values()),
-        curve=trained.curve,
-        cost=_cost(network, trained, time.monotonic() - start),
-        provenance=collect(
-            job,
-            rows={name: len(rows.examples) for name, rows in splits.items()},
-            tokenizer=text_digest(tokenizer),
-            device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
-            threads=torch.get_num_threads(),
-            started=started,
-        ),
+        curve=fitted.curve,
+        cost=_cost(network, fitted, fitted.evaluation_seconds + end - trained, end - start),
+        provenance=provenance,
         finished=_now(),
     )
 
@@ -97,8 +92,21 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _provenance(
+    job: Job, splits: Mapping[str, SplitRows], encoder: Encoder, compute: Compute, started: str
+) -> Mapping[str, Any]:
+    return collect(
+        job,
+        rows={name: len(rows.examples) for name, rows in splits.items()},
+        tokenizer=text_digest(_describe(encoder.tokenizer)),
+        device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
+        threads=torch.get_num_threads(),
+        started=started,
+    )
+
+
 def _describe(tokenizer: Any) -> str:
-    """A tokenizer as JSON, before its first use: encoding leaves traces in it."""
+    """A tokenizer as JSON; taken before its first use, because encoding leaves traces in it."""
     if tokenizer.is_fast:
         return str(tokenizer.backend_tokenizer.to_str())
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
@@ -130,19 +138,25 @@ def _evaluation(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -
         split=split,
         fingerprint=rows.fingerprint,
         scores={} if hidden else score(task, split, predictions, rows.examples),
-        predictions=tuple(dict(vars(prediction)) for prediction in predictions),
+        predictions=tuple(_plain(prediction) for prediction in predictions),
         flags=prediction_flags(predictions),
     )
 
 
-def _cost(network: nn.Module, trained: Fit, seconds: float) -> Cost:
+def _plain(prediction: Prediction) -> dict[str, Any]:
+    """The fields as JSON gives them back: with lists, not tuples."""
+    fields = vars(prediction).items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+
+
+def _cost(network: nn.Module, fitted: Fit, predicted: float, seconds: float) -> Cost:
     return Cost(
         seconds=seconds,
-        train_seconds=trained.seconds,
-        predict_seconds=trained.evaluation_seconds,
-        steps=trained.steps,
-        train_examples_per_second=trained.examples / trained.seconds,
-        train_tokens=trained.tokens,
+        train_seconds=fitted.seconds,
+        predict_seconds=predicted,
+        steps=fitted.steps,
+        train_examples_per_second=fitted.examples / fitted.seconds,
+        train_tokens=fitted.tokens,
         parameters=sum(weight.numel() for weight in network.parameters()),
         peak_memory_bytes=_peak_memory(),
     )

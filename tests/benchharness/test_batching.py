@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchharness.batching import (
+    Features,
+    count_steps,
+    cut_by_length,
+    length_batches,
+    pad,
+    shuffled_batches,
+)
+
+
+def make_features(*rows: list[int], types: bool = False, max_tokens: int = 100) -> Features:
+    ids = np.concatenate([np.array(row, dtype=np.int32) for row in rows])
+    return Features(
+        token_ids=ids,
+        token_types=(ids % 2).astype(np.int32) if types else None,
+        starts=np.cumsum([0, *map(len, rows)]),
+        pad_id=9,
+        max_tokens=max_tokens,
+    )
+
+
+def work(parts: list[np.ndarray], lengths: np.ndarray, overhead: int) -> int:
+    return sum(overhead + len(part) * int(-(-lengths[part].max() // 8) * 8) for part in parts)
+
+
+def test_an_epoch_sees_every_row_once():
+    batches = list(shuffled_batches(10, batch_size=4, epochs=2, seed=1))
+    assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2]
+    for epoch in (batches[:3], batches[3:]):
+        assert sorted(np.concatenate(epoch)) == list(range(10))
+
+
+def test_the_order_depends_on_seed_and_epoch():
+    first, again, other = (
+        np.concatenate(list(shuffled_batches(50, 8, 2, seed))) for seed in (1, 1, 2)
+    )
+    assert (first == again).all()
+    assert (first != other).any()
+    assert (first[:50] != first[50:]).any()
+
+
+def test_more_epochs_begin_as_fewer_do():
+    short = np.concatenate(list(shuffled_batches(20, 8, 1, seed=3)))
+    long = np.concatenate(list(shuffled_batches(20, 8, 3, seed=3)))
+    assert (long[:20] == short).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "steps"), [(64, 3, 6), (65, 1, 3), (64, 0.5, 1), (64, 0.1, 1), (1, 1, 1)]
+)
+def test_steps_of_a_run(rows: int, epochs: float, steps: int):
+    assert count_steps(rows, 32, epochs) == steps
+    assert len(list(shuffled_batches(rows, 32, epochs, seed=0))) == steps
+
+
+lengths_of_batches = st.lists(st.integers(1, 128), min_size=1, max_size=12)
+
+
+@given(lengths_of_batches, st.integers(1, 5), st.integers(0, 500))
+def test_cutting_loses_no_row_and_bounds_the_parts(lengths: list[int], parts: int, overhead: int):
+    batch = np.arange(len(lengths))[::-1] + 3
+    table = np.array([0, 0, 0, *lengths])
+    pieces = cut_by_length(batch, table, parts, overhead)
+    assert sorted(np.concatenate(pieces)) == sorted(batch)
+    assert max(map(len, pieces)) <= -(-len(batch) // parts)
+    assert (np.diff([table[piece].max() for piece in pieces]) <= 0).all()
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=7), st.integers(0, 100))
+def test_no_other_cut_of_the_sorted_rows_is_less_work(lengths: list[int], overhead: int):
+    table = np.array(lengths)
+    order = np.argsort(-table, kind="stable")
+    gaps = range(1, len(order))
+    cheapest = min(
+        work(np.split(order, [gap for gap in gaps if choice >> gap & 1]), table, overhead)
+        for choice in range(0, 2 ** len(order), 2)
+    )
+    ours = cut_by_length(np.arange(len(order)), table, 1, overhead)
+    assert work(ours, table, overhead) == cheapest
+
+
+def test_one_long_row_is_computed_alone():
+    lengths = np.array([10, 120, 11, 12, 9])
+    pieces = cut_by_length(np.arange(5), lengths, 1, overhead=64)
+    assert [piece.tolist() for piece in pieces] == [[1], [3, 2, 0, 4]]
+
+
+def test_a_dear_start_keeps_the_batch_whole():
+    assert len(cut_by_length(np.arange(3), np.array([1, 50, 100]), 1, overhead=10**6)) == 1
+
+
+def test_prediction_sorts_and_keeps_the_budget():
+    lengths = np.array([5, 60, 7, 33, 8, 64])
+    batches = length_batches(lengths, tokens=128)
+    assert [batch.tolist() for batch in batches] == [[5, 1], [3, 4, 2], [0]]
+
+
+def test_a_row_beyond_the_budget_is_a_batch():
+    assert [len(b) for b in length_batches(np.array([500, 500]), tokens=128)] == [1, 1]
+
+
+def test_padding():
+    features = make_features([1, 2, 3], [4], [5, 6], types=True)
+    inputs = pad(features, np.array([2, 0]))
+    assert inputs["input_ids"].tolist() == [[5, 6] + [9] * 6, [1, 2, 3] + [9] * 5]
+    assert inputs["attention_mask"].tolist() == [[1, 1] + [0] * 6, [1, 1, 1] + [0] * 5]
+    assert inputs["token_type_ids"].tolist() == [[1, 0] + [0] * 6, [1, 0, 1] + [0] * 5]
+
+
+def test_no_token_types_where_there_are_none():
+    assert set(pad(make_features([1]), np.array([0]))) == {"input_ids", "attention_mask"}
+
+
+def test_padding_never_goes_beyond_the_models_positions():
+    features = make_features(list(range(1, 11)), [1], max_tokens=10)
+    assert pad(features, np.array([0, 1]))["input_ids"].shape == (2, 10)
+    assert pad(features, np.array([1]))["input_ids"].shape == (1, 8)
+
+
+def test_lengths():
+    features = make_features([1, 2, 3], [4])
+    assert features.lengths.tolist() == [3, 1]
+    assert len(features) == 2

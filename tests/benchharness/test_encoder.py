@@ -1,0 +1,165 @@
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from benchharness.encoder import load_encoder
+from tasks.errors import ModelError
+from tests.benchharness.checkpoints import save_checkpoint
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_checkpoint(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def damaged(checkpoint: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return shutil.copytree(checkpoint, tmp_path / "damaged")
+
+
+def change_weights(folder: Path, change: object) -> None:
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    change(weights)  # type: ignore[operator]
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def test_a_folder_gives_its_own_weights(checkpoint: Path):
+    encoder = load_encoder(str(checkpoint), None, seed=1)
+    saved = load_file(checkpoint / "model.safetensors")
+    loaded = encoder.network.state_dict()
+    assert all(torch.equal(loaded[name], weight) for name, weight in saved.items())
+    assert encoder.family == "bert"
+    assert encoder.max_tokens == 40
+
+
+def test_half_precision_weights_become_fp32(damaged: Path):
+    network = transformers.AutoModel.from_pretrained(damaged, dtype=torch.bfloat16)
+    network.save_pretrained(damaged)
+    encoder = load_encoder(str(damaged), None, seed=1)
+    assert {weight.dtype for weight in encoder.network.parameters()} == {torch.float32}
+
+
+def test_loading_prints_nothing(checkpoint: Path, capfd: pytest.CaptureFixture[str]):
+    load_encoder(str(checkpoint), None, seed=1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_tiny_is_drawn_from_the_seed():
+    def draw(seed: int) -> torch.Tensor:
+        encoder = load_encoder("builtin:tiny", None, seed)
+        return torch.cat([weight.flatten() for weight in encoder.network.parameters()])
+
+    assert torch.equal(draw(1), draw(1))
+    assert not torch.equal(draw(1), draw(2))
+
+
+def test_robertas_last_positions_are_not_for_tokens(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "roberta", "roberta", max_position_embeddings=34)
+    encoder = load_encoder(str(folder), None, seed=1)
+    assert encoder.max_tokens == 32
+    ids = torch.full((1, 32), 7)
+    assert encoder.network(input_ids=ids)[0].shape == (1, 32, 16)
+
+
+def test_the_tokenizers_limit_counts_too(damaged: Path):
+    file = damaged / "tokenizer_config.json"
+    settings = json.loads(file.read_text()) | {"model_max_length": 24}
+    file.write_text(json.dumps(settings))
+    assert load_encoder(str(damaged), None, seed=1).max_tokens == 24
+
+
+def test_a_missing_pooler_is_drawn_from_the_seed(damaged: Path):
+    def drop_pooler(weights: dict[str, torch.Tensor]) -> None:
+        for name in [name for name in weights if name.startswith("pooler.")]:
+            del weights[name]
+
+    change_weights(damaged, drop_pooler)
+    first, again, other = (load_encoder(str(damaged), None, seed).network for seed in (1, 1, 2))
+    assert torch.equal(first.pooler.dense.weight, again.pooler.dense.weight)
+    assert not torch.equal(first.pooler.dense.weight, other.pooler.dense.weight)
+
+
+def test_missing_layers_are_refused_by_name(damaged: Path):
+    lost = "encoder.layer.1.output.dense.weight"
+    change_weights(damaged, lambda weights: weights.pop(lost))
+    with pytest.raises(ModelError, match=f"lacks 1 weights of its encoder .{lost}"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_another_familys_weights_are_refused(damaged: Path, tmp_path: Path):
+    other = save_checkpoint(tmp_path / "other", "distilbert")
+    shutil.copy(other / "model.safetensors", damaged)
+    with pytest.raises(ModelError, match=r"and 3[0-9] more"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_weights_of_another_size_are_refused(damaged: Path):
+    file = damaged / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"intermediate_size": 48}))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_numbers_are_refused(damaged: Path, value: float):
+    name = "encoder.layer.0.output.dense.bias"
+    change_weights(damaged, lambda weights: weights[name].fill_(value))
+    with pytest.raises(ModelError, match=f"NaN or infinite numbers in {name}"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_a_truncated_file_is_refused(damaged: Path):
+    file = damaged / "model.safetensors"
+    os.truncate(file, file.stat().st_size // 2)
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_a_broken_config_is_refused(damaged: Path):
+    (damaged / "config.json").write_text("{")
+    with pytest.raises(ModelError, match=r"config\.json is not usable"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_an_unknown_family_is_refused(damaged: Path):
+    (damaged / "config.json").write_text('{"model_type": "no-such-family"}')
+    with pytest.raises(ModelError, match="no-such-family"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_pickled_weights_are_not_opened(damaged: Path):
+    weights = load_file(damaged / "model.safetensors")
+    (damaged / "model.safetensors").unlink()
+    torch.save(weights, damaged / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"only pytorch_model\.bin, which can run code"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_a_folder_without_config_is_no_checkpoint(tmp_path: Path):
+    with pytest.raises(ModelError, match="is no checkpoint"):
+        load_encoder(str(tmp_path), None, seed=1)
+
+
+def test_a_tokenizer_with_more_tokens_than_embeddings_is_refused(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "small", vocab_size=500)
+    with pytest.raises(ModelError, match=r"\d+ tokens and its network only 500"):
+        load_encoder(str(folder), None, seed=1)
+
+
+def test_a_hub_id_is_never_taken_from_the_current_folder(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copytree(checkpoint, tmp_path / "org" / "name")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tasks.sources.hub.go_offline_if_unreachable", lambda: True)
+    with pytest.raises(ModelError, match="org/name is not in the cache and the hub cannot"):
+        load_encoder("org/name", None, seed=1)

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from benchharness.batching import pad
+from benchharness.encoder import Encoder, load_encoder
+from benchharness.heads import HEADS, head_for
+from benchharness.heads.pair import decode, encode, loss, network, targets
+from tasks.errors import BenchError, DataError
+from tasks.examples import PairExample
+from tasks.suites import TASKS, find_task
+from tasks.task import PairTask, TagTask
+
+RTE, STSB, COLA = (TASKS[f"glue/{name}"] for name in ("rte", "stsb", "cola"))
+PAIRS = [
+    PairExample(id="0", text_a="The bird sings.", text_b="A bird sings.", label="entailment"),
+    PairExample(id="1", text_a="the " * 30, text_b="no", label="not_entailment"),
+]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Encoder:
+    return load_encoder("builtin:tiny", None, seed=1)
+
+
+def rows_of(features: object, values: np.ndarray) -> list[list[int]]:
+    return [part.tolist() for part in np.split(values, features.starts[1:-1])]  # type: ignore[attr-defined]
+
+
+def test_two_texts_become_one_row_with_segments(tiny: Encoder):
+    features = encode(PAIRS, tiny.tokenizer, 128)
+    expected = tiny.tokenizer("The bird sings.", "A bird sings.")
+    assert features.token_types is not None
+    assert rows_of(features, features.token_ids)[0] == expected["input_ids"]
+    assert rows_of(features, features.token_types)[0] == expected["token_type_ids"]
+    assert features.pad_id == tiny.tokenizer.pad_token_id
+
+
+def test_of_two_texts_the_longer_one_is_cut(tiny: Encoder):
+    features = encode(PAIRS, tiny.tokenizer, 10)
+    assert features.lengths.max() == 10
+    text = tiny.tokenizer.decode(rows_of(features, features.token_ids)[1])
+    assert text == "[CLS] the the the the the the [SEP] no [SEP]"
+
+
+def test_one_text(tiny: Encoder):
+    example = PairExample(id="0", text_a="the the the", label="acceptable")
+    features = encode([example], tiny.tokenizer, 4)
+    assert tiny.tokenizer.decode(features.token_ids) == "[CLS] the the [SEP]"
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "a" * 5000, "née 鳥 🐦 ﷽", "\x00\ufeff\u200b", "\u202eback"]
+)
+def test_any_text_is_encoded(tiny: Encoder, text: str):
+    features = encode([PairExample(id="0", text_a=text, text_b=text)], tiny.tokenizer, 16)
+    assert 3 <= len(features.token_ids) <= 16
+
+
+def test_more_examples_than_a_call_of_the_tokenizer(tiny: Encoder):
+    words = ("the", "the the", "the the the")
+    examples = [PairExample(id=str(i), text_a=words[i % 3]) for i in range(2500)]
+    features = encode(examples, tiny.tokenizer, 16)
+    assert features.lengths.tolist() == [3 + i % 3 for i in range(2500)]
+
+
+def test_a_tokenizer_without_padding_pads_with_zero(tiny: Encoder):
+    tokenizer = load_encoder("builtin:tiny", None, seed=1).tokenizer
+    tokenizer.pad_token = None
+    features = encode(PAIRS, tokenizer, 16)
+    body = network(tiny, RTE).eval()
+    inputs = {name: torch.from_numpy(a) for name, a in pad(features, np.array([0, 1])).items()}
+    assert features.pad_id == 0
+    with torch.inference_mode():
+        padded = body(**inputs)[0]
+        alone = body(**{name: a[:1, : features.lengths[0]] for name, a in inputs.items()})[0]
+    torch.testing.assert_close(padded, alone, atol=1e-5, rtol=0)
+
+
+def test_targets_follow_the_tasks_order():
+    assert targets(PAIRS, RTE).tolist() == [
+        RTE.labels.index("entailment"),
+        RTE.labels.index("not_entailment"),
+    ]
+    scores = targets([PairExample(id="0", text_a="a", label=2.5)], STSB)
+    assert (scores.tolist(), scores.dtype) == ([2.5], np.float32)
+
+
+def test_hidden_labels_are_not_trained_on():
+    with pytest.raises(DataError, match="glue/rte hides the label of 7"):
+        targets([PairExample(id="7", text_a="a")], RTE)
+
+
+def test_outputs_of_the_network(tiny: Encoder):
+    assert network(tiny, RTE).classifier.output.out_features == 2
+    assert network(tiny, find_task("mnli")).classifier.output.out_features == 3
+    assert network(tiny, STSB).classifier.output.out_features == 1
+
+
+def test_loss_per_row():
+    logits = torch.tensor([[2.0, -1.0], [0.5, 0.5]])
+    classes = torch.tensor([1, 0])
+    rows = loss(logits, classes)
+    assert rows.tolist() == pytest.approx([3.0485873, 0.6931472])
+    assert rows.mean().item() == pytest.approx(functional.cross_entropy(logits, classes).item())
+    assert loss(torch.tensor([[2.0], [0.0]]), torch.tensor([3.5, 1.0])).tolist() == [2.25, 1.0]
+
+
+def test_loss_is_fp32_under_autocast():
+    logits = torch.randn(2, 3).bfloat16()
+    assert loss(logits, torch.tensor([0, 1])).dtype == torch.float32
+    assert loss(logits[:, :1], torch.tensor([0.5, 1.5])).dtype == torch.float32
+
+
+def test_decoding_classes():
+    logits = np.array([[0.0, 2.0], [1.0, -1.0]], dtype=np.float32)
+    first, second = decode(logits, PAIRS, RTE)
+    assert (first.id, first.label) == ("0", RTE.labels[1])
+    assert first.scores == pytest.approx([0.1192029, 0.8807971])
+    assert (second.id, second.label) == ("1", RTE.labels[0])
+    assert sum(second.scores) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_decoding_numbers():
+    (prediction,) = decode(np.array([[5.5]], dtype=np.float32), PAIRS[:1], STSB)
+    assert (prediction.label, prediction.scores) == (5.5, ())
+
+
+def test_decoding_needs_a_row_for_each_example():
+    with pytest.raises(ValueError, match="shorter"):
+        decode(np.zeros((1, 2), dtype=np.float32), PAIRS, RTE)
+
+
+def test_the_head_of_a_task():
+    assert head_for(COLA) is HEADS[PairTask.head]
+
+
+def test_a_task_without_a_head_is_refused():
+    task = TagTask(name="x/ner", source=COLA.source, convert=COLA.convert, metrics=())  # type: ignore[arg-type]
+    with pytest.raises(BenchError, match="x/ner needs a tag head"):
+        head_for(task)

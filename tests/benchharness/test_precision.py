@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchharness import hardware
+from benchharness.hardware import cpu_flags, cpu_has_bf16, gpu_names
+from benchharness.precision import Compute
+from tasks.errors import BenchError
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp16", ""])
+def test_unresolved_and_unknown_precisions_are_refused(precision: str):
+    with pytest.raises(BenchError, match="no precision is called"):
+        Compute(device=CPU, precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_matrix_products_have_the_precision_and_weights_stay(precision: str, dtype: torch.dtype):
+    layer = torch.nn.Linear(4, 4)
+    with Compute(device=CPU, precision=precision).autocast():
+        assert layer(torch.randn(2, 4)).dtype == dtype
+    assert layer.weight.dtype == torch.float32
+
+
+def test_a_gpu_without_bf16_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla K80")
+    with pytest.raises(BenchError, match="Tesla K80 has no bf16: use --precision fp32"):
+        Compute(device=torch.device("cuda"), precision="bf16")
+    assert Compute(device=torch.device("cuda"), precision="fp32").on_gpu
+
+
+@pytest.mark.parametrize(
+    ("flags", "able"),
+    [("fpu avx512f amx_bf16 amx_tile", True), ("avx512_bf16", True), ("avx2 avx512f", False)],
+)
+def test_bf16_by_processor_flags(tmp_path: Path, flags: str, able: bool):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\nprocessor\t: 1\nflags\t\t: none\n")
+    assert cpu_has_bf16(cpuinfo) is able
+    assert cpu_flags(cpuinfo) == set(flags.split())
+
+
+def test_a_system_without_cpuinfo_has_no_flags(tmp_path: Path):
+    assert cpu_flags(tmp_path / "absent") == frozenset()
+    assert not cpu_has_bf16(tmp_path / "absent")
+
+
+def test_gpu_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    command = tmp_path / "nvidia-smi"
+    command.write_text("#!/bin/sh\necho NVIDIA H200\necho NVIDIA A100\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    hardware.gpu_names.cache_clear()
+    assert gpu_names() == ("NVIDIA H200", "NVIDIA A100")
+    hardware.gpu_names.cache_clear()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpu_names() == ()
+    hardware.gpu_names.cache_clear()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert gpu_names() == ()
+    hardware.gpu_names.cache_clear()

@@ -1,0 +1,229 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.engines.process import WORKER
+from benchharness.models import find_model
+from benchharness.plan import plan_jobs
+from benchharness.progress import Progress
+from benchharness.worker.__main__ import _failure, _write
+from benchharness.worker.run import run_job
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from tasks.errors import DataError, JobError, ModelError
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tests.benchharness.checkpoints import save_checkpoint
+
+AX = find_task("ax")
+QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
+
+
+def make_job(task: str, limit: int | None = 48, model: str = "tiny", **settings: str) -> Job:
+    (job,) = plan_jobs(
+        [find_model(model)],
+        [find_task(task)],
+        "mini",
+        [1],
+        overrides=QUICK | settings,
+        limit=limit,
+        precision="fp32",
+        splits=("dev", "test"),
+    )
+    return job
+
+
+def test_a_result_has_everything_of_its_job():
+    job = make_job("cola")
+    lines: list[Progress] = []
+    result = run_job(job, lines.append)
+    assert result.job == job
+    assert [(e.task, e.split) for e in result.evaluations] == list(job.predicted_splits)
+    assert [e.fingerprint for e in result.evaluations] == list(job.fingerprints.values())[1:]
+    assert [point.step for point in result.curve] == [1, 2, 3]
+    assert result.cost.steps == 3
+    assert result.cost.train_tokens > 48 * 3
+    assert result.cost.parameters > 300_000
+    assert result.cost.seconds > result.cost.train_seconds > 0
+    assert result.cost.predict_seconds > 0
+    assert result.cost.peak_memory_bytes > 50e6
+    assert result.provenance["data"]["glue/cola:train"]["rows"] == 48
+    assert result.provenance["machine"]["device"] == "cpu"
+    phases = list(dict.fromkeys(line.phase for line in lines))
+    assert phases == ["loading", "encoding", "training", "predicting"]
+    assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
+
+
+def test_scores_are_those_of_the_stored_predictions():
+    result = run_job(make_job("cola"))
+    dev, test = result.evaluations
+    task = find_task("cola")
+    rows = read(task, "dev", parse_data("mini"), 48)
+    assert [row["id"] for row in dev.predictions] == [example.id for example in rows.examples]
+    assert dev.scores == result.curve[-1].scores
+    right = [row["label"] == e.label for row, e in zip(dev.predictions, rows.examples, strict=True)]
+    assert 0 < sum(right) < len(right) or dev.flags
+    assert test.scores == {}, "the labels of the test split are hidden"
+    assert len(test.predictions) == 48
+
+
+def test_mnlis_model_also_predicts_ax():
+    result = run_job(make_job("mnli"))
+    names = [(e.task, e.split) for e in result.evaluations]
+    assert ("glue/ax", "test") in names
+    ax = result.evaluations[names.index(("glue/ax", "test"))]
+    assert set(ax.scores) == {m.name for m in AX.metrics + AX.details}
+    assert {row["label"] for row in ax.predictions} <= set(find_task("mnli").labels)
+    assert "accuracy_mm" in result.evaluations[names.index(("glue/mnli", "dev_mm"))].scores
+
+
+def test_regression():
+    dev = run_job(make_job("stsb")).evaluations[0]
+    assert {"pearson", "spearman"} <= set(dev.scores)
+    assert all(isinstance(row["label"], float) for row in dev.predictions)
+
+
+def test_the_same_job_gives_the_same_predictions():
+    job = make_job("rte")
+    assert run_job(job).evaluations == run_job(job).evaluations
+
+
+def test_changed_data_are_not_trained_on():
+    job = make_job("cola")
+    changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:train": "0" * 64})
+    with pytest.raises(DataError, match=r"glue/cola train .mini. has changed since"):
+        run_job(changed)
+
+
+def test_a_checkpoint_folder(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "small")
+    result = run_job(make_job("rte", model=str(folder), max_tokens="128"))
+    assert result.job.weights.startswith("sha256:")
+    assert result.evaluations[0].scores
+
+
+# The process
+
+
+def start(job: Job, file: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        (*WORKER, str(file)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert process.stdin
+    with process.stdin as stdin:
+        stdin.write(json.dumps(job.to_json()).encode())
+    process.stdin = None
+    return process
+
+
+def finish(process: subprocess.Popen[bytes]) -> tuple[int, list[dict[str, Any]], str]:
+    output, errors = process.communicate(timeout=60)
+    return process.returncode, [json.loads(line) for line in output.splitlines()], errors.decode()
+
+
+def wait_for_training(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout
+    for line in process.stdout:
+        if json.loads(line)["phase"] == "training":
+            return
+
+
+def test_the_process_prints_progress_and_leaves_a_result(tmp_path: Path):
+    job = make_job("cola")
+    status, lines, errors = finish(start(job, tmp_path / "result.json"))
+    assert (status, errors) == (0, "")
+    assert Progress(**lines[0]).phase == "loading"
+    assert {"training", "predicting"} <= {line["phase"] for line in lines}
+    result = Result.from_json(json.loads((tmp_path / "result.json").read_text()))
+    assert result.job.key == job.key
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_the_process_leaves_a_failure_of_the_users(tmp_path: Path):
+    job = make_job("cola", learning_rate="1e30", warmup_ratio="0", epochs="20")
+    status, _, _ = finish(start(job, tmp_path / "result.json"))
+    failure = Failure.from_json(json.loads((tmp_path / "result.json").read_text()))
+    assert (status, failure.kind, failure.exit_code) == (1, "diverged", 1)
+    assert failure.error.startswith("the training diverged: at step")
+    assert failure.job == job
+
+
+def test_a_terminated_process_leaves_an_interruption(tmp_path: Path):
+    process = start(make_job("cola", limit=None, epochs="500"), tmp_path / "result.json")
+    wait_for_training(process)
+    process.send_signal(signal.SIGTERM)
+    status, _, _ = finish(process)
+    failure = Failure.from_json(json.loads((tmp_path / "result.json").read_text()))
+    assert (status, failure.kind, failure.exit_code) == (143, "interrupted", 143)
+    assert failure.error == "stopped by SIGTERM"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
+def test_a_killed_parent_takes_the_process_along(tmp_path: Path):
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps(make_job("cola", limit=None, epochs="500").to_json()))
+    program = (
+        "import subprocess, sys\n"
+        f"worker = subprocess.Popen({[*WORKER, str(tmp_path / 'r.json')]!r}, stdout=sys.stderr,"
+        f" stdin=open({str(job)!r}))\n"
+        "print(worker.pid, flush=True)\n"
+        "worker.wait()\n"
+    )
+    parent = subprocess.Popen(
+        (sys.executable, "-c", program), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert parent.stdout
+    assert parent.stderr
+    worker = int(parent.stdout.readline())
+    parent.stderr.readline()  # the first line of progress: the worker has made its arrangements
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 5
+    while is_alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(worker)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "exit_code", "sentence"),
+    [
+        (ModelError("no weights."), "failed", 4, "no weights."),
+        (JobError("lost."), "failed", 1, "lost."),
+        (ZeroDivisionError("by zero"), "failed", 1, "ZeroDivisionError: by zero"),
+    ],
+)
+def test_failures(error: Exception, kind: str, exit_code: int, sentence: str):
+    failure = _failure(make_job("cola"), error)
+    assert (failure.kind, failure.exit_code, failure.error) == (kind, exit_code, sentence)
+    assert type(error).__name__ in failure.details
+
+
+def test_a_result_file_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        _write(tmp_path / "result.json", "{}")
+    assert not (tmp_path / "result.json").exists()
