@@ -4,7 +4,13 @@ import sys
 from pathlib import Path
 
 from tasks.mini import folder
+from tasks.mini.conll2003 import write_conll2003
 from tasks.mini.glue import write_glue
+from tasks.mini.race import write_race
+from tasks.mini.snli import write_snli
+from tasks.mini.squad import write_squad
+from tasks.mini.superglue import write_superglue
+from tasks.mini.swag import write_swag
 
 __all__ = ["write"]
 
@@ -12,6 +18,12 @@ __all__ = ["write"]
 def write(target: Path) -> None:
     """Write every suite's folder under `target`."""
     write_glue(target / "glue")
+    write_superglue(target / "superglue")
+    write_squad(target / "squad")
+    write_race(target / "race")
+    write_conll2003(target / "conll2003")
+    write_swag(target / "swag")
+    write_snli(target / "snli")
 
 
 if __name__ == "__main__":

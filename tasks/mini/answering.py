@@ -3,7 +3,7 @@
 from random import Random
 
 from tasks.mini.drawing import Pair
-from tasks.mini.grammar import Scene, draw_scene, sentence
+from tasks.mini.grammar import Scene, draw_scene, plural, sentence
 from tasks.mini.lexicon import NAMES
 
 __all__ = ["ANSWERED", "draw_answering"]
@@ -29,7 +29,7 @@ def _question(kind: str, scene: Scene) -> str:
         case "who":
             return f"Who {verb.past} the {thing}?"
         case "how many":
-            return f"How many {thing}s did the {person} {verb.base}?"
+            return f"How many {plural(thing)} did the {person} {verb.base}?"
     return f"{kind.capitalize()} did the {person} {verb.base} the {thing}?"
 
 
@@ -43,4 +43,4 @@ def _statement(rng: Random, kind: str, scene: Scene) -> str:
             return sentence(f"the {person} {verb.past} the {thing} in {rng.randrange(1900, 1990)}")
         case "where":
             return scene.active()
-    return sentence(f"the {person} {verb.past} {rng.randrange(12, 99)} {thing}s")
+    return sentence(f"the {person} {verb.past} {rng.randrange(12, 99)} {plural(thing)}")

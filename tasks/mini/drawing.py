@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, TypeVar
 
-__all__ = ["Pair", "draw_distinct", "seeded"]
+__all__ = ["Pair", "draw_distinct", "draw_splits", "seeded"]
 
 DrawnT = TypeVar("DrawnT")
 
@@ -35,3 +35,12 @@ def draw_distinct(name: str, count: int, draw: Callable[[Random], DrawnT]) -> li
             return list(rows)
         rows[draw(rng)] = None
     raise ValueError(f"the grammar of {name} gives only {len(rows)} different rows of {count}")
+
+
+def draw_splits(
+    name: str, draw: Callable[[Random], DrawnT], sizes: tuple[int, int, int]
+) -> tuple[list[DrawnT], list[DrawnT], list[DrawnT]]:
+    """Train, dev and test rows of those sizes, all different."""
+    rows = draw_distinct(name, sum(sizes), draw)
+    train, dev = sizes[0], sizes[0] + sizes[1]
+    return rows[:train], rows[train:dev], rows[dev:]

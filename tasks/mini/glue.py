@@ -1,22 +1,20 @@
 """The GLUE tasks in the file layouts of the GLUE download."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from random import Random
-from typing import TypeVar
 
 from tasks.mini.acceptability import draw_acceptability
 from tasks.mini.answering import draw_answering
-from tasks.mini.drawing import Pair, draw_distinct
+from tasks.mini.drawing import Pair, draw_distinct, draw_splits
 from tasks.mini.inference import AX_CATEGORIES, draw_diagnostic, draw_entailment, draw_inference
 from tasks.mini.lexicon import HELD_OUT
 from tasks.mini.paraphrase import draw_paraphrase, draw_questions, draw_similarity
+from tasks.mini.parsing import flat_parses
 from tasks.mini.polarity import draw_polarity
 from tasks.mini.winograd import draw_winograd
+from tasks.mini.writing import write_text
 
 __all__ = ["write_glue"]
-
-RowT = TypeVar("RowT")
 
 SIZES = (600, 160, 80)
 """Rows of train, dev and test."""
@@ -39,23 +37,12 @@ def write_glue(folder: Path) -> None:
 
 def _write(path: Path, rows: Iterable[Sequence[object]], mark: str = "") -> None:
     """Tab-separated lines without quoting; `mark` comes before the first one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ("\t".join(map(str, row)) + "\n" for row in rows)
-    path.write_text(mark + "".join(lines), encoding="utf-8", newline="\n")
-
-
-def _splits(
-    name: str, draw: Callable[[Random], RowT], sizes: tuple[int, int, int] = SIZES
-) -> tuple[list[RowT], list[RowT], list[RowT]]:
-    """Train, dev and test rows, all different."""
-    rows = draw_distinct(f"glue/{name}", sum(sizes), draw)
-    train, dev = sizes[0], sizes[0] + sizes[1]
-    return rows[:train], rows[train:dev], rows[dev:]
+    write_text(path, mark + "".join("\t".join(map(str, row)) + "\n" for row in rows))
 
 
 def _cola(folder: Path) -> None:
     """Train and dev without a header: source, label, "*" where the label is 0, sentence."""
-    train, dev, test = _splits("cola", draw_acceptability)
+    train, dev, test = draw_splits("glue/cola", draw_acceptability, SIZES)
     for split, rows in (("train", train), ("dev", dev)):
         lines = [("mini", label, "" if label == "1" else "*", text) for text, label in rows]
         _write(folder / f"CoLA/{split}.tsv", lines)
@@ -64,7 +51,7 @@ def _cola(folder: Path) -> None:
 
 
 def _sst2(folder: Path) -> None:
-    train, dev, test = _splits("sst2", draw_polarity)
+    train, dev, test = draw_splits("glue/sst2", draw_polarity, SIZES)
     for split, rows in (("train", train), ("dev", dev)):
         _write(folder / f"SST-2/{split}.tsv", [("sentence", "label"), *rows])
     hidden = [(i, text) for i, (text, _) in enumerate(test)]
@@ -73,7 +60,7 @@ def _sst2(folder: Path) -> None:
 
 def _mrpc(folder: Path) -> None:
     """Train and dev start with a byte order mark, as the official ones do."""
-    train, dev, test = _splits("mrpc", draw_paraphrase)
+    train, dev, test = draw_splits("glue/mrpc", draw_paraphrase, SIZES)
     columns = ("#1 ID", "#2 ID", "#1 String", "#2 String")
     for start, split, rows in ((10000, "train", train), (30000, "dev", dev)):
         ids = range(start, start + 2 * len(rows), 2)
@@ -84,7 +71,7 @@ def _mrpc(folder: Path) -> None:
 
 
 def _stsb(folder: Path) -> None:
-    train, dev, test = _splits("stsb", draw_similarity)
+    train, dev, test = draw_splits("glue/stsb", draw_similarity, SIZES)
     for split, rows in (("train", train), ("dev", dev)):
         lines = [(*_stsb_row(i, p), p.label) for i, p in enumerate(rows)]
         _write(folder / f"STS-B/{split}.tsv", [(*STSB_HEADER, "score"), *lines])
@@ -97,7 +84,7 @@ def _stsb_row(index: int, pair: Pair) -> tuple[object, ...]:
 
 
 def _qqp(folder: Path) -> None:
-    train, dev, test = _splits("qqp", draw_questions)
+    train, dev, test = draw_splits("glue/qqp", draw_questions, SIZES)
     header = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
     for start, split, rows in ((0, "train", train), (len(train), "dev", dev)):
         lines = [(i, 2 * i + 1, 2 * i + 2, *p[:3]) for i, p in enumerate(rows, start)]
@@ -108,9 +95,9 @@ def _qqp(folder: Path) -> None:
 
 def _mnli(folder: Path) -> None:
     """Dev rows carry five annotators' labels, which agree here; the genre is the domain."""
-    train, dev, test = _splits("mnli", draw_inference, (800, 180, 80))
-    _, mismatched, mismatched_test = _splits(
-        "mnli-mm", lambda rng: draw_inference(rng, HELD_OUT), (0, 180, 80)
+    train, dev, test = draw_splits("glue/mnli", draw_inference, (800, 180, 80))
+    _, mismatched, mismatched_test = draw_splits(
+        "glue/mnli-mm", lambda rng: draw_inference(rng, HELD_OUT), (0, 180, 80)
     )
     lines = [(*_mnli_row(i, p, "mini"), p.label, p.label) for i, p in enumerate(train)]
     _write(folder / "MNLI/train.tsv", [(*MNLI_HEADER, "label1", "gold_label"), *lines])
@@ -127,28 +114,22 @@ def _mnli(folder: Path) -> None:
 
 
 def _mnli_row(index: int, pair: Pair, genre: str) -> tuple[object, ...]:
-    binary, full = zip(*map(_parses, pair[:2]), strict=True)
+    binary, full = zip(*map(flat_parses, pair[:2]), strict=True)
     return index, f"{index}", f"{index}{pair.label[0]}", genre, *binary, *full, pair.a, pair.b
 
 
-def _parses(text: str) -> tuple[str, str]:
-    """A flat binary parse and a flat parse: nobody reads these columns, but they have a place."""
-    words = text.rstrip(".").split()
-    return f"( ( {' '.join(words)} ) . )", f"(ROOT (S {' '.join(words)} (. .)))"
-
-
 def _qnli(folder: Path) -> None:
-    train, dev, test = _splits("qnli", draw_answering)
+    train, dev, test = draw_splits("glue/qnli", draw_answering, SIZES)
     _write_indexed(folder / "QNLI", ("question", "sentence"), train, dev, test)
 
 
 def _rte(folder: Path) -> None:
-    train, dev, test = _splits("rte", draw_entailment)
+    train, dev, test = draw_splits("glue/rte", draw_entailment, SIZES)
     _write_indexed(folder / "RTE", ("sentence1", "sentence2"), train, dev, test)
 
 
 def _wnli(folder: Path) -> None:
-    train, dev, test = _splits("wnli", draw_winograd, (500, 150, 80))
+    train, dev, test = draw_splits("glue/wnli", draw_winograd, (500, 150, 80))
     _write_indexed(folder / "WNLI", ("sentence1", "sentence2"), train, dev, test)
 
 

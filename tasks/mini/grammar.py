@@ -5,7 +5,7 @@ from random import Random
 
 from tasks.mini.lexicon import DOMAINS, HYPERNYMS, VERBS, Domain, Verb, opposite
 
-__all__ = ["Scene", "article", "draw_scene", "hypernym", "other", "sentence"]
+__all__ = ["Scene", "article", "draw_scene", "hypernym", "other", "plural", "sentence"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,11 @@ def sentence(words: str) -> str:
 def article(noun: str) -> str:
     """The noun with "a" or "an"."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def plural(noun: str) -> str:
+    """More than one of it: "cars", "buses", "peaches"."""
+    return noun + ("es" if noun.endswith(("s", "ch")) else "s")
 
 
 def hypernym(thing: str) -> str:

@@ -7,6 +7,7 @@ something about it.
 from dataclasses import dataclass
 
 __all__ = [
+    "COUNTS",
     "DOMAINS",
     "HELD_OUT",
     "HYPERNYMS",
@@ -132,3 +133,5 @@ NAMES = {
 }
 
 TIMES = ("on monday", "on friday", "last week", "in the morning", "after lunch", "at night")
+
+COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve")

@@ -1,0 +1,203 @@
+"""The SuperGLUE tasks in the JSON lines of the official download."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from tasks.mini.causes import Alternatives, draw_alternatives
+from tasks.mini.drawing import Pair, draw_distinct, draw_splits
+from tasks.mini.embedding import draw_commitment
+from tasks.mini.gender import PRONOUNS, draw_gender
+from tasks.mini.inference import draw_diagnostic, draw_entailment
+from tasks.mini.reading import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no
+from tasks.mini.senses import Usage, draw_usage
+from tasks.mini.stories import tell
+from tasks.mini.winograd import draw_coreference
+from tasks.mini.writing import write_json_lines
+
+__all__ = ["write_superglue"]
+
+Json = dict[str, object]
+DrawnT = TypeVar("DrawnT")
+
+SPLITS = ("train", "val", "test")
+
+# AX-b names the phenomenon under the column that GLUE's diagnostic set has for it
+AXB_COLUMNS = {
+    "Lexical Semantics": ("lexical-semantics", "Lexical entailment"),
+    "Predicate-Argument Structure": ("predicate-argument-structure", "Core args"),
+    "Logic": ("logic", "Negation;Conjunction;Disjunction"),
+    "Knowledge": ("knowledge", "Common sense"),
+}
+
+
+def write_superglue(folder: Path) -> None:
+    """Write every SuperGLUE task's folder under `folder`."""
+    for write in (_boolq, _cb, _copa, _multirc, _record, _rte, _wic, _wsc, _axb, _axg):
+        write(folder)
+
+
+def _write(
+    folder: Path,
+    splits: Iterable[Sequence[DrawnT]],
+    row: Callable[[DrawnT], Json],
+    label: Callable[[DrawnT], object],
+) -> None:
+    """Rows of train, val and test, with "idx" and, but for test, the label."""
+    for name, drawn in zip(SPLITS, splits, strict=True):
+        rows = [row(one) | {"idx": i} for i, one in enumerate(drawn)]
+        if name != "test":
+            rows = [r | {"label": label(one)} for r, one in zip(rows, drawn, strict=True)]
+        write_json_lines(folder / f"{name}.jsonl", rows)
+
+
+def _boolq(folder: Path) -> None:
+    splits = draw_splits("superglue/boolq", draw_yes_or_no, (600, 150, 80))
+    _write(
+        folder / "BoolQ",
+        splits,
+        lambda p: {"question": p.b, "passage": p.a},
+        lambda p: p.label == "true",
+    )
+
+
+def _cb(folder: Path) -> None:
+    splits = draw_splits("superglue/cb", draw_commitment, (400, 120, 80))
+    _write(folder / "CB", splits, _premise, lambda p: p.label)
+
+
+def _premise(pair: Pair) -> Json:
+    return {"premise": pair.a, "hypothesis": pair.b}
+
+
+def _copa(folder: Path) -> None:
+    splits = draw_splits("superglue/copa", draw_alternatives, (400, 120, 80))
+    _write(folder / "COPA", splits, _alternatives, lambda a: a.label)
+
+
+def _alternatives(drawn: Alternatives) -> Json:
+    first, second = drawn.choices
+    return {
+        "premise": drawn.premise,
+        "choice1": first,
+        "choice2": second,
+        "question": drawn.question,
+    }
+
+
+def _multirc(folder: Path) -> None:
+    """Question and answer ids run on over the whole file."""
+    for name, quizzes in zip(
+        SPLITS, draw_splits("superglue/multirc", draw_quiz, (80, 24, 12)), strict=True
+    ):
+        questions, answers = count(), count()
+        rows = [
+            {"idx": i, "version": 1.1, "passage": _passage(quiz, questions, answers, name)}
+            for i, quiz in enumerate(quizzes)
+        ]
+        write_json_lines(folder / f"MultiRC/{name}.jsonl", rows)
+
+
+def _passage(quiz: Quiz, questions: "count[int]", answers: "count[int]", split: str) -> Json:
+    asked = []
+    for question, options in quiz.questions:
+        rows: list[Json] = [
+            {"text": text, "idx": next(answers)} | ({} if split == "test" else {"label": label})
+            for text, label in options
+        ]
+        asked.append({"question": question, "answers": rows, "idx": next(questions)})
+    return {"text": quiz.text, "questions": asked}
+
+
+def _record(folder: Path) -> None:
+    """Entity and answer spans end at their last character, as the official ones do."""
+    splits = draw_splits("superglue/record", draw_cloze, (300, 100, 60))
+    for name, clozes in zip(SPLITS, splits, strict=True):
+        rows = [_cloze(i, cloze, hidden=name == "test") for i, cloze in enumerate(clozes)]
+        write_json_lines(folder / f"ReCoRD/{name}.jsonl", rows)
+
+
+def _cloze(index: int, cloze: Cloze, *, hidden: bool) -> Json:
+    text = tell(cloze.story)
+    spans = {fact.person: _span(text, fact.person) for fact in cloze.story}
+    query: Json = {"query": cloze.query, "idx": index}
+    if not hidden:
+        query["answers"] = [{**spans[cloze.answer], "text": cloze.answer}]
+    passage = {"text": text, "entities": list(spans.values())}
+    return {"source": "mini", "passage": passage, "qas": [query], "idx": index}
+
+
+def _span(text: str, name: str) -> dict[str, int]:
+    start = text.index(name)
+    return {"start": start, "end": start + len(name) - 1}
+
+
+def _rte(folder: Path) -> None:
+    splits = draw_splits("superglue/rte", draw_entailment, (600, 160, 80))
+    _write(folder / "RTE", splits, _premise, lambda p: p.label)
+
+
+def _wic(folder: Path) -> None:
+    splits = draw_splits("superglue/wic", draw_usage, (600, 160, 80))
+    _write(folder / "WiC", splits, _usage, lambda u: u.same)
+
+
+def _usage(drawn: Usage) -> Json:
+    """Character offsets of the word, its end exclusive."""
+    starts = [s.index(f" {drawn.word}") + 1 for s in (drawn.first, drawn.second)]
+    return {
+        "word": drawn.word,
+        "sentence1": drawn.first,
+        "sentence2": drawn.second,
+        "start1": starts[0],
+        "start2": starts[1],
+        "end1": starts[0] + len(drawn.word),
+        "end2": starts[1] + len(drawn.word),
+        "version": 1.1,
+    }
+
+
+def _wsc(folder: Path) -> None:
+    splits = draw_splits("superglue/wsc", draw_coreference, (500, 150, 80))
+    _write(folder / "WSC", splits, _coreference, lambda p: p.label == "1")
+
+
+def _coreference(pair: Pair) -> Json:
+    """Span indices count words between spaces; a noun's span starts at its article."""
+    words = pair.a.split()
+    target = {
+        "span1_text": f"{words[words.index(pair.b) - 1]} {pair.b}",
+        "span1_index": words.index(pair.b) - 1,
+        "span2_text": "it",
+        "span2_index": words.index("it"),
+    }
+    return {"text": pair.a, "target": target}
+
+
+def _axb(folder: Path) -> None:
+    """The diagnostic pairs with two labels; `idx` is a string there."""
+    rows = []
+    for i, pair in enumerate(draw_distinct("superglue/axb", 120, draw_diagnostic)):
+        label = pair.label if pair.label == "entailment" else "not_entailment"
+        column, phenomenon = AXB_COLUMNS[pair.category]
+        texts = {"sentence1": pair.a, "sentence2": pair.b}
+        rows.append({"idx": str(i), "label": label, **texts, column: phenomenon})
+    write_json_lines(folder / "AX-b/AX-b.jsonl", rows)
+
+
+def _axg(folder: Path) -> None:
+    """Two rows a pair, one after the other."""
+    pairs = draw_distinct("superglue/axg", 50, draw_gender)
+    rows = [
+        {
+            "hypothesis": pair.b,
+            "idx": 2 * i + n,
+            "label": pair.label,
+            "pair_id": 2 * i + n,
+            "premise": pair.a.format(pronoun),
+        }
+        for i, pair in enumerate(pairs)
+        for n, pronoun in enumerate(PRONOUNS)
+    ]
+    write_json_lines(folder / "AX-g/AX-g.jsonl", rows)
