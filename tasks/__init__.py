@@ -1,6 +1,7 @@
 """What benchmarks are: sources, adapters, metrics, suites. No torch in here."""
 
 from tasks.errors import BenchError, DataError
+from tasks.evaluate_metric import as_evaluate
 from tasks.sources import Data, Source, Split, parse_data
 from tasks.suites import SUITES, TASKS, Suite, find_suite, find_task
 from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
@@ -20,6 +21,7 @@ __all__ = [
     "Suite",
     "TagTask",
     "Task",
+    "as_evaluate",
     "find_suite",
     "find_task",
     "is_hidden",
