@@ -90,7 +90,7 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
     """Trains the network in place with AdamW, and evaluates it `recipe.evaluations` times.
 
     The loss of a step is the mean over the examples of its batch, however the batch is cut into
-    micro-batches. The same seed gives the same bits on the same machine with as many threads.
+    micro-batches. On a CPU the same seed and number of threads give the same bits.
     Raises DivergedError at the first loss or gradient that is not finite.
     """
     seed_everything(seed)

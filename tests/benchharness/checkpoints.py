@@ -21,8 +21,7 @@ SIZES = {
     "pad_token_id": 0,
     "initializer_range": 0.3,
 }
-DISTILBERT_VOCABULARY = json.loads((tiny_folder() / "config.json").read_text())["vocab_size"]
-SIZES = {
+DISTILBERT_SIZES = {
     "vocab_size": VOCABULARY,
     "dim": 16,
     "n_layers": 2,
