@@ -54,7 +54,8 @@ class Entry:
     `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
     is missing; `spread` is the sample standard deviation of the rule's score over the seeds that
     have every task. Equal scores, as shown, share a `rank`; an entry without a score has none.
-    `variant` tells apart entries that have the same names but other values or training rows.
+    `variant` tells apart entries that have the same names but other weights, values or training
+    rows.
     """
 
     model: str

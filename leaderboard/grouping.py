@@ -1,9 +1,10 @@
-"""Which runs may stand together: on one board by their data, in one entry by their recipe."""
+"""Which runs may stand together: on a board by data, in an entry by checkpoint and recipe."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leaderboard.canonical import storable
 from leaderboard.result import RunRow
 
 __all__ = ["group_by_data", "group_by_recipe", "variant_of"]
@@ -59,9 +60,9 @@ def group_by_data(runs: Iterable[RunRow]) -> list[list[RunRow]]:
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs of one board in groups that make an entry each.
 
-    Within a model, recipe name and precision, the seeds of a task belong together only where every
-    hyperparameter and the training rows agree. A recipe may have other values for other tasks, so
-    tasks are joined by equal values first, and otherwise in the order in which they were run.
+    Within a model, its weights, recipe name and precision, the seeds of a task belong together only
+    where every hyperparameter and the training rows agree. A recipe may have other values for other
+    tasks, so tasks are joined by equal values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
     for runs_alike in _alike(runs).values():
@@ -100,8 +101,9 @@ def _alike(runs: Iterable[RunRow]) -> Mapping[tuple[object, ...], list[RunRow]]:
 
 
 def variant_of(run: RunRow) -> str:
-    """Four hex digits that stand for the run's values and training rows."""
-    return hashlib.sha256(" ".join(_training(run)).encode()).hexdigest()[:4]
+    """Four hex digits that stand for the run's weights, values and training rows."""
+    text = " ".join((run.weights, *_training(run)))
+    return hashlib.sha256(storable(text).encode()).hexdigest()[:4]
 
 
 def _training(run: RunRow) -> tuple[str, ...]:
@@ -110,5 +112,6 @@ def _training(run: RunRow) -> tuple[str, ...]:
     return (run.recipe_digest, *trained_on, "started from a run" if run.start_from else "")
 
 
-def _names(run: RunRow) -> tuple[str, str, str]:
-    return run.model, run.recipe, run.precision
+def _names(run: RunRow) -> tuple[str, ...]:
+    """What an entry has one of; a model's name may stand for two checkpoints."""
+    return run.model, run.weights, run.recipe, run.precision

@@ -18,6 +18,7 @@ KEYS_AT_ONCE = 500
 COLUMNS: tuple[Any, ...] = (
     Run.job_key.label("key"),
     Run.model,
+    Run.weights,
     Run.recipe,
     Run.recipe_digest,
     Run.task,

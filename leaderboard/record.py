@@ -14,6 +14,7 @@ __all__ = ["failure_to_run", "result_to_run", "run_to_outcome"]
 COPIES = (
     "job_key",
     "model",
+    "weights",
     "recipe",
     "recipe_digest",
     "task",
@@ -100,7 +101,7 @@ def _digest(run: Run) -> str:
 
 def _job_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     job = Job.from_json(data)
-    names = ("model", "recipe", "task", "data", "precision")
+    names = ("model", "weights", "recipe", "task", "data", "precision")
     return {
         **{name: storable(getattr(job, name)) for name in names},
         "job_key": job.key,

@@ -124,6 +124,7 @@ class RunRow:
 
     key: str
     model: str
+    weights: str
     recipe: str
     recipe_digest: str
     task: str

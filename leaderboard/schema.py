@@ -99,6 +99,7 @@ class Run(Base):
 
     # Copied out of the job, to search and list by.
     model: Mapped[str] = mapped_column(Words)
+    weights: Mapped[str] = mapped_column(Words)  # a hub revision, or "sha256:..."
     recipe: Mapped[str] = mapped_column(Words)
     recipe_digest: Mapped[str] = mapped_column(Text)  # canonical.recipe_digest
     task: Mapped[str] = mapped_column(Words)  # "glue/rte"

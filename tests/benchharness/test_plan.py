@@ -28,6 +28,7 @@ def make_row(job: Job, **fields: object) -> RunRow:
     standard: dict[str, object] = {
         "key": job.key,
         "model": job.model,
+        "weights": job.weights,
         "recipe": job.recipe,
         "recipe_digest": recipe_digest(job),
         "task": job.task,

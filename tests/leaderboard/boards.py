@@ -80,6 +80,7 @@ def _shared(job: Job) -> dict[str, Any]:
     return {
         "key": job.key,
         "model": job.model,
+        "weights": job.weights,
         "recipe": job.recipe,
         "recipe_digest": "a" * 64,
         "task": job.task,

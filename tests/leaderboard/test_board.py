@@ -133,6 +133,21 @@ def test_other_values_are_another_entry_and_tasks_are_joined_by_their_values() -
         assert entry.recipe_label == f"paper ~{entry.variant}"
 
 
+def test_two_checkpoints_of_one_name_never_share_an_entry() -> None:
+    rows = make_rows(values=[0.6])[:5] + make_rows(values=[0.7], weights="sha256:other")[5:]
+    board = one_board(rows)
+    assert [(e.model, e.score) for e in board.entries] == [("minilm", None)] * 2
+    assert len({entry.recipe_label for entry in board.entries}) == 2
+    for entry in board.entries:
+        assert len({run.weights for run in entry.runs}) == 1
+        assert entry.recipe_label == f"paper ~{entry.variant}"
+
+
+def test_seeds_of_two_checkpoints_of_one_name_are_no_spread() -> None:
+    rows = [make_row(seed=seed, weights=weights) for seed, weights in enumerate("ab")]
+    assert [entry.seeds for entry in one_board(rows).entries] == [(1, 1), (1, 1)]
+
+
 def test_recipe_may_have_its_own_values_for_a_task() -> None:
     rows = [r for r in make_rows() if r.task != "glue/mrpc"]
     rows.append(make_row(task="glue/mrpc", recipe_digest="b" * 12))

@@ -24,6 +24,7 @@ def _make_runs() -> None:
         sa.Column("exit_code", sa.Integer()),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("weights", sa.Text(), nullable=False),
         sa.Column("recipe", sa.Text(), nullable=False),
         sa.Column("recipe_digest", sa.Text(), nullable=False),
         sa.Column("task", sa.Text(), nullable=False),
