@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1")
@@ -146,12 +148,35 @@ def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
 
 
 def test_a_diverging_job_is_stored_and_is_exit_1(tmp_path):
-    code, out, err = run(tmp_path, *TWO_TASKS[:6], "--set", "learning_rate=1e30")
+    wild = ("--set", "learning_rate=1e30", "--set", "batch_size=4")
+    code, out, err = run(tmp_path, *TWO_TASKS[:6], *wild)
     assert code == 1
     (row,) = runs(tmp_path)
     assert row["status"] == "diverged"
     assert row["error"] in err
     assert "0 of 1 jobs are finished, 1 failed." in out
+
+
+def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(tmp_path):
+    checkpoint = tmp_path / "hollow"
+    checkpoint.mkdir()
+    config = {
+        "model_type": "bert",
+        "vocab_size": 5,
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    (checkpoint / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    words = {"embeddings.word_embeddings.weight": np.zeros((5, 8), dtype=np.float32)}
+    save_file(words, checkpoint / "model.safetensors")
+    code, out, err = run(tmp_path, "--model", "hollow", *TWO_TASKS[2:])
+    assert code == 4, err
+    assert err.count(" lacks ") == 1
+    assert "hollow lacks 36 weights of its encoder" in err.splitlines()[-1]
+    assert "0 of 2 jobs are finished, 1 failed." in out
 
 
 @pytest.mark.parametrize(

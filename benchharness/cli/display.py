@@ -12,6 +12,7 @@ from benchharness.progress import Progress
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.visible import visible
+from tasks.errors import ModelError
 
 __all__ = ["Display", "duration", "job_name"]
 
@@ -137,6 +138,8 @@ def duration(seconds: float) -> str:
 
 
 def _ending(outcome: Result | Failure) -> str:
+    if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
+        return "its model cannot be used, and its other jobs are left out"
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
     scores = outcome.evaluations[0].scores.items()

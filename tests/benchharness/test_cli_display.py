@@ -61,10 +61,12 @@ def test_a_finished_job_is_one_line_with_its_scores():
         shown.finish(make_result(JOBS[0]))
         shown.finish(make_failure(JOBS[1]))
         shown.finish(make_failure(JOBS[2], kind="killed"))
+        shown.finish(make_failure(JOBS[3], "ck lacks layers", exit_code=4))
     assert console.file.getvalue().splitlines() == [
         "[1/4] tiny glue/cola seed 0: mcc 0.500 in 2 s",
         "[2/4] tiny glue/cola seed 1: it went wrong",
         "[3/4] tiny glue/cola seed 2: killed: it went wrong",
+        "[4/4] tiny glue/cola seed 3: its model cannot be used, and its other jobs are left out",
     ]
 
 
