@@ -39,7 +39,7 @@ CURVE_POINTS = 40
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """What starting one more micro-batch costs, in padded tokens; measured, see docs/log.md."""
 
-PREDICTION_TOKENS = {"cpu": 4096, "cuda": 65536}
+PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
 """Padded tokens of a batch in prediction."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
