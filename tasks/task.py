@@ -135,18 +135,25 @@ def score(
 ) -> Mapping[str, float]:
     """Every metric and detail of a task on one split, by name, in the metric's own unit.
 
-    A second dev or test split's names carry its suffix: MNLI's "dev_mm" gives "accuracy_mm".
+    The names of a second dev split carry its suffix (MNLI's "dev_mm" gives "accuracy_mm"), those
+    of a test split beside a dev split "_test", so that no board takes one split for another.
     Raises BenchError where predictions and examples do not match one to one, where there is
     nothing to score, or where a label is hidden.
     """
     _check_alignment(task, split, predictions, examples)
-    suffix = split.partition("_")[2]
-    ending = f"_{suffix}" if suffix else ""
+    ending = _ending(task, split)
     values = {
         metric.name + ending: metric.compute(predictions, examples)
         for metric in task.metrics + task.details
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _ending(task: Task, split: str) -> str:
+    """What the names of a split's scores end with, nothing for the task's first split."""
+    kind, _, suffix = split.partition("_")
+    words = ["test"] if kind == "test" and task.dev_splits else []
+    return "".join(f"_{word}" for word in [*words, suffix] if word)
 
 
 def _check_alignment(

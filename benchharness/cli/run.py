@@ -71,6 +71,9 @@ Limit = Annotated[
     int | None,
     typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
 ]
+Test = Annotated[
+    bool, typer.Option("--test", help="Predict the test splits too, for `bench submit`.")
+]
 Precision = Annotated[
     Literal["auto", "fp32", "bf16"],
     typer.Option(
@@ -117,6 +120,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     recipe: RecipeName = None,
     settings: Settings = None,
     limit: Limit = None,
+    test: Test = False,
     precision: Precision = "auto",
     device: Device = "auto",
     jobs: Jobs = "auto",
@@ -146,7 +150,9 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         device=device,
         jobs=jobs,
     )
-    planned = _plan(request, data, recipe, precision, limit)
+    planned = _plan(request, data, recipe, precision, limit, test=test)
+    if test:
+        _name_untested(request, planned)
     outlook = _look_ahead(planned, db, request.slots, force=force)
     if dry_run:
         _show(outlook, as_json=as_json)
@@ -158,8 +164,14 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
 
 
-def _plan(
-    request: "Request", data: str, recipe: str | None, precision: str, limit: int | None
+def _plan(  # noqa: PLR0913  (options of the command)
+    request: "Request",
+    data: str,
+    recipe: str | None,
+    precision: str,
+    limit: int | None,
+    *,
+    test: bool,
 ) -> "list[Job]":
     """The jobs of the request; reads the data, which may take a moment."""
     from rich.console import Console
@@ -176,8 +188,22 @@ def _plan(
             overrides=request.overrides,
             precision=precision,
             limit=limit,
+            splits=("dev", "test") if test else ("dev",),
             gpu=request.slots[0].is_gpu,
         )
+
+
+def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
+    """Says which tasks have no test rows here; their jobs run all the same."""
+    predicted = {split for job in jobs for split in job.predicted_splits}
+    without = [
+        task.name
+        for task in request.tasks
+        if not any((task.name, split) in predicted for split in task.test_splits)
+    ]
+    if without:
+        names = ", ".join(without)
+        typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
 
 
 def _look_ahead(

@@ -142,6 +142,21 @@ def test_dry_run_as_json(bench, fake_jobs):
     assert plan["jobs"][1]["about_seconds"] == 2.0
 
 
+def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
+    command = (*RUN, "--task", "cola", "--limit", "8", "--dry-run", "--json")
+    (without,) = json.loads(bench(*command).out)["jobs"]
+    ended = bench(*command, "--test")
+    (tested,) = json.loads(ended.out)["jobs"]
+    assert ended.err == ""
+    assert without["key"] != tested["key"]
+
+
+def test_tasks_without_test_rows_are_named(bench, fake_jobs):
+    fake_jobs([make_job("ok", COLA)])
+    ended = bench(*RUN, "--task", "cola", "--dry-run", "--test")
+    assert ended.err == "bench: no test split in mini: glue/cola.\n"
+
+
 def test_longest_jobs_start_first(bench, fake_jobs):
     short, long = make_job("ok", COLA), make_job("ok", RTE)
     with open_store("board.sqlite") as store:

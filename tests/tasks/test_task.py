@@ -1,0 +1,39 @@
+"""How the scores of a task's splits are named."""
+
+from dataclasses import replace
+
+import pytest
+
+from tasks.examples import PairExample, PairPrediction
+from tasks.sources import Split
+from tasks.suites import find_task
+from tasks.task import PairTask, score
+
+PREDICTIONS = [PairPrediction(id="0", label="entailment")]
+EXAMPLES = [PairExample(id="0", text_a="a", text_b="b", label="entailment")]
+
+
+def with_splits(*names: str) -> PairTask:
+    """RTE with other splits."""
+    task = find_task("glue/rte")
+    assert isinstance(task, PairTask)
+    splits = {name: Split(hub=name, files=()) for name in names}
+    return replace(task, source=replace(task.source, splits=splits))
+
+
+@pytest.mark.parametrize(
+    ("split", "name"),
+    [
+        ("dev", "accuracy"),
+        ("dev_mm", "accuracy_mm"),
+        ("test", "accuracy_test"),
+        ("test_mm", "accuracy_test_mm"),
+    ],
+)
+def test_scores_of_different_splits_never_share_a_name(split: str, name: str) -> None:
+    task = with_splits("train", "dev", "dev_mm", "test", "test_mm")
+    assert score(task, split, PREDICTIONS, EXAMPLES) == {name: 1.0}
+
+
+def test_a_task_with_nothing_but_test_rows_needs_no_mark() -> None:
+    assert score(with_splits("test"), "test", PREDICTIONS, EXAMPLES) == {"accuracy": 1.0}
