@@ -9,12 +9,12 @@ from tasks.mini.writing import write_text
 
 __all__ = ["write_conll2003"]
 
-SIZES = (600, 150, 120)
+SIZES = (500, 150, 100)
 SENTENCES_PER_DOCUMENT = 10
 SEPARATOR = "-DOCSTART- -X- O O\n\n"
 
 FIRST_NAMES = NAMES["female"] + NAMES["male"]
-# a surname may also name a town or a firm: only the words around it tell
+# a surname may also name a town or a firm: only the words around it tell, and not always
 SHARED = ("Berg", "Holm", "Lund", "Stone", "Marsh", "Wells", "Banks", "Field")
 SURNAMES = ("Carter", "Novak", "Larsen", "Moreau", "Rossi", "Weber", *SHARED)
 TOWNS = ("Norburg", "Estwick", "Velden", "Santora", "Kalmond", "Riverton", *SHARED)
@@ -24,6 +24,11 @@ CUPS = ("World Cup", "Harvest Trophy", "Winter Games")
 
 TEMPLATES = (
     "PER said/VBD so/RB on/IN Monday/NNP ./.",
+    "ORG said/VBD so/RB on/IN Monday/NNP ./.",
+    "LOC said/VBD so/RB on/IN Monday/NNP ./.",
+    "LOC beat/VBD LOC in/IN the/DT MISC final/NN ./.",
+    "ORG beat/VBD ORG in/IN the/DT MISC final/NN ./.",
+    "PER beat/VBD PER in/IN the/DT MISC final/NN ./.",
     "PER visited/VBD LOC with/IN PER ./.",
     "the/DT MISC player/NN PER lives/VBZ in/IN LOC ./.",
     "ORG opened/VBD an/DT office/NN in/IN LOC ./.",
@@ -77,7 +82,7 @@ def _person(rng: Random) -> str:
 
 
 def _town(rng: Random) -> str:
-    return rng.choice(("", "", "", "New ", "Port ")) + rng.choice(TOWNS)
+    return rng.choice(("", "", "", "", "New ", "Port ")) + rng.choice(TOWNS)
 
 
 def _firm(rng: Random) -> str:

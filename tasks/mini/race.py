@@ -37,12 +37,15 @@ def _draw(rng: Random, level: str) -> Passage:
 
 
 def _question(rng: Random, story: tuple[Fact, ...], fact: Fact, kind: str, level: str) -> Question:
+    """The right option, and wrong ones: of the kind, in the passage or not, or of another kind."""
     right = fact.answer(kind)
     told = {f.answer(kind) for f in story}
-    wrong = [option for option in answers_in_kind(kind) if option not in told]
-    options = [right, *rng.sample(wrong, 3)]
-    if level == "high":
-        options[1] = rng.choice(sorted(told - {right}))
+    absent = [option for option in answers_in_kind(kind) if option not in told]
+    wrong = [rng.choice(sorted(told - {right})) if level == "high" else rng.choice(absent)]
+    for unrelated in rng.sample([k for k in KINDS if k != kind], 2):
+        options = [o for o in answers_in_kind(unrelated) if o not in tell(story)]
+        wrong.append(rng.choice(options))
+    options = [right, *wrong]
     rng.shuffle(options)
     return fact.question(kind), tuple(options), "ABCD"[options.index(right)]
 

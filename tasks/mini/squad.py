@@ -28,7 +28,7 @@ def write_squad(folder: Path) -> None:
 
 
 def _draw_paragraph(rng: Random) -> Paragraph:
-    story = draw_story(rng, 3)
+    story = draw_story(rng, 2)
     every = [(fact, kind) for fact in story for kind in KINDS]
     answered = tuple(rng.sample(every, 4))
     absent = rng.choice([person for person in PEOPLE if person not in {f.person for f in story}])

@@ -63,7 +63,7 @@ def _boolq(folder: Path) -> None:
 
 
 def _cb(folder: Path) -> None:
-    splits = draw_splits("superglue/cb", draw_commitment, (400, 120, 80))
+    splits = draw_splits("superglue/cb", draw_commitment, (250, 120, 80))
     _write(folder / "CB", splits, _premise, lambda p: p.label)
 
 
