@@ -49,20 +49,21 @@ def _changed(rng: Random, scene: Scene) -> Scene:
 
 
 def draw_questions(rng: Random) -> Pair:
-    """Two questions, "1" where one answer serves both (two in five; QQP)."""
-    domain = rng.choice(DOMAINS)
-    verb, thing = rng.choice(VERBS).base, f"an old {rng.choice(domain.things)}"
+    """Two questions, "1" where one answer serves both (two in five; QQP).
+
+    The others ask something else of the same thing, or the same of a new one.
+    """
+    thing, verb = rng.choice(rng.choice(DOMAINS).things), rng.choice(VERBS).base
     intent = rng.choice(tuple(INTENTS))
+    first, second = rng.sample(INTENTS[intent], 2)
+    old, new = f"an old {thing}", f"a new {thing}"
     if rng.random() < 0.4:
-        first, second = rng.sample(INTENTS[intent], 2)
-        return Pair(first.format(verb, thing), second.format(verb, thing), "1")
-    first = rng.choice(INTENTS[intent])
+        return Pair(first.format(verb, old), second.format(verb, old), "1")
     if rng.random() < 0.6:
-        intent = other(rng, tuple(INTENTS), intent)
-    else:
-        thing = f"a new {rng.choice(domain.things)}"
-    return Pair(first.format(verb, f"an old {thing.split()[-1]}"),
-                rng.choice(INTENTS[intent]).format(verb, thing), "0")  # fmt: skip
+        elsewhere = rng.choice(INTENTS[other(rng, tuple(INTENTS), intent)])
+        return Pair(first.format(verb, old), elsewhere.format(verb, old), "0")
+    same_words = rng.choice((first, second))
+    return Pair(first.format(verb, old), same_words.format(verb, new), "0")
 
 
 def draw_similarity(rng: Random) -> Pair:
