@@ -3,10 +3,19 @@
 from tasks.errors import BenchError, DataError
 from tasks.evaluate_metric import as_evaluate
 from tasks.sources import Data, Source, Split, parse_data
-from tasks.suites import SUITES, TASKS, Suite, find_suite, find_task
+from tasks.suites import (
+    COLLECTIONS,
+    SUITES,
+    TASKS,
+    Suite,
+    find_suite,
+    find_suites,
+    find_task,
+)
 from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
 
 __all__ = [
+    "COLLECTIONS",
     "SUITES",
     "TASKS",
     "BenchError",
@@ -23,6 +32,7 @@ __all__ = [
     "Task",
     "as_evaluate",
     "find_suite",
+    "find_suites",
     "find_task",
     "is_hidden",
     "parse_data",

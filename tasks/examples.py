@@ -51,7 +51,9 @@ class PairExample:
 class SpanExample:
     """A question on a context. `answers` are (text, start character) of every gold answer.
 
-    An empty `answers` means that the context holds no answer (SQuAD 2.0); None means hidden.
+    An empty `answers` means that the context holds no answer (SQuAD 2.0); None means hidden. An
+    answer that the context does not hold has the start -1 and stands after all others: it counts
+    for scoring, and there is nothing in it to learn.
     """
 
     id: str

@@ -6,6 +6,7 @@ the official files write both.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tasks.columns import label_of, text
 from tasks.examples import PairExample, PairPrediction
 from tasks.sources import Column, Row, Source, Split
 from tasks.task import Metric, PairTask
@@ -74,22 +75,9 @@ def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]
     def convert(row: Row) -> PairExample:
         return PairExample(
             id=str(row["idx"]),
-            text_a=_text(row, text_a),
-            text_b=None if text_b is None else _text(row, text_b),
-            label=_label(row["label"]),
+            text_a=text(row, text_a),
+            text_b=None if text_b is None else text(row, text_b),
+            label=label_of(row),
         )
 
     return convert
-
-
-def _text(row: Row, column: str) -> str:
-    value = row[column]
-    if not isinstance(value, str):
-        raise TypeError(f"its {column} is {value!r}, expected a text")
-    return value
-
-
-def _label(value: object) -> str | float | None:
-    if not isinstance(value, str | float | None):
-        raise TypeError(f"its label is {value!r}, expected a name or a number")
-    return value

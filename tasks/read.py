@@ -2,25 +2,30 @@
 
 import hashlib
 import json
-import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tasks.check import find_fault
 from tasks.errors import BenchError, DataError
-from tasks.examples import Example, PairExample
+from tasks.examples import Example
 from tasks.sources import Data, Row, has_rows, rows
 from tasks.subset import subset
-from tasks.task import PairTask, Task
+from tasks.task import Task
 
 __all__ = ["SplitRows", "fingerprint", "has_split", "read"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows:
-    """The examples of one split in its order, and the SHA-256 (hex) of what they say."""
+    """The examples of one split in its order, and the SHA-256 (hex) of what they say.
+
+    `left_out` counts the rows of the whole split that the benchmark's convention leaves out.
+    """
 
     examples: tuple[Example, ...]
     fingerprint: str
+    left_out: int = 0
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:
@@ -41,10 +46,13 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
         _convert(task, row, f"{place} row {index}")
         for index, row in enumerate(rows(task.source, split, data))
     ]
-    if not examples:
+    chosen = [example for example in examples if not task.leaves_out(split, example)]
+    if not chosen:
         raise DataError(f"{place} is empty: expected at least one row, get the official file.")
-    kept = tuple(examples if limit is None else subset(examples, limit))
-    return SplitRows(examples=kept, fingerprint=fingerprint(kept))
+    _check_ids(chosen, place)
+    kept = tuple(chosen if limit is None else subset(chosen, limit))
+    left_out = len(examples) - len(chosen)
+    return SplitRows(examples=kept, fingerprint=fingerprint(kept), left_out=left_out)
 
 
 def _convert(task: Task, row: Row, place: str) -> Example:
@@ -53,24 +61,16 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"{place} does not convert: {reason}.") from error
-    if isinstance(task, PairTask) and isinstance(example, PairExample):
-        _check_pair(task, example, place)
+    if fault := find_fault(task, example):
+        raise DataError(f"{place} {fault}.")
     return example
 
 
-def _check_pair(task: PairTask, example: PairExample, place: str) -> None:
-    if not isinstance(example.text_a, str) or not isinstance(example.text_b, str | None):
-        raise DataError(f"{place} has no text: found {example.text_a!r} and {example.text_b!r}.")
-    label = example.label
-    if label is None:
-        return
-    if task.value_range is not None:
-        low, high = task.value_range
-        if not (isinstance(label, float) and math.isfinite(label) and low <= label <= high):
-            raise DataError(f"{place} has the label {label!r}; expected {low:g} to {high:g}.")
-    elif label not in task.labels:
-        expected = ", ".join(task.labels)
-        raise DataError(f"{place} has the label {label!r}; expected one of {expected}.")
+def _check_ids(examples: Iterable[Example], place: str) -> None:
+    """Two examples of one id could not be told apart in stored predictions."""
+    name, times = Counter(example.id for example in examples).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{place} has {times} rows with the id {name!r}: get the official file.")
 
 
 def fingerprint(examples: Iterable[Example]) -> str:

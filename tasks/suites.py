@@ -1,15 +1,25 @@
-"""Every task and suite by name; a suite says how its tasks' scores become one."""
+"""Every task and suite by name; a suite says how its tasks' scores become one.
 
-from collections.abc import Mapping
+A collection is several suites under one name. It has no score of its own: nobody averages GLUE with
+CoNLL-2003, so it is shown as the boards of its members.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tasks.conll2003 import CONLL2003_TASKS
 from tasks.errors import BenchError, unknown_name
 from tasks.glue import GLUE_TASKS
-from tasks.rules import GLUE_9, ScoreRule
+from tasks.race import RACE_TASKS
+from tasks.rules import CONLL2003, GLUE_9, RACE, SNLI, SQUAD, SUPERGLUE_8, SWAG, ScoreRule
+from tasks.snli import SNLI_TASKS
+from tasks.squad import SQUAD_TASKS
+from tasks.superglue import SUPERGLUE_TASKS
+from tasks.swag import SWAG_TASKS
 from tasks.task import Task
 
-__all__ = ["SUITES", "TASKS", "Suite", "find_suite", "find_task"]
+__all__ = ["COLLECTIONS", "SUITES", "TASKS", "Suite", "find_suite", "find_suites", "find_task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,19 +36,57 @@ class Suite:
     cite: str
 
 
-TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in GLUE_TASKS})
-"""By full name ("glue/cola")."""
+def _suite(name: str, title: str, tasks: Sequence[Task], rule: ScoreRule, cite: str) -> Suite:
+    return Suite(
+        name=name, title=title, tasks=tuple(task.name for task in tasks), rule=rule, cite=cite
+    )
 
-GLUE = Suite(
-    name="glue",
-    title="GLUE",
-    tasks=tuple(task.name for task in GLUE_TASKS),
-    rule=GLUE_9,
-    cite="Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
+
+GLUE = _suite(
+    "glue",
+    "GLUE",
+    GLUE_TASKS,
+    GLUE_9,
+    "Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
+)
+SUPERGLUE = _suite(
+    "superglue",
+    "SuperGLUE",
+    SUPERGLUE_TASKS,
+    SUPERGLUE_8,
+    "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019",
 )
 
-SUITES: Mapping[str, Suite] = MappingProxyType({suite.name: suite for suite in (GLUE,)})
+SUITES: Mapping[str, Suite] = MappingProxyType(
+    {
+        suite.name: suite
+        for suite in (
+            GLUE,
+            SUPERGLUE,
+            _suite("squad", "SQuAD", SQUAD_TASKS, SQUAD, "Rajpurkar et al., 2016 and 2018"),
+            _suite("race", "RACE", RACE_TASKS, RACE, RACE_TASKS[0].cite),
+            _suite("conll2003", "CoNLL-2003", CONLL2003_TASKS, CONLL2003, CONLL2003_TASKS[0].cite),
+            _suite("swag", "SWAG", SWAG_TASKS, SWAG, SWAG_TASKS[0].cite),
+            _suite("snli", "SNLI", SNLI_TASKS, SNLI, SNLI_TASKS[0].cite),
+        )
+    }
+)
 """By name."""
+
+COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"seeds": tuple(SUITES)})
+"""Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
+results on."""
+
+TASKS: Mapping[str, Task] = MappingProxyType(
+    {
+        task.name: task
+        for task in (
+            *(*GLUE_TASKS, *SUPERGLUE_TASKS, *SQUAD_TASKS, *RACE_TASKS),
+            *(*CONLL2003_TASKS, *SWAG_TASKS, *SNLI_TASKS),
+        )
+    }
+)
+"""By full name ("glue/cola")."""
 
 
 def find_task(name: str) -> Task:
@@ -61,3 +109,12 @@ def find_suite(name: str) -> Suite:
     if name.lower() not in SUITES:
         raise unknown_name("suite", name, SUITES, "`bench list suites` shows them.")
     return SUITES[name.lower()]
+
+
+def find_suites(name: str) -> tuple[Suite, ...]:
+    """The suite of that name, or the members of the collection of that name."""
+    members = COLLECTIONS.get(name.lower(), (name.lower(),))
+    if not set(members) <= set(SUITES):
+        known = [*SUITES, *COLLECTIONS]
+        raise unknown_name("suite", name, known, "`bench list suites` shows them.")
+    return tuple(SUITES[member] for member in members)

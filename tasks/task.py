@@ -28,6 +28,10 @@ PredictionT = TypeVar("PredictionT")
 ExampleT = TypeVar("ExampleT")
 
 
+def _nothing(_split: str, _example: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric(Generic[PredictionT, ExampleT]):
     """A named score. `compute(predictions, examples)` takes both in the same order.
@@ -48,7 +52,9 @@ class Task:
 
     `metrics` count for the task's score; `details` are shown beside it and never averaged in.
     `trained_on` names the task whose model predicts this one (AX by MNLI); such a task has no
-    train split of its own. `version` goes up when a change of ours changes scores.
+    train split of its own. `leaves_out` says which examples of a split the benchmark's convention
+    leaves out (SNLI's without a gold label); they are counted wherever the rows are. `version` goes
+    up when a change of ours changes scores.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Task:
     metrics: tuple[Metric[Any, Any], ...]
     details: tuple[Metric[Any, Any], ...] = ()
     trained_on: str | None = None
+    leaves_out: Callable[[str, Any], bool] = _nothing
     cite: str = ""
     version: int = 1
     head: ClassVar[str]
@@ -82,7 +89,7 @@ class PairTask(Task):
     """One or two texts to a class (`labels`, in the order of the logits) or to a number.
 
     A regression has no labels and a `value_range` (low, high) that predictions are clipped to only
-    in a submission.
+    in a submission. `marks` is how many marked stretches every example has (WiC and WSC: 2).
     """
 
     convert: Callable[[Row], PairExample]
@@ -90,6 +97,7 @@ class PairTask(Task):
     details: tuple[Metric[PairPrediction, PairExample], ...] = ()
     labels: tuple[str, ...] = ()
     value_range: tuple[float, float] | None = None
+    marks: int = 0
     head: ClassVar[str] = "pair"
 
     @property

@@ -2,6 +2,6 @@
 
 from tasks.sources.data import Data, parse_data
 from tasks.sources.rows import has_rows, rows
-from tasks.sources.source import Column, Row, Source, Split
+from tasks.sources.source import Column, Format, Row, Source, Split
 
-__all__ = ["Column", "Data", "Row", "Source", "Split", "has_rows", "parse_data", "rows"]
+__all__ = ["Column", "Data", "Format", "Row", "Source", "Split", "has_rows", "parse_data", "rows"]

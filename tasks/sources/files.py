@@ -1,125 +1,98 @@
-"""The files door: official tab-separated files, read as they were released.
+"""The files door: official files, read as they were released, each format by its own reader.
 
-Quotes are text, "NA" and "null" are text, a line ends at a line feed only (a sentence may hold any
-other Unicode line break), and a byte order mark or a carriage return before the line feed is no
-part of a field.
+A byte order mark and a carriage return before a line feed are no part of a text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tasks.errors import DataError
-from tasks.sources.source import Column, Row, Source, Split
+from tasks.sources.conll import conll_records
+from tasks.sources.jsonl import jsonl_records
+from tasks.sources.official import OfficialFiles, Record
+from tasks.sources.race_files import race_records
+from tasks.sources.source import Format, Row, Source, Split
+from tasks.sources.squad_json import squad_records
+from tasks.sources.table import csv_records, tsv_records
 
-__all__ = ["file_rows", "find_file"]
+__all__ = ["file_rows", "find_files"]
+
+Reader = Callable[[OfficialFiles], Iterable[Record]]
+
+READERS: Mapping[Format, Reader] = MappingProxyType(
+    {
+        "tsv": tsv_records,
+        "csv": csv_records,
+        "jsonl": jsonl_records,
+        "squad": squad_records,
+        "race": race_records,
+        "conll": conll_records,
+    }
+)
 
 
-def find_file(source: Source, split: Split, folder: Path) -> Path | None:
-    """The first of the split's files that is in the suite's folder or in `folder`, else None."""
-    homes = (folder / source.home, folder)
-    return next((h / name for h in homes for name in split.files if (h / name).is_file()), None)
+def find_files(source: Source, split: Split, folder: Path) -> tuple[Path, ...]:
+    """The first of the split's files that is in the suite's folder or in `folder`, else none.
+
+    Several where the name stands for several, in the order of their paths.
+    """
+    for home in (folder / source.home, folder):
+        for name in split.files:
+            found = sorted(path for path in home.glob(name) if path.is_file())
+            if found:
+                return tuple(found)
+    return ()
 
 
 def file_rows(source: Source, split_name: str, folder: Path) -> list[Row]:
-    """The rows of one split's official file; DataError where it is absent or malformed."""
+    """The rows of one split's official files; DataError where they are absent or malformed."""
     split = source.split(split_name)
-    path = find_file(source, split, folder)
-    if path is None:
+    paths = find_files(source, split, folder)
+    if not paths:
         raise DataError(
             f"the data folder {folder} has no {' or '.join(split.files)} ({source.config}, split "
             f"{split_name}): put the official file there, or use `--data hub` or `--data mini`."
         )
-    columns = source.columns if split.columns is None else split.columns
-    has_header = not all(isinstance(column, int) for column in columns.values())
-    table = _read_table(path)
-    header = table[0] if has_header and table else None
-    where = _positions(path, columns, header, _optional(source, split))
-    return [
-        {"idx": line - 1 - has_header} | _row(source, split, where, fields, f"{path} line {line}")
-        for line, fields in enumerate(table[has_header:], start=1 + has_header)
-    ]
+    records = READERS[source.format](OfficialFiles(source, split, paths))
+    return [_row(source, split, record) for record in records]
 
 
-def _read_table(path: Path) -> list[list[str]]:
-    """The fields of every line, all lines with as many fields as the first."""
-    table: list[list[str]] = []
-    for number, line in enumerate(_read_lines(path), start=1):
-        fields = line.split("\t")
-        if table and len(fields) != len(table[0]):
-            raise DataError(
-                f"{path} line {number} has {len(fields)} fields where the first line has "
-                f"{len(table[0])}: the file is damaged or is an old release, get the official one."
-            )
-        table.append(fields)
-    return table
-
-
-def _read_lines(path: Path) -> list[str]:
-    content = path.read_bytes()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path} line {line} is not UTF-8 text: get the official file.") from error
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return [line.removesuffix("\r") for line in lines]
-
-
-def _optional(source: Source, split: Split) -> tuple[str, ...]:
-    hides_labels = split.hidden or split.hub.startswith("test")
-    return (*source.optional, "label") if hides_labels else source.optional
-
-
-def _positions(
-    path: Path, columns: Mapping[str, Column], header: list[str] | None, optional: tuple[str, ...]
-) -> dict[str, int | None]:
-    """Each column's position in a line, None where an optional one is absent."""
-    where = {name: _position(column, header) for name, column in columns.items()}
-    for name, position in where.items():
-        if position is None and name not in optional:
-            found = ", ".join(header) if header else "an empty file"
-            raise DataError(
-                f"{path} line 1 names no column {columns[name]!r}, the {name}: found {found}."
-            )
-    return where
-
-
-def _position(column: Column, header: list[str] | None) -> int | None:
-    if isinstance(column, int):
-        return column
-    names = (column,) if isinstance(column, str) else column
-    known = header or []
-    return next((known.index(name) for name in names if name in known), None)
-
-
-def _row(
-    source: Source, split: Split, where: Mapping[str, int | None], fields: list[str], place: str
-) -> dict[str, object]:
-    row: dict[str, object] = {}
-    for name, position in where.items():
-        if position is not None and position >= len(fields):
-            raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
-        row[name] = None if position is None else fields[position]
+def _row(source: Source, split: Split, record: Record) -> Row:
+    if source.label not in source.columns:
+        return record.fields
     if split.hidden:
-        row["label"] = None
-    elif isinstance(text := row.get("label"), str):
-        row["label"] = _label(source, text, place)
-    return row
+        return {**record.fields, source.label: None}
+    return {**record.fields, source.label: _label(source, split, record)}
 
 
-def _label(source: Source, text: str, place: str) -> str | float:
-    """The label's name, or the number where the source names no labels."""
+def _label(source: Source, split: Split, record: Record) -> object:
+    """The label's name, or the number where the source names no labels; None where there is none.
+
+    A list of labels has been read as names already.
+    """
+    value = record.fields[source.label]
+    if _is_missing(source, split, value):
+        return None
+    if isinstance(value, list):
+        return value
     if not source.label_names:
-        return _number(text, place)
-    name = source.label_texts.get(text, text)
+        return _number(value, record.place)
+    name = source.label_texts.get(str(value), str(value))
     if name not in source.label_names:
         expected = ", ".join(source.label_texts or source.label_names)
-        raise DataError(f"{place} has the label {text!r}; expected one of {expected}.")
+        raise DataError(f"{record.place} has the label {value!r}; expected one of {expected}.")
     return name
 
 
-def _number(text: str, place: str) -> float:
+def _is_missing(source: Source, split: Split, value: object) -> bool:
+    if value is None:
+        return source.label in source.may_lack(split)
+    return value == source.unlabelled
+
+
+def _number(value: object, place: str) -> float:
     try:
-        return float(text)
+        return float(str(value))
     except ValueError:
-        raise DataError(f"{place} has the label {text!r}; expected a number.") from None
+        raise DataError(f"{place} has the label {value!r}; expected a number.") from None

@@ -113,7 +113,7 @@ def _load(source: Source, split: Split, offline: bool) -> Any:
 def _check_revision(source: Source, dataset: Any) -> None:
     """Refuse another revision: after a failure `load_dataset` takes the newest one in the cache."""
     found = {Path(file["filename"]).parent.name for file in dataset.cache_files}
-    if found != {source.revision}:
+    if source.is_pinned and found != {source.revision}:
         raise DataError(
             _absent(
                 source,
@@ -125,7 +125,8 @@ def _check_revision(source: Source, dataset: Any) -> None:
 
 def _check_label_names(source: Source, dataset: Any) -> None:
     """Refuse a ClassLabel whose names or order are not the ones that the task was written for."""
-    found = tuple(getattr(dataset.features.get("label"), "names", ()))
+    feature = dataset.features.get(source.label)
+    found = tuple(getattr(getattr(feature, "feature", feature), "names", ()))
     if found != source.label_names:
         raise DataError(
             f"the labels of {source.hub} ({source.config}) on the hub are {', '.join(found)}; "
@@ -134,7 +135,9 @@ def _check_label_names(source: Source, dataset: Any) -> None:
 
 
 def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
-    found = dataset.column_names
+    """The rows with the source's columns; those inside another column have dotted names."""
+    flat = dataset.flatten()
+    found = flat.column_names
     absent = [name for name in source.columns if name not in found]
     if missing := set(absent) - set(source.optional):
         raise DataError(
@@ -142,27 +145,40 @@ def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
             f"{', '.join(sorted(missing))}; it has {', '.join(found)}: use `--data DIR`."
         )
     nothing = dict.fromkeys(absent)
-    kept = dataset.select_columns([name for name in source.columns if name in found])
-    return [
-        {"idx": index} | nothing | _row(source, split, row, index) for index, row in enumerate(kept)
-    ]
+    kept = flat.select_columns([name for name in source.columns if name in found])
+    return [nothing | _row(source, split, row, index) for index, row in enumerate(kept)]
 
 
 def _row(source: Source, split: Split, row: Mapping[str, Any], index: int) -> dict[str, object]:
-    if "label" not in row:
+    if source.label not in row:
         return dict(row)
-    return {**row, "label": _label(source, split, row["label"], index)}
+    label = row[source.label]
+    place = f"{source.hub} ({source.config}, {split.hub}) row {index}"
+    named: object = (
+        [_name(source, number, place) for number in label]
+        if isinstance(label, list)
+        else _label(source, split, label, place)
+    )
+    return {**row, source.label: named}
 
 
-def _label(source: Source, split: Split, label: Any, index: int) -> str | float | None:
-    """The label's name or number, None where it is hidden: -1 means that in a test split only."""
-    if split.hidden or (label == -1 and split.hub.startswith("test")):
+def _label(source: Source, split: Split, label: Any, place: str) -> str | float | None:
+    """The label's name or number, None where it is hidden or the annotators agreed on none.
+
+    Both are -1: in a test split, and anywhere where the source says that some rows have none.
+    """
+    may_lack = split.hub.startswith("test") or source.unlabelled is not None
+    if split.hidden or (label == -1 and may_lack):
         return None
     if not source.label_names:
         return None if label is None else _shortest(label)
+    return _name(source, label, place)
+
+
+def _name(source: Source, label: Any, place: str) -> str:
     if label not in range(len(source.label_names)):
         raise DataError(
-            f"{source.hub} ({source.config}, {split.hub}) row {index} has the label {label}; "
+            f"{place} has the label {label}; "
             f"expected 0 to {len(source.label_names) - 1}: use `--data DIR`."
         )
     return source.label_names[int(label)]

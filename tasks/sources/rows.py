@@ -1,9 +1,11 @@
 """A split's rows through any door."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from tasks.errors import BenchError, DataError
 from tasks.sources.data import Data
-from tasks.sources.files import file_rows, find_file
+from tasks.sources.files import file_rows, find_files
 from tasks.sources.hub import hub_rows
 from tasks.sources.mini import mini_folder
 from tasks.sources.source import Row, Source
@@ -14,9 +16,20 @@ __all__ = ["has_rows", "rows"]
 def rows(source: Source, split: str, data: Data) -> list[Row]:
     """The rows of one split; DataError where the door does not have it or it is malformed."""
     folder = _folder(data)
-    if folder is None:
-        return hub_rows(source, split)
-    return file_rows(source, split, folder)
+    found = hub_rows(source, split) if folder is None else file_rows(source, split, folder)
+    arranged = _arranged(source, found, f"{source.hub} {source.config} {split} ({data})")
+    return [{**row, "idx": index} for index, row in enumerate(arranged)]
+
+
+def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:
+    if source.arrange is None:
+        return found
+    try:
+        return source.arrange(found)
+    except (BenchError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{place} cannot be put in order: {error}; get the official file."
+        ) from error
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
@@ -24,7 +37,7 @@ def has_rows(source: Source, split: str, data: Data) -> bool:
     if split not in source.splits:
         return False
     folder = _folder(data)
-    return folder is None or find_file(source, source.splits[split], folder) is not None
+    return folder is None or bool(find_files(source, source.splits[split], folder))
 
 
 def _folder(data: Data) -> Path | None:

@@ -67,7 +67,7 @@ def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_
         for name, cells in suite.rule.cells.items():
             assert name in suite.tasks
             metrics = {metric.name for metric in TASKS[name].metrics}
-            assert {cell.removesuffix("_mm") for cell in cells} == metrics
+            assert {cell.removesuffix("_mm") for cell in cells} <= metrics
 
 
 def test_everything_public_is_there() -> None:

@@ -1,0 +1,83 @@
+"""RACE: questions of English exams for middle and high schools, with four options each.
+
+Training takes both levels together, and the score is over both pooled, as in the paper; each
+level's accuracy stands beside it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from tasks.columns import number, text, texts
+from tasks.examples import ChoiceExample
+from tasks.metrics import choice_accuracy, of_group
+from tasks.sources import Row, Source, Split
+from tasks.task import ChoiceTask
+
+__all__ = ["RACE_TASKS"]
+
+LETTERS = "ABCD"
+LEVELS = ("middle", "high")
+
+
+def _arrange(rows: Sequence[Row]) -> list[Row]:
+    """The rows by level and passage number, with each question's number in its passage.
+
+    The hub has the passages in the order of an archive. Its `example_id` is the passage's name
+    ("high12.txt"), which all the questions of a passage share.
+    """
+    asked: Counter[str] = Counter()
+    numbered: list[Row] = []
+    for row in rows:
+        name = text(row, "example_id")
+        numbered.append({**row, "number": asked[name]})
+        asked[name] += 1
+    return sorted(numbered, key=lambda row: (_passage(text(row, "example_id")), row["number"]))
+
+
+def _passage(name: str) -> tuple[int, int]:
+    """A passage's level, as its place in LEVELS, and its number."""
+    found = re.fullmatch(r"(middle|high)(\d+)\.txt", name)
+    if found is None:
+        raise ValueError(f"the passage {name!r} is not named like 'high12.txt'")
+    return LEVELS.index(found[1]), int(found[2])
+
+
+def _question(row: Row) -> ChoiceExample:
+    """A question on an article, or a sentence with a blank, "_", for the option."""
+    name, answer = text(row, "example_id"), text(row, "answer")
+    if answer not in tuple(LETTERS):
+        raise ValueError(f"its answer is {answer!r}, expected A, B, C or D")
+    return ChoiceExample(
+        id=f"{name.removesuffix('.txt')}/{number(row, 'number')}",
+        context=text(row, "article"),
+        question=text(row, "question"),
+        options=texts(row, "options"),
+        gold=(LETTERS.index(answer),),
+        group=LEVELS[_passage(name)[0]],
+    )
+
+
+RACE = ChoiceTask(
+    name="race/all",
+    source=Source(
+        hub="ehovy/race",
+        config="all",
+        revision="2fec9fd81f1dc971569a9b729c43f2f0e6436637",
+        home="race",
+        format="race",
+        splits={
+            name: Split(hub=hub, files=(f"{name}/*/*.txt", f"RACE/{name}/*/*.txt"))
+            for name, hub in {"train": "train", "dev": "validation", "test": "test"}.items()
+        },
+        columns={name: name for name in ("example_id", "article", "question", "options", "answer")},
+        arrange=_arrange,
+    ),
+    convert=_question,
+    metrics=(choice_accuracy,),
+    details=tuple(of_group(choice_accuracy, level) for level in LEVELS),
+    cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
+)
+
+RACE_TASKS: tuple[ChoiceTask, ...] = (RACE,)
+"""One task, trained on both levels."""

@@ -1,0 +1,51 @@
+"""SNLI: does a caption entail a sentence (Bowman et al., EMNLP 2015).
+
+Rows without a gold label, on which fewer than three of five annotators agreed, are left out of
+every split, as everyone does since the paper; `SplitRows.left_out` counts them.
+"""
+
+from tasks.examples import PairExample
+from tasks.metrics import accuracy
+from tasks.pair import pair
+from tasks.sources import Source, Split
+from tasks.task import PairTask
+
+__all__ = ["SNLI_TASKS"]
+
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def _has_no_gold_label(_split: str, example: PairExample) -> bool:
+    return example.label is None
+
+
+def _files(split: str) -> tuple[str, str]:
+    return f"snli_1.0_{split}.jsonl", f"snli_1.0/snli_1.0_{split}.jsonl"
+
+
+SNLI = PairTask(
+    name="snli/snli",
+    source=Source(
+        hub="stanfordnlp/snli",
+        config="plain_text",
+        revision="cdb5c3d5eed6ead6e5a341c8e56e669bb666725b",
+        home="snli",
+        format="jsonl",
+        splits={
+            "train": Split(hub="train", files=_files("train")),
+            "dev": Split(hub="validation", files=_files("dev")),
+            "test": Split(hub="test", files=_files("test")),
+        },
+        columns={"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"},
+        label_names=LABELS,
+        unlabelled="-",
+    ),
+    convert=pair("premise", "hypothesis"),
+    labels=LABELS,
+    metrics=(accuracy,),
+    leaves_out=_has_no_gold_label,
+    cite="Bowman et al., A Large Annotated Corpus for Learning Natural Language Inference, 2015",
+)
+
+SNLI_TASKS: tuple[PairTask, ...] = (SNLI,)
+"""One task."""

@@ -1,0 +1,88 @@
+"""SQuAD 1.1 and 2.0: questions on Wikipedia paragraphs, answered by a stretch of them.
+
+Only train and dev are public. Scoring needs the answers' texts alone, training also their place.
+"""
+
+from tasks.columns import numbers, text, texts
+from tasks.examples import SpanExample
+from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
+from tasks.sources import Row, Source, Split
+from tasks.task import SpanTask
+
+__all__ = ["SQUAD_TASKS"]
+
+COLUMNS = ("id", "title", "context", "question", "answers.text", "answers.answer_start")
+
+
+def _source(hub: str, config: str, revision: str, version: str) -> Source:
+    return Source(
+        hub=hub,
+        config=config,
+        revision=revision,
+        home="squad",
+        format="squad",
+        splits={
+            "train": Split(hub="train", files=(f"train-v{version}.json",)),
+            "dev": Split(hub="validation", files=(f"dev-v{version}.json",)),
+        },
+        columns={name: name for name in COLUMNS},
+    )
+
+
+def _question(row: Row) -> SpanExample:
+    context = text(row, "context")
+    answers = zip(texts(row, "answers.text"), numbers(row, "answers.answer_start"), strict=True)
+    placed = [(answer, _place(context, answer, start)) for answer, start in answers]
+    return SpanExample(
+        id=text(row, "id"),
+        question=text(row, "question"),
+        context=context,
+        answers=tuple(sorted(placed, key=lambda answer: answer[1] < 0)),
+        title=text(row, "title"),
+    )
+
+
+def _place(context: str, answer: str, start: int) -> int:
+    """The answer's start; where it does not stand there, that of the nearest place, else -1."""
+    if start >= 0 and context.startswith(answer, start):
+        return start
+    at = context.find(answer) if answer else -1
+    nearest = at
+    while at >= 0:
+        nearest = min(nearest, at, key=lambda place: abs(place - start))
+        at = context.find(answer, at + 1)
+    return nearest
+
+
+def _cannot_be_learnt(split: str, example: SpanExample) -> bool:
+    """A training question whose answers are nowhere in its context."""
+    answers = example.answers or ()
+    return split == "train" and bool(answers) and all(start < 0 for _, start in answers)
+
+
+SQUAD_1 = SpanTask(
+    name="squad/v1.1",
+    source=_source(
+        "rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f", "1.1"
+    ),
+    convert=_question,
+    metrics=SQUAD_V1,
+    leaves_out=_cannot_be_learnt,
+    cite="Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension, EMNLP 2016",
+)
+
+SQUAD_2 = SpanTask(
+    name="squad/v2.0",
+    source=_source(
+        "rajpurkar/squad_v2", "squad_v2", "3ffb306f725f7d2ce8394bc1873b24868140c412", "2.0"
+    ),
+    convert=_question,
+    metrics=SQUAD_V2,
+    details=SQUAD_V2_DETAILS,
+    no_answer=True,
+    leaves_out=_cannot_be_learnt,
+    cite="Rajpurkar et al., Know What You Don't Know: Unanswerable Questions for SQuAD, ACL 2018",
+)
+
+SQUAD_TASKS: tuple[SpanTask, ...] = (SQUAD_1, SQUAD_2)
+"""Both versions."""

@@ -1,0 +1,319 @@
+"""SuperGLUE: eight tasks and two diagnostic sets (Wang et al., NeurIPS 2019).
+
+Label names and their order are those of the hub's data set, which differ from GLUE's (CB is
+entailment, contradiction, neutral). The files are the JSON lines of the v2 download. Which text
+comes first, and what is asked of it, is as in the official baseline (jiant).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tasks.columns import label_of, number, text, texts
+from tasks.examples import ChoiceExample, PairExample
+from tasks.marks import character_mark, word_mark
+from tasks.metrics import (
+    accuracy,
+    answer_option_f1,
+    choice_accuracy,
+    gender_parity,
+    macro_f1,
+    matthews,
+    option_exact_match,
+    option_f1,
+    question_exact_match,
+    question_f1,
+)
+from tasks.pair import pair
+from tasks.sources import Column, Row, Source, Split
+from tasks.task import ChoiceTask, PairTask, Task
+
+__all__ = ["SUPERGLUE_TASKS"]
+
+HUB = "aps/super_glue"
+REVISION = "3de24cf8022e94f4ee4b9d55a6f539891524d646"
+
+FALSE_OR_TRUE = ("False", "True")
+
+
+def _splits(folder: str) -> dict[str, Split]:
+    return {
+        "train": Split(hub="train", files=(f"{folder}/train.jsonl",)),
+        "dev": Split(hub="validation", files=(f"{folder}/val.jsonl",)),
+        "test": Split(hub="test", files=(f"{folder}/test.jsonl",), hidden=True),
+    }
+
+
+def _source(  # noqa: PLR0913 - a declaration, one keyword per fact
+    config: str,
+    folder: str,
+    columns: Sequence[str] | Mapping[str, Column],
+    *,
+    labels: tuple[str, ...] = (),
+    label_texts: Sequence[str] = (),
+    splits: Mapping[str, Split] | None = None,
+    unfold: Callable[[Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None,
+) -> Source:
+    """A config of the hub's data set and its folder; columns are named alike unless mapped."""
+    named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
+    return Source(
+        hub=HUB,
+        config=config,
+        revision=REVISION,
+        home="superglue",
+        format="jsonl",
+        splits=_splits(folder) if splits is None else splits,
+        columns={**named, "label": "label"} if labels else named,
+        label_names=labels,
+        label_texts=dict(zip(label_texts, labels, strict=True)) if label_texts else {},
+        unfold=unfold,
+    )
+
+
+BOOLQ = PairTask(
+    name="superglue/boolq",
+    source=_source("boolq", "BoolQ", ("passage", "question"), labels=FALSE_OR_TRUE),
+    convert=pair("passage", "question"),
+    labels=FALSE_OR_TRUE,
+    metrics=(accuracy,),
+    cite="Clark et al., BoolQ: Exploring the Surprising Difficulty of Yes/No Questions, NAACL 2019",
+)
+
+CB_LABELS = ("entailment", "contradiction", "neutral")
+
+CB = PairTask(
+    name="superglue/cb",
+    source=_source("cb", "CB", ("premise", "hypothesis"), labels=CB_LABELS),
+    convert=pair("premise", "hypothesis"),
+    labels=CB_LABELS,
+    metrics=(macro_f1(CB_LABELS), accuracy),
+    cite="de Marneffe et al., The CommitmentBank, Sinn und Bedeutung 2019",
+)
+
+COPA_CHOICES = ("choice1", "choice2")
+COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
+
+
+def _copa(row: Row) -> ChoiceExample:
+    label = label_of(row)
+    return ChoiceExample(
+        id=str(row["idx"]),
+        context=text(row, "premise"),
+        question=COPA_QUESTIONS[text(row, "question")],
+        options=tuple(text(row, choice) for choice in COPA_CHOICES),
+        gold=None if label is None else (COPA_CHOICES.index(str(label)),),
+    )
+
+
+COPA = ChoiceTask(
+    name="superglue/copa",
+    source=_source(
+        "copa",
+        "COPA",
+        ("premise", *COPA_CHOICES, "question"),
+        labels=COPA_CHOICES,
+        label_texts="01",
+    ),
+    convert=_copa,
+    metrics=(choice_accuracy,),
+    cite="Roemmele et al., Choice of Plausible Alternatives, AAAI Spring Symposium 2011",
+)
+
+
+def _multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each answer option of a passage's questions, as the hub has them."""
+    passage = document["passage"]
+    for question in passage["questions"]:
+        for answer in question["answers"]:
+            numbers = (document["idx"], question["idx"], answer["idx"])
+            yield {
+                "paragraph": passage["text"],
+                "question": question["question"],
+                "answer": answer["text"],
+                "idx": dict(zip(("paragraph", "question", "answer"), numbers, strict=True)),
+                **({"label": answer["label"]} if "label" in answer else {}),
+            }
+
+
+def _multirc(row: Row) -> PairExample:
+    """The passage against the question followed by one of its answer options."""
+    paragraph, question = number(row, "idx.paragraph"), number(row, "idx.question")
+    return PairExample(
+        id=f"{paragraph}-{question}-{number(row, 'idx.answer')}",
+        text_a=text(row, "paragraph"),
+        text_b=f"{text(row, 'question')} {text(row, 'answer')}",
+        label=label_of(row),
+        group=f"{paragraph}-{question}",
+    )
+
+
+MULTIRC = PairTask(
+    name="superglue/multirc",
+    source=_source(
+        "multirc",
+        "MultiRC",
+        ("paragraph", "question", "answer", "idx.paragraph", "idx.question", "idx.answer"),
+        labels=FALSE_OR_TRUE,
+        label_texts="01",
+        unfold=_multirc_rows,
+    ),
+    convert=_multirc,
+    labels=FALSE_OR_TRUE,
+    metrics=(answer_option_f1("True"), question_exact_match),
+    details=(question_f1("True"),),
+    cite="Khashabi et al., Looking Beyond the Surface, NAACL 2018",
+)
+
+
+def _record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each query of a passage, as the hub has them.
+
+    Entities are character spans that include their last character; their texts are kept once each
+    and sorted, so that ties are stable. A test query has no answers.
+    """
+    passage = document["passage"]
+    spans = [(entity["start"], entity["end"] + 1) for entity in passage["entities"]]
+    entities = sorted({passage["text"][start:end] for start, end in spans})
+    for query in document["qas"]:
+        yield {
+            "passage": passage["text"],
+            "query": query["query"],
+            "entities": entities,
+            "answers": sorted({answer["text"] for answer in query.get("answers", ())}),
+            "idx": {"query": query["idx"]},
+        }
+
+
+def _record(row: Row) -> ChoiceExample:
+    """A query whose "@placeholder" an entity of the passage fills; answers are told by text."""
+    entities, answers = texts(row, "entities"), set(texts(row, "answers"))
+    gold = tuple(index for index, entity in enumerate(entities) if entity in answers)
+    if answers and not gold:
+        raise ValueError(f"none of its entities is one of its answers, {sorted(answers)}")
+    return ChoiceExample(
+        id=str(number(row, "idx.query")),
+        context=text(row, "passage"),
+        question=text(row, "query"),
+        options=entities,
+        gold=gold or None,
+    )
+
+
+RECORD = ChoiceTask(
+    name="superglue/record",
+    source=_source(
+        "record",
+        "ReCoRD",
+        ("passage", "query", "entities", "answers", "idx.query"),
+        unfold=_record_rows,
+    ),
+    convert=_record,
+    metrics=(option_f1, option_exact_match),
+    cite="Zhang et al., ReCoRD, 2018",
+)
+
+RTE_LABELS = ("entailment", "not_entailment")
+
+RTE = PairTask(
+    name="superglue/rte",
+    source=_source("rte", "RTE", ("premise", "hypothesis"), labels=RTE_LABELS),
+    convert=pair("premise", "hypothesis"),
+    labels=RTE_LABELS,
+    metrics=(accuracy,),
+    cite="Dagan et al., The PASCAL Recognising Textual Entailment Challenge, 2006, and RTE2, 3, 5",
+)
+
+
+def _wic(row: Row) -> PairExample:
+    """Two sentences with the same word marked in each."""
+    example = pair("sentence1", "sentence2")(row)
+    first = character_mark(example.text_a, "a", number(row, "start1"), number(row, "end1"))
+    second = character_mark(text(row, "sentence2"), "b", number(row, "start2"), number(row, "end2"))
+    return replace(example, marks=(first, second))
+
+
+WIC = PairTask(
+    name="superglue/wic",
+    source=_source(
+        "wic",
+        "WiC",
+        ("sentence1", "sentence2", "start1", "start2", "end1", "end2"),
+        labels=FALSE_OR_TRUE,
+    ),
+    convert=_wic,
+    labels=FALSE_OR_TRUE,
+    metrics=(accuracy,),
+    cite="Pilehvar and Camacho-Collados, WiC: the Word-in-Context Dataset, NAACL 2019",
+)
+
+
+def _wsc(row: Row) -> PairExample:
+    """A text with a noun phrase and a pronoun marked in it."""
+    example = pair("text")(row)
+    marks = tuple(
+        word_mark(example.text_a, number(row, f"{span}_index"), text(row, f"{span}_text"))
+        for span in ("span1", "span2")
+    )
+    return replace(example, marks=marks)
+
+
+WSC_SPANS = ("span1_index", "span2_index", "span1_text", "span2_text")
+
+WSC = PairTask(
+    name="superglue/wsc",
+    source=_source(
+        "wsc",
+        "WSC",
+        {"text": "text", **{name: f"target.{name}" for name in WSC_SPANS}},
+        labels=FALSE_OR_TRUE,
+    ),
+    convert=_wsc,
+    labels=FALSE_OR_TRUE,
+    metrics=(accuracy,),
+    cite="Levesque et al., The Winograd Schema Challenge, KR 2012",
+)
+
+AXB = PairTask(
+    name="superglue/axb",
+    source=_source(
+        "axb",
+        "AX-b",
+        ("sentence1", "sentence2"),
+        labels=RTE_LABELS,
+        splits={"test": Split(hub="test", files=("AX-b/AX-b.jsonl",))},
+    ),
+    convert=pair("sentence1", "sentence2"),
+    labels=RTE_LABELS,
+    trained_on=RTE.name,
+    metrics=(matthews,),
+    cite="Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
+)
+
+
+def _axg(row: Row) -> PairExample:
+    """Rows come in minimal pairs, one after the other, that differ in a pronoun."""
+    return replace(pair("premise", "hypothesis")(row), group=str(number(row, "idx") // 2))
+
+
+AXG = PairTask(
+    name="superglue/axg",
+    source=_source(
+        "axg",
+        "AX-g",
+        ("premise", "hypothesis"),
+        labels=RTE_LABELS,
+        splits={"test": Split(hub="test", files=("AX-g/AX-g.jsonl",))},
+    ),
+    convert=_axg,
+    labels=RTE_LABELS,
+    trained_on=RTE.name,
+    metrics=(gender_parity,),
+    details=(accuracy,),
+    cite="Rudinger et al., Gender Bias in Coreference Resolution, NAACL 2018",
+)
+
+SUPERGLUE_TASKS: tuple[Task, ...] = (
+    *(BOOLQ, CB, COPA, MULTIRC, RECORD, RTE, WIC, WSC),
+    *(AXB, AXG),
+)
+"""In the order of the SuperGLUE leaderboard's columns; the diagnostic sets last."""
