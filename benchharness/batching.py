@@ -2,21 +2,27 @@
 
 Only the first decides what is learned. The examples of a step are computed in micro-batches of like
 length, so that little of the work is padding; their summed losses are those of the whole batch.
+
+Batches are of items. An item is a row, or several that are only right or wrong together, as the
+options of one question are: they share a micro-batch.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "MICRO_BATCH_TOKENS",
     "Features",
     "count_steps",
     "cut_by_length",
+    "expand",
     "length_batches",
     "pad",
     "shuffled_batches",
@@ -27,13 +33,19 @@ Indices = NDArray[np.int64]
 ROUNDING = 8
 """Padded lengths are multiples of it: matrix units like them, and few shapes recur often."""
 
+MICRO_BATCH_TOKENS = 16384
+"""Padded tokens of a micro-batch of several items at most: BERT's batch of 32 rows of 512."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
     """Encoded texts, end to end: those of row i stand at starts[i] to starts[i + 1].
 
     `token_types` is None for encoders without segments. Padding is `pad_id`, and no padded row is
-    longer than `max_tokens`.
+    longer than `max_tokens`. Item i is the rows items[i] to items[i + 1], or row i where `items` is
+    None. `terms` is how many losses each item adds to the mean of a batch (a sentence: one for each
+    tagged word), one where it is None. `marks` (rows, marks, 2) are the first token and the one
+    after the last of each marked stretch.
     """
 
     token_ids: NDArray[np.int32]
@@ -41,6 +53,9 @@ class Features:
     starts: NDArray[np.int64]
     pad_id: int
     max_tokens: int
+    items: NDArray[np.int64] | None = None
+    terms: NDArray[np.int64] | None = None
+    marks: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -50,47 +65,100 @@ class Features:
         """Tokens of every row, without padding."""
         return np.diff(self.starts)
 
+    @cached_property
+    def item_starts(self) -> NDArray[np.int64]:
+        """The first row of every item, and the number of rows."""
+        return np.arange(len(self) + 1) if self.items is None else self.items
 
-def count_steps(rows: int, batch_size: int, epochs: float) -> int:
+    @cached_property
+    def item_sizes(self) -> NDArray[np.int64]:
+        """Rows of every item."""
+        return np.diff(self.item_starts)
+
+    @cached_property
+    def item_lengths(self) -> NDArray[np.int64]:
+        """Tokens of the longest row of every item."""
+        return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
+
+    def rows_of(self, items: Indices) -> Indices:
+        """The rows of some items, in that order."""
+        return expand(self.item_starts[items], self.item_sizes[items])
+
+    def tokens_of(self, rows: Indices) -> Indices:
+        """Where the tokens of some rows stand in `token_ids`, in that order."""
+        return expand(self.starts[rows], self.lengths[rows])
+
+    def count_terms(self, items: Indices) -> int:
+        """How many losses these items add up to, at least one."""
+        return len(items) if self.terms is None else max(1, int(self.terms[items].sum()))
+
+
+def expand(starts: Indices, sizes: Indices) -> Indices:
+    """The numbers start, start + 1, ... of every stretch, end to end."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
+
+
+def count_steps(items: int, batch_size: int, epochs: float) -> int:
     """Optimizer steps of a run; a last, smaller batch of an epoch counts as one."""
-    return max(1, math.ceil(epochs * math.ceil(rows / batch_size)))
+    return max(1, math.ceil(epochs * math.ceil(items / batch_size)))
 
 
-def shuffled_batches(rows: int, batch_size: int, epochs: float, seed: int) -> Iterator[Indices]:
-    """The rows of every optimizer step of a run.
+def shuffled_batches(items: int, batch_size: int, epochs: float, seed: int) -> Iterator[Indices]:
+    """The items of every optimizer step of a run.
 
-    The order depends on the seed, the epoch and the number of rows, and on nothing else.
+    The order depends on the seed, the epoch and the number of items, and on nothing else.
     """
-    steps = count_steps(rows, batch_size, epochs)
-    per_epoch = math.ceil(rows / batch_size)
+    steps = count_steps(items, batch_size, epochs)
+    per_epoch = math.ceil(items / batch_size)
     for step in range(steps):
         epoch, position = divmod(step, per_epoch)
         if position == 0:
-            order = np.random.default_rng([seed, epoch]).permutation(rows)
+            order = np.random.default_rng([seed, epoch]).permutation(items)
         yield order[position * batch_size : (position + 1) * batch_size]
 
 
 def cut_by_length(
-    batch: Indices, lengths: NDArray[np.int64], parts: int, overhead: int
+    batch: Indices,
+    lengths: NDArray[np.int64],
+    parts: int,
+    overhead: int,
+    sizes: NDArray[np.int64] | None = None,
 ) -> list[Indices]:
     """A batch in micro-batches of like length, those with the least work, the longest first.
 
-    The work of a micro-batch is its padded tokens plus `overhead`, what starting one costs, in
-    tokens. None has more rows than the batch divided by `parts`, which bounds the memory.
+    `lengths` are the items' longest rows and `sizes` their rows, one where it is None. The work of
+    a micro-batch is its padded tokens plus `overhead`, what starting one costs, in tokens. None has
+    more items than the batch divided by `parts`, which bounds the memory, as MICRO_BATCH_TOKENS
+    does.
     """
     order = batch[np.argsort(-lengths[batch], kind="stable")]
     limit = math.ceil(len(batch) / parts)
-    pieces = np.split(order, _cheapest_cuts(_rounded(lengths[order]), overhead))
-    return [chunk for piece in pieces for chunk in _chunks(piece, limit)]
+    widths = _rounded(lengths[order])
+    rows = np.ones_like(widths) if sizes is None else sizes[order]
+    edges = [0, *_cheapest_cuts(widths, rows, overhead), len(order)]
+    return [
+        chunk
+        for start, end in pairwise(edges)
+        for tokens in [int(widths[start] * rows[start:end].sum())]
+        for chunk in _chunks(order[start:end], limit, tokens)
+    ]
 
 
-def _cheapest_cuts(widths: NDArray[np.int64], overhead: int) -> list[int]:
-    """Where to cut rows of falling widths, by dynamic programming over the widths that occur."""
+def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
+    """Where to cut items of falling widths, by dynamic programming over the widths that occur."""
     edges = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)]
+    before = [0, *np.cumsum(rows).tolist()]
     best: list[tuple[int, list[int]]] = [(0, [])]
     for end in range(1, len(edges)):
         options = (
-            (best[i][0] + overhead + int(widths[edges[i]]) * (edges[end] - edges[i]), i)
+            (
+                best[i][0]
+                + overhead
+                + int(widths[edges[i]]) * (before[edges[end]] - before[edges[i]]),
+                i,
+            )
             for i in range(end)
         )
         work, start = min(options)
@@ -98,8 +166,10 @@ def _cheapest_cuts(widths: NDArray[np.int64], overhead: int) -> list[int]:
     return best[-1][1][1:]
 
 
-def _chunks(rows: Indices, limit: int) -> list[Indices]:
-    return np.array_split(rows, math.ceil(len(rows) / limit))
+def _chunks(items: Indices, limit: int, tokens: int) -> list[Indices]:
+    """Items of so many padded tokens in even parts of at most `limit`, and of the tokens' bound."""
+    parts = max(math.ceil(len(items) / limit), math.ceil(tokens / MICRO_BATCH_TOKENS))
+    return np.array_split(items, min(parts, len(items)))
 
 
 def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
@@ -118,7 +188,10 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
 
 
 def pad(features: Features, rows: Indices) -> dict[str, NDArray[Any]]:
-    """The inputs of an encoder for some rows, each (rows, tokens): ids, mask and token types."""
+    """The inputs of a network for some rows, each (rows, tokens): ids, mask and token types.
+
+    Marked rows have their `marks` beside them.
+    """
     lengths = features.lengths[rows]
     width = min(int(_rounded(lengths.max())), max(features.max_tokens, int(lengths.max())))
     columns = np.arange(width)
@@ -130,6 +203,8 @@ def pad(features: Features, rows: Indices) -> dict[str, NDArray[Any]]:
     }
     if features.token_types is not None:
         inputs["token_type_ids"] = np.where(mask, features.token_types[places], 0).astype(np.int64)
+    if features.marks is not None:
+        inputs["marks"] = features.marks[rows]
     return inputs
 
 

@@ -100,7 +100,9 @@ def _resolve_recipes(
     for model in models:
         for task in tasks:
             try:
-                resolved[model, task.name] = resolve_recipe(model, task.name, recipe, overrides)
+                resolved[model, task.name] = resolve_recipe(
+                    model, task.name, recipe, overrides, task.head
+                )
             except BenchError as error:
                 problems |= dict.fromkeys(str(error).splitlines())
     if problems:

@@ -1,6 +1,6 @@
 """Fitting and predicting: batches go in, logits come out.
 
-Knows neither task nor head: a network from padded features to logits, targets, and a loss per row.
+Knows neither task nor head: a network from padded features to logits, targets, and a loss per item.
 """
 
 import math
@@ -90,29 +90,34 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
 ) -> Fit:
     """Trains the network in place with AdamW, and evaluates it `recipe.evaluations` times.
 
-    The loss of a step is the mean over the examples of its batch, however the batch is cut into
-    micro-batches. On a CPU the same seed and number of threads give the same bits.
-    Raises DivergedError at the first loss or gradient that is not finite.
+    The loss of a step is the mean over the items of its batch (over their terms, where they have
+    several), however the batch is cut into micro-batches. On a CPU the same seed and number of
+    threads give the same bits. Raises DivergedError at the first loss or gradient that is not
+    finite.
     """
     seed_everything(seed)
     network.to(compute.device).train()
     goals = torch.from_numpy(targets).to(compute.device)
     optimizer = _adamw(network, recipe)
     overhead = CUT_OVERHEAD[compute.device.type]
-    plan = _Plan.of(len(features), recipe, compute)
-    meter = _Meter(rows=len(features), steps=plan.steps, report=report)
-    batches = shuffled_batches(len(features), recipe.batch_size, recipe.epochs, seed)
+    items = len(features.item_sizes)
+    plan = _Plan.of(items, recipe, compute)
+    meter = _Meter(items=items, steps=plan.steps, report=report)
+    batches = shuffled_batches(items, recipe.batch_size, recipe.epochs, seed)
     for step, batch in enumerate(batches, start=1):
         rate = learning_rate(step - 1, plan.steps, recipe)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        parts = cut_by_length(batch, features.lengths, recipe.accumulation, overhead)
+        parts = cut_by_length(
+            batch, features.item_lengths, recipe.accumulation, overhead, features.item_sizes
+        )
         with compute.autocast():
             mean = _backward(network, features, goals, loss, parts)
         norm = nn.utils.clip_grad_norm_(network.parameters(), recipe.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad()
-        meter.count(mean, norm, features.lengths[batch])
+        tokens = features.lengths[features.rows_of(batch)].sum()
+        meter.count(mean, norm, items=len(batch), tokens=int(tokens))
         if step in plan.reads:
             meter.read()
         if step in plan.points:
@@ -126,14 +131,23 @@ def _backward(
     network: nn.Module, features: Features, goals: Tensor, loss: Loss, parts: Sequence[NDArray[Any]]
 ) -> Tensor:
     """Adds the gradients of a batch's mean loss and returns that loss, without waiting for it."""
-    rows = sum(len(part) for part in parts)
+    terms = features.count_terms(np.concatenate(parts))
     total = torch.zeros((), device=goals.device)
     for part in parts:
-        logits = network(**_inputs(features, part, goals.device))
-        share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / rows
+        logits = network(**_inputs(features, features.rows_of(part), goals.device))
+        if features.items is not None:
+            logits = _side_by_side(logits, features.item_sizes[part])
+        share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms
         share.backward()  # type: ignore[no-untyped-call]
         total += share.detach()
     return total
+
+
+def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
+    """Logits (rows,) of items of several rows as (items, rows), -inf where an item has fewer."""
+    table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
+    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])
+    return table.masked_scatter(is_row.to(logits.device), logits)
 
 
 def _inputs(features: Features, rows: NDArray[Any], device: torch.device) -> dict[str, Tensor]:
@@ -178,8 +192,8 @@ class _Plan:
     reads: frozenset[int]
 
     @classmethod
-    def of(cls, rows: int, recipe: Recipe, compute: Compute) -> "_Plan":
-        steps = count_steps(rows, recipe.batch_size, recipe.epochs)
+    def of(cls, items: int, recipe: Recipe, compute: Compute) -> "_Plan":
+        steps = count_steps(items, recipe.batch_size, recipe.epochs)
         evaluations = _evenly(steps, recipe.evaluations)
         points = evaluations | _evenly(steps, CURVE_POINTS)
         interval = STEPS_BETWEEN_READS[compute.device.type]
@@ -197,7 +211,7 @@ def _evenly(steps: int, times: int) -> frozenset[int]:
 class _Meter:
     """Counts what training does; losses stay on the device until they are read."""
 
-    rows: int
+    items: int
     steps: int
     report: Reporter
     step: int = 0
@@ -217,13 +231,13 @@ class _Meter:
     @property
     def epoch(self) -> float:
         """Passes over the data so far."""
-        return round(self.examples / self.rows, 4)
+        return round(self.examples / self.items, 4)
 
-    def count(self, loss: Tensor, norm: Tensor, lengths: NDArray[np.int64]) -> None:
+    def count(self, loss: Tensor, norm: Tensor, *, items: int, tokens: int) -> None:
         """Takes note of one optimizer step."""
         self.step += 1
-        self.examples += len(lengths)
-        self.tokens += int(lengths.sum())
+        self.examples += items
+        self.tokens += tokens
         self.unread.append(torch.stack([loss, norm]))
 
     def read(self) -> None:
@@ -280,13 +294,20 @@ class _Meter:
 def predict(
     network: nn.Module, features: Features, compute: Compute, report: Reporter
 ) -> NDArray[np.float32]:
-    """The logits of every row in its order, without dropout; DivergedError where one is NaN."""
+    """The logits of every row in its order, without dropout; DivergedError where one is NaN.
+
+    A network that has logits for every token, (rows, tokens, outputs), gives them end to end
+    without padding, as `token_ids` stand in the features.
+    """
     network.to(compute.device).eval()
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
     start, done, outputs = time.monotonic(), 0, []
     with torch.inference_mode(), compute.autocast():
         for step, rows in enumerate(batches, start=1):
-            outputs.append(network(**_inputs(features, rows, compute.device)).float())
+            inputs = _inputs(features, rows, compute.device)
+            logits = network(**inputs).float()
+            per_token = logits.ndim == 3
+            outputs.append(logits[inputs["attention_mask"].bool()] if per_token else logits)
             done += len(rows)
             speed = done / max(time.monotonic() - start, 1e-9)
             report(
@@ -297,6 +318,7 @@ def predict(
     logits = torch.cat(outputs).cpu().numpy()
     if not np.isfinite(logits).all():
         raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
+    order = np.concatenate(batches)
     ordered: NDArray[np.float32] = np.empty_like(logits)
-    ordered[np.concatenate(batches)] = logits
+    ordered[features.tokens_of(order) if per_token else order] = logits
     return ordered

@@ -53,7 +53,7 @@ def _recipe(names: Sequence[str]) -> dict[str, Any]:
             "`bench show recipe roberta cola`."
         )
     model, task = find_model(names[0]), find_task(names[1])
-    recipe = resolve_recipe(model, task.name, None, {})
+    recipe = resolve_recipe(model, task.name, None, {}, task.head)
     return {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
 
 

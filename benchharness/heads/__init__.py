@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 
-from benchharness.heads.head import Head
+from benchharness.heads.choice import CHOICE
+from benchharness.heads.head import Head, Limits
 from benchharness.heads.pair import PAIR
+from benchharness.heads.span import SPAN
+from benchharness.heads.tag import TAG
 from tasks.errors import BenchError
 from tasks.task import Task
 
-__all__ = ["HEADS", "Head", "head_for"]
+__all__ = ["HEADS", "Head", "Limits", "head_for"]
 
-HEADS: Mapping[str, Head] = {"pair": PAIR}
+HEADS: Mapping[str, Head] = {"pair": PAIR, "span": SPAN, "choice": CHOICE, "tag": TAG}
 """By the name that a Task class gives its head type."""
 
 

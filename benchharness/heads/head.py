@@ -11,21 +11,36 @@ from torch import Tensor, nn
 from benchharness.batching import Features
 from benchharness.encoder import Encoder
 
-__all__ = ["Head"]
+__all__ = ["Head", "Limits"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long a row may be: at most `max_tokens` with the special tokens.
+
+    Only where a context is cut into windows: they begin every `stride` tokens, and at most
+    `max_question_tokens` of the question stand in each.
+    """
+
+    max_tokens: int
+    stride: int = 128
+    max_question_tokens: int = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
     """The functions of one head type; `task` and the examples are of its own classes.
 
-    `encode(examples, tokenizer, max_tokens)` makes the features, `targets(examples, task)`
-    what is learned from them, `network(encoder, task)` the module from padded features to logits,
-    `loss(logits, targets)` one loss per row, and `decode(logits, examples, task)` one prediction
-    per example. Logits return to the head that made the features.
+    `encode(examples, tokenizer, limits)` makes the features, `targets(features, examples, task)`
+    what is learned from them, one for each item, `network(encoder, task)` the module from padded
+    rows to logits, and `decode(logits, features, examples, task)` one prediction per example.
+    `loss(logits, targets)` gives one loss per item: its logits are a row's, or where an item has
+    several rows with one logit each, those side by side, and -inf in the place of a missing row.
+    Logits return to the head that made the features, which alone can read its windows and offsets.
     """
 
-    encode: Callable[[Sequence[Any], Any, int], Features]
-    targets: Callable[[Sequence[Any], Any], NDArray[Any]]
+    encode: Callable[[Sequence[Any], Any, Limits], Features]
+    targets: Callable[[Any, Sequence[Any], Any], NDArray[Any]]
     network: Callable[[Encoder, Any], nn.Module]
     loss: Callable[[Tensor, Tensor], Tensor]
-    decode: Callable[[NDArray[np.float32], Sequence[Any], Any], tuple[Any, ...]]
+    decode: Callable[[NDArray[np.float32], Any, Sequence[Any], Any], tuple[Any, ...]]

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from benchharness.batching import Features
 from benchharness.encoder import Encoder
-from benchharness.heads.head import Head
+from benchharness.heads.head import Head, Limits
+from benchharness.heads.marks import MarkPooling, encode_marked
 from benchharness.pooling import TextClassifier
 from tasks.errors import DataError
 from tasks.examples import PairExample, PairPrediction
@@ -23,15 +24,17 @@ CHUNK = 1000
 """Examples per call of the tokenizer, which works on the texts of one call in parallel."""
 
 
-def encode(examples: Sequence[PairExample], tokenizer: Any, max_tokens: int) -> Features:
-    """The token ids of every example, at most `max_tokens` with the special tokens.
+def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
+    """The token ids of every example.
 
     Of two texts the longer one is cut first, as transformers' run_glue.py does. A tokenizer without
     a padding token pads with id 0: nothing attends to a masked place.
     """
+    if examples[0].marks:
+        return encode_marked(examples, tokenizer, limits)
     columns: dict[str, list[NDArray[np.int32]]] = {"input_ids": [], "token_type_ids": []}
     for chunk in _chunks(examples):
-        encoded = _tokenize(chunk, tokenizer, max_tokens)
+        encoded = _tokenize(chunk, tokenizer, limits.max_tokens)
         for name, rows in columns.items():
             rows += [np.asarray(row, dtype=np.int32) for row in encoded.get(name, ())]
     ids, types = columns["input_ids"], columns["token_type_ids"]
@@ -40,7 +43,7 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, max_tokens: int) -> 
         token_types=np.concatenate(types) if types else None,
         starts=np.cumsum([0, *map(len, ids)]),
         pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=max_tokens,
+        max_tokens=limits.max_tokens,
     )
 
 
@@ -63,7 +66,11 @@ def _tokenize(
     return encoded
 
 
-def targets(examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
+def targets(
+    features: Features,  # noqa: ARG001  (as every head)
+    examples: Sequence[PairExample],
+    task: PairTask,
+) -> NDArray[Any]:
     """Class numbers (int64) in the order of the task's labels, or numbers (float32)."""
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
@@ -75,22 +82,27 @@ def targets(examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
 
 
 class PairNetwork(nn.Module):
-    """An encoder with its family's pooling and classifier on top."""
+    """An encoder with its family's pooling and classifier on top, and its marks beside that."""
 
-    def __init__(self, encoder: Encoder, outputs: int) -> None:
+    def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
         super().__init__()
         self.encoder = encoder.network
-        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs)
+        size = encoder.config.hidden_size
+        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
+        self.pooling = MarkPooling(size) if marks else None
 
-    def forward(self, **inputs: Tensor) -> Tensor:
+    def forward(self, marks: Tensor | None = None, **inputs: Tensor) -> Tensor:
         """Logits (rows, outputs) for inputs of (rows, tokens)."""
-        logits: Tensor = self.classifier(self.encoder(**inputs)[0])
+        hidden = self.encoder(**inputs)[0]
+        beside = None if self.pooling is None else self.pooling(hidden, marks)
+        logits: Tensor = self.classifier(hidden, beside)
         return logits
 
 
 def network(encoder: Encoder, task: PairTask) -> PairNetwork:
     """The network of a task: an output per label, or one for a number."""
-    return PairNetwork(encoder, outputs=1 if task.is_regression else len(task.labels))
+    outputs = 1 if task.is_regression else len(task.labels)
+    return PairNetwork(encoder, outputs, marks=task.marks)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -101,7 +113,10 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def decode(
-    logits: NDArray[np.float32], examples: Sequence[PairExample], task: PairTask
+    logits: NDArray[np.float32],
+    features: Features,  # noqa: ARG001  (as every head)
+    examples: Sequence[PairExample],
+    task: PairTask,
 ) -> tuple[PairPrediction, ...]:
     """The predicted label with the probability of each, or the predicted number."""
     if task.is_regression:

@@ -40,6 +40,8 @@ _RULES = {
     "max_grad_norm": _NOT_NEGATIVE,
     "max_tokens": _ROOM,
     "evaluations": _COUNT,
+    "stride": _COUNT,
+    "max_question_tokens": _COUNT,
 }
 
 _TYPES: dict[str, type] = {

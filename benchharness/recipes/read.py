@@ -3,6 +3,9 @@
     [default]                       values for every task
     epochs = { value = 3.0, source = "arXiv:1810.04805, A.3" }
 
+    [head.span]                     what is different for one head type
+    stride = { value = 128, source = "..." }
+
     [glue.mrpc]                     what is different for one task
     epochs = { value = 5.0, source = "..." }
 
@@ -28,7 +31,7 @@ def packaged_names() -> Mapping[str, Path]:
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """The settings of a file by table: "default", and full task names such as "glue/mrpc".
+    """The settings of a file by table: "default", "head/span", and task names such as "glue/mrpc".
 
     Values are as they stand in the file; names and ranges are checked where layers are merged.
     Raises BenchError where the file is missing, is no TOML, or is laid out otherwise.

@@ -20,6 +20,9 @@ class Recipe:
     gradients are not clipped; a setting says 0 for it, as fairseq does, because JSON has no
     infinity. `max_tokens` bounds an encoded example. `evaluations` is how often dev is scored,
     evenly spaced, the last time at the end.
+
+    Only span tasks have the last two: windows of a long context begin every `stride` tokens, and
+    each holds at most `max_question_tokens` of the question.
     """
 
     learning_rate: float
@@ -34,9 +37,12 @@ class Recipe:
     max_grad_norm: float
     max_tokens: int
     evaluations: int
+    stride: int | None = None
+    max_question_tokens: int | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
         """The recipe that a job's resolved settings hold."""
-        values: dict[str, Any] = {field.name: settings[field.name].value for field in fields(cls)}
+        names = [field.name for field in fields(cls) if field.name in settings]
+        values: dict[str, Any] = {name: settings[name].value for name in names}
         return cls(**values | {"max_grad_norm": values["max_grad_norm"] or math.inf})

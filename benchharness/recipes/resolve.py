@@ -18,6 +18,9 @@ FAST = "fast"
 FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
+ONLY = {"stride": "span", "max_question_tokens": "span"}
+"""Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
@@ -28,21 +31,26 @@ class ResolvedRecipe:
 
 
 def resolve_recipe(
-    spec: ModelSpec, task: str, recipe: str | None, overrides: Mapping[str, str]
+    spec: ModelSpec,
+    task: str,
+    recipe: str | None,
+    overrides: Mapping[str, str],
+    head: str = "pair",
 ) -> ResolvedRecipe:
-    """Every hyperparameter of a model on a task (its full name, "glue/cola").
+    """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
-    Later layers win: the family's defaults, its values for the task, the same two of `recipe`
-    ("fast" or the path of a TOML file; None and "paper" add nothing), then `overrides` as typed
-    after `--set`. Raises BenchError with one line for each value that is unknown, ill-typed or out
-    of range.
+    Later layers win: the family's defaults, its values for the head type and for the task, the same
+    three of `recipe` ("fast" or the path of a TOML file; None and "paper" add nothing), then
+    `overrides` as typed after `--set`. What is only for another head type (a stride) is checked and
+    left out, because it is no part of this job. Raises BenchError with one line for each value that
+    is unknown, ill-typed or out of range.
     """
-    layers = [*_file_layers(packaged_recipe(spec), task)]
+    layers = [*_file_layers(packaged_recipe(spec), task, head)]
     name = recipe or PAPER
     if name != PAPER:
-        layers += _file_layers(_recipe_path(name), task)
+        layers += _file_layers(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
-    settings = _merge(layers)
+    settings = {key: value for key, value in _merge(layers).items() if ONLY.get(key, head) == head}
     label = name if name in (PAPER, FAST) else Path(name).stem
     return ResolvedRecipe(name=f"{label}+set" if overrides else label, settings=settings)
 
@@ -66,9 +74,9 @@ def _recipe_path(name: str) -> Path:
     )
 
 
-def _file_layers(path: Path, task: str) -> list[Mapping[str, Setting]]:
+def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
     tables = read_recipe(path)
-    return [tables.get("default", {}), tables.get(task, {})]
+    return [tables.get(name, {}) for name in ("default", f"head/{head}", task)]
 
 
 def _merge(layers: list[Mapping[str, Setting]]) -> dict[str, Setting]:
@@ -87,7 +95,7 @@ def _merge(layers: list[Mapping[str, Setting]]) -> dict[str, Setting]:
     problems += _conflicts(checked)
     if problems:
         raise BenchError("\n".join(problems))
-    return {name: checked[name] for name in known}
+    return {name: checked[name] for name in known if name in checked}
 
 
 def _conflicts(settings: Mapping[str, Setting]) -> list[str]:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import head_for
+from benchharness.heads import Limits, head_for
 from benchharness.models.identity import hub_revision
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
@@ -47,17 +47,16 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
     provenance = _provenance(job, splits, encoder, compute, started)
     report(Progress(phase="encoding"))
-    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
+    limits = _limits(recipe, encoder)
     features = {
-        name: head.encode(rows.examples, encoder.tokenizer, max_tokens)
-        for name, rows in splits.items()
+        name: head.encode(rows.examples, encoder.tokenizer, limits) for name, rows in splits.items()
     }
     network = head.network(encoder, task)
     evaluations: dict[str, Evaluation] = {}
 
     def evaluate(name: str) -> Mapping[str, float]:
         logits = predict(network, features[name], compute, report)
-        predictions = head.decode(logits, splits[name].examples, task)
+        predictions = head.decode(logits, features[name], splits[name].examples, task)
         evaluations[name] = _evaluation(name, splits[name], predictions)
         return evaluations[name].scores
 
@@ -66,7 +65,7 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     fitted = fit(
         network,
         features[training],
-        head.targets(splits[training].examples, task),
+        head.targets(features[training], splits[training].examples, task),
         head.loss,
         recipe,
         seed=job.seed,
@@ -90,6 +89,18 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
+    """The recipe's limits, within what the encoder takes."""
+    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
+    if recipe.stride is None or recipe.max_question_tokens is None:
+        return Limits(max_tokens=max_tokens)
+    return Limits(
+        max_tokens=max_tokens,
+        stride=recipe.stride,
+        max_question_tokens=recipe.max_question_tokens,
+    )
 
 
 def _provenance(

@@ -13,6 +13,7 @@ from tasks.errors import BenchError
 BERT = MODELS["bert-base-uncased"]
 ROBERTA = MODELS["roberta-large"]
 NAMES = [field.name for field in fields(Recipe)]
+WINDOWS = ["stride", "max_question_tokens"]
 
 
 def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:
@@ -47,7 +48,7 @@ def test_every_packaged_value_has_a_source(path: Path) -> None:
 def test_every_family_gives_every_value_for_every_table(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", family=name)
     for table in read_recipe(packaged_names()[name]):
-        resolved = resolve_recipe(spec, table, None, {})
+        resolved = resolve_recipe(spec, table, None, {}, head="span")
         assert list(resolved.settings) == NAMES
         assert resolved.name == "paper"
         Recipe.from_settings(resolved.settings)
@@ -55,7 +56,9 @@ def test_every_family_gives_every_value_for_every_table(name: str) -> None:
 
 @pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
 def test_every_known_model_has_a_recipe(spec: ModelSpec) -> None:
-    assert list(resolve_recipe(spec, "glue/rte", "fast", {}).settings) == NAMES
+    names = [*resolve_recipe(spec, "glue/rte", "fast", {}).settings]
+    assert names + WINDOWS == NAMES
+    assert list(resolve_recipe(spec, "squad/v1.1", "fast", {}, head="span").settings) == NAMES
 
 
 def test_bert_is_as_in_its_released_code() -> None:
@@ -63,6 +66,16 @@ def test_bert_is_as_in_its_released_code() -> None:
     assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (5e-5, 3.0, 32)
     assert (recipe.warmup_ratio, recipe.weight_decay, recipe.max_tokens) == (0.1, 0.01, 128)
     assert (recipe.adam_epsilon, recipe.max_grad_norm) == (1e-6, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("task", "rate", "epochs", "batch"), [("v1.1", 5e-5, 3.0, 32), ("v2.0", 5e-5, 2.0, 48)]
+)
+def test_bert_reads_squad_as_in_its_paper(task: str, rate: float, epochs: float, batch: int):
+    resolved = resolve_recipe(BERT, f"squad/{task}", None, {}, head="span")
+    recipe = Recipe.from_settings(resolved.settings)
+    assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (rate, epochs, batch)
+    assert (recipe.max_tokens, recipe.stride, recipe.max_question_tokens) == (384, 128, 64)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +159,27 @@ def test_set_goes_before_everything_and_says_so() -> None:
     assert resolved.name == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
     assert resolved.settings["batch_size"].value == 4
+
+
+def test_a_heads_values_lie_between_the_defaults_and_the_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[x.ner]\nepochs = 9\n")
+    resolved = [
+        resolve_recipe(BERT, task, str(path), {}, head=head).settings["epochs"].value
+        for task, head in (("x/a", "pair"), ("x/pos", "tag"), ("x/ner", "tag"))
+    ]
+    assert resolved == [7.0, 8.0, 9.0]
+
+
+def test_a_stride_is_no_part_of_a_job_without_windows() -> None:
+    plain = resolve_recipe(BERT, "glue/rte", None, {})
+    strided = resolve_recipe(BERT, "glue/rte", None, {"stride": "32"})
+    assert strided.settings == plain.settings
+    windowed = resolve_recipe(BERT, "x/qa", None, {"stride": "32"}, head="span")
+    assert windowed.settings["stride"].value == 32
+    assert problems(BERT, None, {"stride": "0"}) == [
+        "stride is '0' (--set), expected a whole number that is at least 1."
+    ]
 
 
 def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> None:

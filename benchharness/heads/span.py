@@ -1,0 +1,264 @@
+"""The span head: a question on a context to a stretch of the context, or to nothing.
+
+A context that is longer than the room is read in overlapping windows. Each window is a row and
+trained on its own; a window without the answer is trained to point at the classification token.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchharness.batching import Features, expand
+from benchharness.encoder import Encoder
+from benchharness.heads.head import Head, Limits
+from benchharness.heads.windows import best_windows, cut_windows
+from benchharness.pooling import drop_pooler, fresh_linear
+from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
+from tasks.errors import DataError, ModelError
+from tasks.examples import SpanExample, SpanPrediction
+from tasks.task import SpanTask
+
+__all__ = ["SPAN", "SpanFeatures", "SpanNetwork", "decode", "encode", "loss", "network", "targets"]
+
+MAX_ANSWER_TOKENS = 30
+"""The longest answer: google-research/bert run_squad.py, --max_answer_length."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanFeatures(Features):
+    """Windows: those of example i are the rows windows[i] to windows[i + 1].
+
+    `nulls` is where each row's classification token stands. Of every token, `char_starts` and
+    `char_ends` are the characters of the context that it stands for, none where it is outside of
+    the context or nothing but white space; `places` counts the context's tokens; `is_best` says
+    that it has more context here than in its example's other windows.
+    """
+
+    windows: NDArray[np.int64]
+    nulls: NDArray[np.int64]
+    char_starts: Ids
+    char_ends: Ids
+    places: Ids
+    is_best: NDArray[np.bool_]
+
+    @cached_property
+    def is_answer(self) -> NDArray[np.bool_]:
+        """Which tokens can be in an answer."""
+        return self.char_ends > self.char_starts
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Window:
+    """One row: its tokens, and from `first` on its part of the context, which begins at `place`."""
+
+    row: tuple[Ids, Ids]
+    first: int
+    place: int
+    context: Tokens
+    is_best: NDArray[np.bool_]
+
+
+def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
+    """The windows of every example, each with the question before its part of the context.
+
+    Questions are cut to their limit, and to half of the room, as BERT cuts them: at the end.
+    Raises ModelError for a tokenizer that does not know which characters its tokens stand for.
+    """
+    frame = Frame.of(tokenizer, texts=2)
+    texts = [text for example in examples for text in (example.question, example.context)]
+    tokens = tokenize(texts, tokenizer)
+    per_example = [
+        list(_windows(tokens[e.question].ids, tokens[e.context], frame, limits)) for e in examples
+    ]
+    windows = [window for found in per_example for window in found]
+    columns = join([window.row for window in windows], frame)
+    starts = columns["starts"]
+    nulls = starts[:-1] + frame.null if frame.null >= 0 else starts[1:] + frame.null
+    return SpanFeatures(
+        **columns,
+        pad_id=tokenizer.pad_token_id or 0,
+        max_tokens=limits.max_tokens,
+        windows=np.cumsum([0, *map(len, per_example)]),
+        nulls=nulls - starts[:-1],
+        **_of_context(windows, starts),
+    )
+
+
+def _windows(question: Ids, context: Tokens, frame: Frame, limits: Limits) -> Iterator[_Window]:
+    room = limits.max_tokens - frame.size
+    if room < 2:
+        raise ModelError(
+            f"{limits.max_tokens} tokens have no room for a question and a context beside "
+            f"{frame.size} special ones: give a larger max_tokens."
+        )
+    question = question[: min(limits.max_question_tokens, room // 2)]
+    parts = cut_windows(len(context), room - len(question), limits.stride)
+    best = best_windows(parts)
+    for number, part in enumerate(parts):
+        yield _Window(
+            row=frame.row(question, context.ids[part]),
+            first=frame.first(question),
+            place=part.start,
+            context=context[part],
+            is_best=best[part] == number,
+        )
+
+
+def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """What is known of every token: its characters, and whether this window is its best."""
+    firsts = starts[:-1] + np.array([window.first for window in windows])
+    sizes = np.array([len(window.context) for window in windows])
+    where = expand(firsts, sizes)
+    values = {
+        "char_starts": np.concatenate([window.context.starts for window in windows]),
+        "char_ends": np.concatenate([window.context.ends for window in windows]),
+        "places": expand(np.array([window.place for window in windows]), sizes).astype(np.int32),
+        "is_best": np.concatenate([window.is_best for window in windows]),
+    }
+    columns = {name: np.zeros(starts[-1], dtype=v.dtype) for name, v in values.items()}
+    for name, column in columns.items():
+        column[where] = values[name]
+    return columns
+
+
+def targets(
+    features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
+) -> NDArray[np.int64]:
+    """The first and the last token of the answer in every window, (windows, 2).
+
+    Both are the classification token's where the window does not hold the whole answer. Of several
+    gold answers the first is learned.
+    """
+    rows = np.stack([features.nulls, features.nulls], axis=1)
+    for number, example in enumerate(examples):
+        answer = _answer(example, task)
+        if answer is not None:
+            windows, places = _find(features, number, *answer)
+            rows[windows] = places
+    return rows
+
+
+def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
+    """The characters of the first gold answer; None where the context holds no answer."""
+    if example.answers is None:
+        raise DataError(f"{task.name} hides the answer of {example.id}: it cannot be trained on.")
+    if not example.answers:
+        return None
+    text, start = example.answers[0]
+    found = example.context[start : start + len(text)] if start >= 0 else ""
+    if not text or found != text:
+        raise DataError(
+            f"{task.name} {example.id}: the answer {text!r} is said to begin at character {start} "
+            f"of its context, where {found!r} stands."
+        )
+    return start, start + len(text)
+
+
+def _find(
+    features: SpanFeatures, example: int, start: int, end: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The windows that hold all tokens of these characters, and the first and last one in each."""
+    rows = features.windows[example : example + 2]
+    low, high = features.starts[rows]
+    part = slice(low, high)
+    touching = low + np.flatnonzero(
+        features.is_answer[part]
+        & (features.char_ends[part] > start)
+        & (features.char_starts[part] < end)
+    )
+    places = features.places[touching]
+    firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]
+    both, with_first, with_last = np.intersect1d(
+        _rows(features, firsts), _rows(features, lasts), return_indices=True
+    )
+    tokens = np.stack([firsts[with_first], lasts[with_last]], axis=1)
+    return both, tokens - features.starts[both, None]
+
+
+def _rows(features: SpanFeatures, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.searchsorted(features.starts, tokens, side="right") - 1
+
+
+class SpanNetwork(nn.Module):
+    """An encoder and a linear layer from every token to its two logits: first, and last."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder.network
+        drop_pooler(self.encoder)
+        self.dropout = nn.Dropout(float(getattr(encoder.config, "qa_dropout", 0.0)))
+        self.output = fresh_linear(encoder.config.hidden_size, 2, encoder.config)
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """Logits (rows, tokens, 2), -inf at padding, so that no answer can lie there."""
+        hidden = self.encoder(**inputs)[0]
+        logits: Tensor = self.output(self.dropout(hidden))
+        return logits.masked_fill(inputs["attention_mask"][..., None] == 0, -torch.inf)
+
+
+def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:  # noqa: ARG001  (as every head)
+    """The network of a task, shaped as transformers' QuestionAnswering classes."""
+    return SpanNetwork(encoder)
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """One loss per window in fp32: the mean of the cross-entropies of first and last token."""
+    rows = functional.cross_entropy(logits.float(), targets, reduction="none")  # (windows, 2)
+    return rows.mean(-1)
+
+
+def decode(
+    logits: NDArray[np.float32],
+    features: SpanFeatures,
+    examples: Sequence[SpanExample],
+    task: SpanTask,  # noqa: ARG001  (as every head)
+) -> tuple[SpanPrediction, ...]:
+    """The best answer of every example's windows, read back from its context.
+
+    An answer is not longer than 30 tokens and begins where its first token has its best context; it
+    has the largest sum of two logits of all such. (run_squad.py looks only among the 20 best first
+    and last tokens, which by the model's own scores is never better.) The score of no answer is the
+    smallest of the windows' classification tokens, as there; an empty context leaves no other.
+    """
+    scores, sizes = _best_spans(logits.astype(np.float64), features)
+    tokens = features.starts[features.windows]
+    best = np.maximum.reduceat(scores, tokens[:-1])
+    hits = np.flatnonzero(scores == np.repeat(best, np.diff(tokens)))
+    firsts = hits[np.searchsorted(hits, tokens[:-1])]
+    starts, ends = features.char_starts[firsts], features.char_ends[firsts + sizes[firsts]]
+    null = logits[features.starts[:-1] + features.nulls].astype(np.float64).sum(-1)
+    null = np.minimum.reduceat(null, features.windows[:-1])
+    margins = null - np.where(np.isfinite(best), best, 0.0)
+    return tuple(
+        SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin)
+        for e, start, end, margin in zip(
+            examples, starts.tolist(), ends.tolist(), margins.tolist(), strict=True
+        )
+    )
+
+
+def _best_spans(
+    logits: NDArray[np.float64], features: SpanFeatures
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """For every first token the score of its best answer, -inf for none, and its further tokens."""
+    firsts = np.where(features.is_answer & features.is_best, logits[:, 0], -np.inf)
+    lasts = np.where(features.is_answer, logits[:, 1], -np.inf)
+    left = np.repeat(features.starts[1:], features.lengths) - np.arange(len(logits))
+    best, sizes = np.full(len(logits), -np.inf), np.zeros(len(logits), dtype=np.int64)
+    for size in range(min(MAX_ANSWER_TOKENS, len(logits))):
+        end = len(logits) - size
+        scores = np.where(left[:end] > size, firsts[:end] + lasts[size:], -np.inf)
+        is_better = scores > best[:end]
+        best[:end][is_better] = scores[is_better]
+        sizes[:end][is_better] = size
+    return best, sizes
+
+
+SPAN = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)

@@ -1,0 +1,204 @@
+"""The tag head: the words of a sentence to one tag each.
+
+A word's first token carries its tag. A sentence that is longer than the room is read in windows
+that overlap by half, and each word is learned and predicted in the one where it has most context.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchharness.batching import Features, expand
+from benchharness.encoder import Encoder
+from benchharness.heads.head import Head, Limits
+from benchharness.heads.windows import best_windows, cut_windows
+from benchharness.pooling import classifier_dropout, drop_pooler, fresh_linear
+from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
+from tasks.errors import DataError
+from tasks.examples import TagExample, TagPrediction
+from tasks.task import TagTask
+
+__all__ = ["TAG", "TagFeatures", "TagNetwork", "decode", "encode", "loss", "network", "targets"]
+
+IGNORED = -100
+"""The tag number of a token without a tag: cross_entropy's own."""
+
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagFeatures(Features):
+    """Windows of sentences; `words` is the word whose tag a token carries, and -1 for the others.
+
+    Words are counted through all sentences. Each stands there once, or never where the tokenizer
+    makes nothing of it.
+    """
+
+    words: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Window:
+    """One row, where its part of the sentence begins, and the word that each token carries."""
+
+    row: tuple[Ids, Ids]
+    first: int
+    words: NDArray[np.int64]
+
+
+def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> TagFeatures:
+    """The windows of every sentence, its words joined by spaces as the tokenizer expects text.
+
+    Raises ModelError for a tokenizer that does not know which characters its tokens stand for.
+    """
+    frame = Frame.of(tokenizer, texts=1)
+    sentences = [" ".join(example.words) for example in examples]
+    tokens = tokenize(sentences, tokenizer)
+    counted = np.cumsum([0, *(len(example.words) for example in examples)])
+    windows = [
+        window
+        for example, sentence, count in zip(examples, sentences, counted[:-1], strict=True)
+        for carried in [_carried_words(example, tokens[sentence])]
+        for window in _windows(
+            tokens[sentence], np.where(carried < 0, -1, carried + count), frame, limits
+        )
+    ]
+    columns = join([window.row for window in windows], frame)
+    firsts = columns["starts"][:-1] + np.array([window.first for window in windows])
+    words = np.full(len(columns["token_ids"]), -1)
+    sizes = np.array([len(window.words) for window in windows])
+    words[expand(firsts, sizes)] = np.concatenate([window.words for window in windows])
+    return TagFeatures(
+        **columns,
+        pad_id=tokenizer.pad_token_id or 0,
+        max_tokens=limits.max_tokens,
+        terms=np.add.reduceat(words >= 0, columns["starts"][:-1]).astype(np.int64),
+        words=words,
+    )
+
+
+def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
+    """The word that each token is the first one of, -1 for all other tokens."""
+    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])
+    words = np.searchsorted(starts, tokens.starts, side="right") - 1
+    words[tokens.starts == tokens.ends] = -1
+    found, firsts = np.unique(words, return_index=True)
+    carried = np.full(len(tokens), -1)
+    carried[firsts[found >= 0]] = found[found >= 0]
+    return carried
+
+
+def _windows(
+    tokens: Tokens, words: NDArray[np.int64], frame: Frame, limits: Limits
+) -> Iterator[_Window]:
+    room = limits.max_tokens - frame.size
+    parts = cut_windows(len(tokens), room, stride=max(1, room // 2))
+    best = best_windows(parts)
+    for number, part in enumerate(parts):
+        yield _Window(
+            row=frame.row(tokens.ids[part]),
+            first=frame.first(),
+            words=np.where(best[part] == number, words[part], -1),
+        )
+
+
+def targets(
+    features: TagFeatures, examples: Sequence[TagExample], task: TagTask
+) -> NDArray[np.int64]:
+    """The tag number of every token, (windows, tokens of the longest), -100 for one without."""
+    numbers = {tag: number for number, tag in enumerate(task.tags)}
+    tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
+    is_token = np.arange(features.lengths.max()) < features.lengths[:, None]
+    table = np.full(is_token.shape, IGNORED, dtype=np.int64)
+    table[is_token] = np.where(features.words < 0, IGNORED, tags[features.words])
+    return table
+
+
+def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
+    if example.tags is None:
+        raise DataError(f"{task.name} hides the tags of {example.id}: it cannot be trained on.")
+    if len(example.tags) != len(example.words):
+        raise DataError(
+            f"{task.name} {example.id} has {len(example.words)} words and {len(example.tags)} "
+            "tags: expected one tag for each word."
+        )
+    return example.tags
+
+
+class TagNetwork(nn.Module):
+    """An encoder, dropout and a linear layer from every token to a logit for each tag."""
+
+    def __init__(self, encoder: Encoder, outputs: int) -> None:
+        super().__init__()
+        self.encoder = encoder.network
+        drop_pooler(self.encoder)
+        self.dropout = nn.Dropout(_dropout(encoder.config))
+        self.output = fresh_linear(encoder.config.hidden_size, outputs, encoder.config)
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """Logits (rows, tokens, tags)."""
+        logits: Tensor = self.output(self.dropout(self.encoder(**inputs)[0]))
+        return logits
+
+
+def _dropout(config: Any) -> float:
+    if config.model_type == "distilbert":
+        return float(config.dropout)
+    return classifier_dropout(config)
+
+
+def network(encoder: Encoder, task: TagTask) -> TagNetwork:
+    """The network of a task, shaped as transformers' TokenClassification classes."""
+    return TagNetwork(encoder, outputs=len(task.tags))
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """The sum of the cross-entropies of each window's words, in fp32.
+
+    Divided by the words of a batch, as training does, it is their mean, each word counting the
+    same.
+    """
+    width = min(logits.shape[1], targets.shape[1])  # both are as wide as the longest row, or wider
+    classes = logits[:, :width].float().transpose(1, 2)  # (windows, tags, tokens)
+    words = functional.cross_entropy(
+        classes, targets[:, :width], ignore_index=IGNORED, reduction="none"
+    )
+    return words.sum(-1)
+
+
+def decode(
+    logits: NDArray[np.float32],
+    features: TagFeatures,
+    examples: Sequence[TagExample],
+    task: TagTask,
+) -> tuple[TagPrediction, ...]:
+    """The most probable tag of every word; one that the tokenizer makes nothing of is outside.
+
+    Tags are given in IOB2: an "I-" that continues nothing becomes the "B-" as which conlleval reads
+    it, so that the score is the same.
+    """
+    counted = np.cumsum([0, *(len(example.words) for example in examples)])
+    outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
+    numbers = np.full(counted[-1], outside)
+    is_carrier = features.words >= 0
+    numbers[features.words[is_carrier]] = logits[is_carrier].argmax(-1)
+    return tuple(
+        TagPrediction(id=example.id, tags=_in_iob2([task.tags[number] for number in part]))
+        for example, part in zip(examples, np.split(numbers, counted[1:-1]), strict=True)
+    )
+
+
+def _in_iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    before = [OUTSIDE, *tags]
+    return tuple(
+        f"B-{tag[2:]}" if tag.startswith("I-") and last[1:] != tag[1:] else tag
+        for last, tag in zip(before, tags, strict=False)
+    )
+
+
+TAG = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)

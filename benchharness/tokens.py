@@ -1,0 +1,188 @@
+"""Texts as token ids with the characters each stands for, and the special tokens around them.
+
+Texts are tokenised alone, each different one once, and put together here: SQuAD asks five questions
+of a passage, RACE has four options on one, and windows are cut without the tokenizer's own
+truncation, which raises where the room is too small.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.errors import ModelError
+
+__all__ = ["Frame", "Ids", "Tokens", "join", "tokenize", "tokenize_ids"]
+
+Ids = NDArray[np.int32]
+
+CHUNK = 1000
+"""Texts per call of the tokenizer, which works on the texts of one call in parallel."""
+
+SURROGATES = re.compile("[\ud800-\udfff]")
+SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
+"""All white space of Unicode, as code points."""
+
+PROBE = "a"
+"""Any text: between what stands around it are the special tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """A text's token ids and the characters [starts, ends) that each stands for.
+
+    White space at either end of a token is not counted in (SentencePiece's tokens begin with it);
+    what is left of a token of nothing else is empty. Several tokens may share one character.
+    """
+
+    ids: Ids
+    starts: Ids
+    ends: Ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, part: slice) -> "Tokens":
+        return Tokens(ids=self.ids[part], starts=self.starts[part], ends=self.ends[part])
+
+    def covering(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first and last token of the characters [start, end); None where there are none."""
+        touching = np.flatnonzero(
+            (self.ends > start) & (self.starts < end) & (self.starts < self.ends)
+        )
+        return (int(touching[0]), int(touching[-1])) if len(touching) else None
+
+
+def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
+    """The tokens of every text, without special ones; ModelError for a tokenizer in Python."""
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{type(tokenizer).__name__} does not say which characters a token stands for: this "
+            "task needs a checkpoint with a tokenizer.json (a fast tokenizer)."
+        )
+    return {
+        text: _tokens(text, ids, spans)
+        for chunk in _chunks(texts)
+        for encoded in [_call(tokenizer, chunk, return_offsets_mapping=True)]
+        for text, ids, spans in zip(
+            chunk, encoded["input_ids"], encoded["offset_mapping"], strict=True
+        )
+    }
+
+
+def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
+    """The token ids of every text, without special ones; by any tokenizer."""
+    return {
+        text: np.asarray(ids, dtype=np.int32)
+        for chunk in _chunks(texts)
+        for text, ids in zip(chunk, _call(tokenizer, chunk)["input_ids"], strict=True)
+    }
+
+
+def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
+    different = list(dict.fromkeys(texts))
+    return (different[start : start + CHUNK] for start in range(0, len(different), CHUNK))
+
+
+def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
+    """The tokenizer's answer; it refuses half a surrogate pair, which is as good as an unknown."""
+    return tokenizer(
+        [SURROGATES.sub("\ufffd", text) for text in texts],
+        add_special_tokens=False,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,
+        **options,
+    )
+
+
+def _tokens(text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Tokens:
+    edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)
+    starts, ends = _without_spaces(text, edges[:, 0], edges[:, 1])
+    return Tokens(ids=np.asarray(ids, dtype=np.int32), starts=starts, ends=ends)
+
+
+def _without_spaces(text: str, starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
+    """The stretches [starts, ends) of a text without the white space at their ends."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    places, is_space = np.arange(len(codes), dtype=np.int32), np.isin(codes, SPACES)
+    following = np.minimum.accumulate(np.where(is_space, len(codes), places)[::-1])[::-1]
+    preceding = np.maximum.accumulate(np.where(is_space, -1, places))
+    first = np.minimum(np.append(following, len(codes))[starts], ends)
+    last = np.maximum(np.append(-1, preceding)[ends] + 1, first)
+    return first.astype(np.int32), last.astype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The special tokens of a tokenizer before, between and after its texts.
+
+    There are two parts around one text and three around two, each of (ids, token types); `texts`
+    are the token types of the texts themselves. `has_types` is False for encoders without segments.
+    """
+
+    parts: tuple[tuple[Ids, Ids], ...]
+    texts: tuple[int, ...]
+    null: int
+    has_types: bool
+
+    @classmethod
+    def of(cls, tokenizer: Any, texts: int) -> "Frame":
+        """The frame around one text or two, read off what the tokenizer puts around any text."""
+        size = len(tokenizer(PROBE, add_special_tokens=False)["input_ids"])
+        encoded = tokenizer(*[PROBE] * texts, return_special_tokens_mask=True)
+        ids = np.asarray(encoded["input_ids"], dtype=np.int32)
+        types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
+        inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
+        if not size or len(inner) != size * texts:
+            raise ModelError(f"{type(tokenizer).__name__} cannot encode {PROBE!r}: it is damaged.")
+        firsts = inner[::size]
+        edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
+        return cls(
+            parts=tuple((ids[start:end], types[start:end]) for start, end in edges),
+            texts=tuple(int(types[first]) for first in firsts),
+            null=_null(ids, inner, tokenizer.cls_token_id),
+            has_types="token_type_ids" in encoded,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many special tokens a row has."""
+        return sum(len(ids) for ids, _ in self.parts)
+
+    def row(self, *texts: Ids) -> tuple[Ids, Ids]:
+        """The ids and the token types of one row."""
+        ids, types = [self.parts[0][0]], [self.parts[0][1]]
+        for text, kind, part in zip(texts, self.texts, self.parts[1:], strict=True):
+            ids += [text, part[0]]
+            types += [np.full(len(text), kind, dtype=np.int32), part[1]]
+        return np.concatenate(ids), np.concatenate(types)
+
+    def first(self, *before: Ids) -> int:
+        """Where the text begins that follows these texts in a row."""
+        special = sum(len(ids) for ids, _ in self.parts[: len(before) + 1])
+        return special + sum(map(len, before))
+
+
+def _null(ids: Ids, inner: NDArray[np.int64], cls_id: int | None) -> int:
+    """Where the classification token stands: from the start, or (XLNet) from the end if negative.
+
+    Another special token outside of the texts takes its place where there is none, and the first
+    token where there is no such one either.
+    """
+    outer = [place for place in range(len(ids)) if not inner[0] <= place <= inner[-1]]
+    found = [place for place in outer if ids[place] == cls_id] or outer or [0]
+    return found[0] if found[0] <= inner[0] else found[0] - len(ids)
+
+
+def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame) -> dict[str, Any]:
+    """Rows end to end, by the names that Features has for them."""
+    types = np.concatenate([types for _, types in rows])
+    return {
+        "token_ids": np.concatenate([ids for ids, _ in rows]),
+        "token_types": types if frame.has_types else None,
+        "starts": np.cumsum([0, *(len(ids) for ids, _ in rows)]),
+    }
