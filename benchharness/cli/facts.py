@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tasks.task import Task
 
 __all__ = [
+    "collection_facts",
     "model_facts",
     "outcome_facts",
     "recipe_facts",
@@ -29,6 +30,20 @@ def suite_facts(suite: "Suite") -> dict[str, Any]:
         "tasks": list(suite.tasks),
         "rule": suite.rule.name,
         "cite": suite.cite,
+    }
+
+
+def collection_facts(name: str) -> dict[str, Any]:
+    """Several suites under one name; they have no score in common."""
+    from tasks.suites import find_suites
+
+    members = find_suites(name)
+    return {
+        "name": name,
+        "title": ", ".join(suite.title for suite in members),
+        "tasks": [task for suite in members for task in suite.tasks],
+        "rule": None,
+        "cite": "",
     }
 
 

@@ -42,10 +42,11 @@ def fetch(
     from benchharness.cli.printing import print_json
     from benchharness.models import find_model
     from tasks.errors import BenchError
-    from tasks.suites import find_suite
+    from tasks.suites import find_suites
 
     specs = [find_model(name) for name in model or ()]
-    tasks = [task for name in suite or () for task in find_suite(name).tasks]
+    chosen = [found for name in suite or () for found in find_suites(name)]
+    tasks = dict.fromkeys(task for found in chosen for task in found.tasks)
     if not specs and not tasks:
         raise BenchError("nothing to fetch: name a model (--model) or a suite (--suite).")
     wanted = [("model", s.checkpoint, s.revision) for s in specs if s.is_hub]

@@ -23,10 +23,11 @@ TaskName = Annotated[
 @list_app.command()
 def suites(*, as_json: AsJson = False) -> None:
     """The suites, with their tasks and score rules."""
-    from benchharness.cli.facts import suite_facts
-    from tasks.suites import SUITES
+    from benchharness.cli.facts import collection_facts, suite_facts
+    from tasks.suites import COLLECTIONS, SUITES
 
     rows = [suite_facts(suite) for suite in SUITES.values()]
+    rows += [collection_facts(name) for name in COLLECTIONS]
     _show(rows, ("name", "title", "rule", "tasks"), as_json=as_json)
 
 
@@ -34,9 +35,10 @@ def suites(*, as_json: AsJson = False) -> None:
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The tasks, with what they predict and how they are scored."""
     from benchharness.cli.facts import task_facts
-    from tasks.suites import TASKS, find_suite
+    from tasks.suites import TASKS, find_suites
 
-    wanted = {task for name in suite or () for task in find_suite(name).tasks} or set(TASKS)
+    chosen = [found for name in suite or () for found in find_suites(name)]
+    wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
     rows = [task_facts(task) for name, task in TASKS.items() if name in wanted]
     _show(rows, ("name", "head", "labels", "metrics", "splits", "trained_on"), as_json=as_json)
 
@@ -64,9 +66,9 @@ def runs(
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
     from benchharness.cli.facts import run_facts
     from leaderboard.store import open_store
-    from tasks.suites import find_suite, find_task
+    from tasks.suites import find_suites, find_task
 
-    suites = {find_suite(name).name for name in suite or ()}
+    suites = {chosen.name for name in suite or () for chosen in find_suites(name)}
     with open_store(db, create=False) as store:
         found = store.runs(model=model, task=find_task(task).name if task else None)
     rows = [run_facts(row) for row in found if not suites or row.suite in suites]

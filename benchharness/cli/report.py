@@ -59,9 +59,10 @@ def make_report(store: "Store", out: Path, suites: Sequence[str] = ()) -> None:
 def gather_boards(store: "Store", suites: Sequence[str] = ()) -> "list[Board]":
     """The boards of the named suites, or of all; a suite without runs has none."""
     from leaderboard.board import build_boards
-    from tasks.suites import SUITES, find_suite
+    from tasks.suites import SUITES, find_suites
 
-    chosen = [find_suite(name) for name in suites] or SUITES.values()
+    named = {suite.name: suite for name in suites for suite in find_suites(name)}
+    chosen = (named if suites else SUITES).values()
     return [
         board for suite in chosen for board in build_boards(store.runs(suite=suite.name), suite)
     ]

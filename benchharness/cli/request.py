@@ -8,7 +8,7 @@ from typing import TypeVar
 from benchharness.engines.slots import Slot, find_slots
 from benchharness.models import ModelSpec, find_model
 from tasks.errors import BenchError, unknown_name
-from tasks.suites import TASKS, Suite, find_suite, find_task
+from tasks.suites import TASKS, Suite, find_suites, find_task
 from tasks.task import Task
 
 __all__ = ["Request", "check_request"]
@@ -44,8 +44,9 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     """
     trial = _Trial()
     found_models = [trial.get(find_model, name) for name in models]
-    found_suites = [suite for name in suites if (suite := trial.get(find_suite, name))]
-    found_tasks = trial.get(_select_tasks, found_suites, tasks, len(found_suites) == len(suites))
+    found = [named for name in suites if (named := trial.get(find_suites, name))]
+    found_suites = [suite for named in found for suite in named]
+    found_tasks = trial.get(_select_tasks, found_suites, tasks, len(found) == len(suites))
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
     # By the models alone, never by the jobs that are left: threads change the last digits.

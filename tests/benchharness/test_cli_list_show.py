@@ -12,7 +12,7 @@ from benchharness.cli.show import show
 from benchharness.models import MODELS
 from leaderboard.store import open_store
 from tasks.errors import BenchError, ModelError, StoreError
-from tasks.suites import SUITES, TASKS
+from tasks.suites import COLLECTIONS, SUITES, TASKS
 from tests.leaderboard.results import make_failure, make_job, make_result
 
 APP = typer.Typer()
@@ -49,7 +49,7 @@ def db(tmp_path: Path) -> str:
 
 
 def test_suites_and_tasks_are_the_registered_ones() -> None:
-    assert [row["name"] for row in call_json("list", "suites")] == list(SUITES)
+    assert [row["name"] for row in call_json("list", "suites")] == [*SUITES, *COLLECTIONS]
     rows = call_json("list", "tasks")
     assert [row["name"] for row in rows] == list(TASKS)
     ax = next(row for row in rows if row["name"] == "glue/ax")
@@ -88,7 +88,7 @@ def test_a_run_has_what_scripts_read(db: str) -> None:
 @pytest.mark.parametrize(
     ("options", "seeds"),
     [
-        (("--task", "rte"), [1, 3]),
+        (("--task", "glue/rte"), [1, 3]),
         (("--task", "glue/mnli"), [2]),
         (("--model", "nobody"), []),
         (("--suite", "glue", "--model", "minilm"), [1, 2, 3]),

@@ -2,7 +2,7 @@ import pytest
 
 from benchharness.cli.request import check_request
 from tasks.errors import BenchError, ModelError
-from tasks.suites import SUITES
+from tasks.suites import SUITES, TASKS
 
 
 def check(**words):
@@ -36,6 +36,11 @@ def test_a_suite_is_all_its_tasks():
     assert (request.seeds, request.overrides) == ((1,), {})
 
 
+def test_a_collection_is_all_the_tasks_of_its_suites():
+    assert names(check(suites=["seeds"])) == list(TASKS)
+    assert names(check(suites=["glue", "seeds"])) == list(TASKS)
+
+
 @pytest.mark.parametrize(
     ("suites", "tasks", "expected"),
     [
@@ -44,6 +49,7 @@ def test_a_suite_is_all_its_tasks():
         (["glue"], ["cola", "glue/cola"], ["glue/cola"]),
         ([], ["glue/stsb"], ["glue/stsb"]),
         ([], ["stsb"], ["glue/stsb"]),
+        (["seeds"], ["squad/v1.1", "rte"], ["squad/v1.1", "glue/rte", "superglue/rte"]),
     ],
 )
 def test_tasks_are_selected_by_full_or_short_name(suites, tasks, expected):
