@@ -3,13 +3,13 @@
 The real client libraries talk to it through HF_ENDPOINT, so that the road over the hub is tested
 without a network and without mocking. A repository is a folder `datasets/ORG/NAME` or
 `models/ORG/NAME` with one folder per revision (40 hex digits) that holds the files; "main" is the
-revision that sorts last.
+revision that sorts last, and other refs are named when the server starts.
 """
 
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,9 +23,10 @@ class HubServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, refs: Mapping[str, str]) -> None:
         super().__init__(("127.0.0.1", 0), HubHandler)
         self.root = root
+        self.refs = refs
         self.requests: list[str] = []
 
     @property
@@ -34,19 +35,21 @@ class HubServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def revision(self, kind: str, repo: str, name: str) -> Path | None:
-        """The folder of a repository's revision, a full digest or "main"."""
+        """The folder of a repository's revision: a full digest, "main" or another ref."""
         folder = self.root / kind / repo
         if not folder.is_dir():
             return None
         if name == "main":
             return max(folder.iterdir())
-        return next((path for path in folder.iterdir() if path.name == name), None)
+        return next(
+            (path for path in folder.iterdir() if path.name == self.refs.get(name, name)), None
+        )
 
 
 @contextmanager
-def serve_hub(root: Path) -> Iterator[HubServer]:
-    """Serve the repositories under `root` until the block ends."""
-    server = HubServer(root)
+def serve_hub(root: Path, refs: Mapping[str, str] | None = None) -> Iterator[HubServer]:
+    """Serve the repositories under `root` until the block ends; `refs` maps names to digests."""
+    server = HubServer(root, refs or {})
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
@@ -77,9 +80,11 @@ class HubHandler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        path = unquote(urlsplit(self.path).path)
+        quoted = urlsplit(self.path).path
+        path = unquote(quoted)
         self.server.requests.append(f"{self.command} {path}")
-        parts = path.strip("/").split("/")
+        # A slash inside a ref is quoted, and no separator.
+        parts = [unquote(part) for part in quoted.strip("/").split("/")]
         if parts[0] == "api" and len(parts) >= 4:
             self._answer_api(parts[1], "/".join(parts[2:4]), parts[4:], body)
         elif "resolve" in parts:

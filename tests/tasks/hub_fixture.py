@@ -1,5 +1,6 @@
 """Fixture data sets as the hub stores them: parquet files and a README that describes them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-__all__ = ["write_dataset_config"]
+__all__ = ["write_configs", "write_dataset_config", "write_parquet"]
 
 
 def write_dataset_config(
@@ -44,3 +45,51 @@ def _feature(field: pa.Field, labels: Sequence[str]) -> dict[str, Any]:
         return {"name": "label", "dtype": {"class_label": {"names": names}}}
     dtype = {"int32": "int32", "float": "float32", "string": "string"}[str(field.type)]
     return {"name": field.name, "dtype": dtype}
+
+
+def write_parquet(
+    path: Path,
+    rows: Sequence[Mapping[str, object]],
+    schema: pa.Schema | None = None,
+    label: str = "label",
+    names: Sequence[str] = (),
+) -> pa.Schema:
+    """Write rows as a hub parquet file, its features in its own metadata; gives its schema.
+
+    `names` are those of the column `label`, a ClassLabel or a list of them. The schema of another
+    split stands in where these rows do not show their types (empty lists).
+    """
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    features = {field.name: _stored(field.type) for field in table.schema}
+    if names:
+        features[label] = _with_names(features[label], names)
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    return table.schema
+
+
+def write_configs(folder: Path, splits: Mapping[str, Sequence[str]]) -> None:
+    """The README of a data set: each config's splits, whose files are CONFIG/SPLIT-*."""
+    configs = [
+        {
+            "config_name": config,
+            "data_files": [{"split": name, "path": f"{config}/{name}-*"} for name in names],
+        }
+        for config, names in splits.items()
+    ]
+    (folder / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n")
+
+
+def _stored(kind: pa.DataType) -> Any:
+    if pa.types.is_struct(kind):
+        return {field.name: _stored(field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return {"feature": _stored(kind.value_type), "_type": "List"}
+    return {"dtype": str(kind), "_type": "Value"}
+
+
+def _with_names(feature: Any, names: Sequence[str]) -> Any:
+    if feature["_type"] == "List":
+        return {**feature, "feature": _with_names(feature["feature"], names)}
+    return {"names": list(names), "_type": "ClassLabel"}

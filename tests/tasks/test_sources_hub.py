@@ -1,19 +1,15 @@
 """The hub door, end to end: the real `datasets` library against a stand-in of the hub."""
 
-import json
-import os
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hub_fixture import write_dataset_config
+from hub_reader import ask
 
 from tasks.errors import DataError
 from tasks.glue import GLUE_TASKS, HUB, REVISION
@@ -31,56 +27,6 @@ COLA_ROWS: list[dict[str, object]] = [
     {"sentence": 'He said "NA" 😀.', "label": 1, "idx": 0},
     {"sentence": "null", "label": 0, "idx": 1},
 ]
-
-PROGRAM = """
-import json, sys
-from tasks.errors import BenchError
-from tasks.glue import GLUE_TASKS
-from tasks.read import read
-from tasks.sources import parse_data, rows
-
-tasks = {task.name: task for task in GLUE_TASKS}
-answer, status = {}, 0
-for name in sys.argv[1:]:
-    task, split = name.split(":")
-    try:
-        digest = read(tasks[task], split, parse_data("hub")).fingerprint
-        answer[name] = [digest, rows(tasks[task].source, split, parse_data("hub"))]
-    except BenchError as error:
-        print(error, file=sys.stderr)
-        status = error.exit_code
-json.dump(answer, sys.stdout)
-sys.exit(status)
-"""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a process that reads through the hub door left behind."""
-
-    status: int
-    rows: Mapping[str, Any]
-    error: str
-    seconds: float
-
-
-def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> Answer:
-    """Read "task:split" names in a process of its own: the libraries read HF_* on import."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    env = kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
-    start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM, *names],
-        env=env,
-        cwd=folder or home.parent,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    seconds = time.monotonic() - start
-    found = json.loads(done.stdout) if done.stdout else {}
-    return Answer(status=done.returncode, rows=found, error=done.stderr, seconds=seconds)
 
 
 def write_config(

@@ -1,0 +1,239 @@
+"""Every task of every suite: its embedded rows, its metrics, and the same rows over the hub."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_fixture import write_configs, write_parquet
+from hub_reader import Answer, ask
+
+from tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    Example,
+    PairExample,
+    PairPrediction,
+    Prediction,
+    SpanExample,
+    SpanPrediction,
+    TagExample,
+    TagPrediction,
+)
+from tasks.read import has_split, read
+from tasks.sources import Data, Source, rows
+from tasks.suites import TASKS
+from tasks.task import PairTask, TagTask, Task, is_hidden, score
+from tests.hub_server import serve_hub
+
+MINI = Data(door="mini")
+EVERY_SPLIT = [(task.name, split) for task in TASKS.values() for split in task.source.splits]
+every_split = pytest.mark.parametrize(("name", "split"), EVERY_SPLIT)
+
+
+def read_mini(name: str, split: str) -> tuple[Example, ...]:
+    return read(TASKS[name], split, MINI).examples
+
+
+@every_split
+def test_every_split_reads_with_ids_of_its_own(name: str, split: str) -> None:
+    examples = read_mini(name, split)
+    assert len({example.id for example in examples}) == len(examples) >= 40
+    assert len({type(example) for example in examples}) == 1
+
+
+@every_split
+def test_a_split_is_hidden_as_a_whole_and_only_where_it_says_so(name: str, split: str) -> None:
+    hidden = {is_hidden(example) for example in read_mini(name, split)}
+    by_server = split.startswith("test") and not name.startswith(("race", "conll", "snli"))
+    assert hidden == {by_server and TASKS[name].trained_on is None}
+
+
+@every_split
+def test_labels_answers_marks_and_tags_are_in_their_bounds(name: str, split: str) -> None:
+    task = TASKS[name]
+    for example in read_mini(name, split):
+        check(task, example)
+
+
+def check(task: Task, example: Example) -> None:
+    match task, example:
+        case PairTask(), PairExample():
+            assert example.text_a.strip()
+            assert task.is_regression or example.label in {*task.labels, None}
+            for mark in example.marks:
+                text = example.text_a if mark.text == "a" else example.text_b
+                assert text is not None
+                marked = text[mark.start : mark.end]
+                assert marked
+                assert marked == marked.strip()
+        case _, SpanExample():
+            assert example.question.strip()
+            for answer, start in example.answers or ():
+                assert example.context[start : start + len(answer)] == answer
+        case _, ChoiceExample():
+            assert len(set(example.options)) == len(example.options) >= 2
+            assert example.gold is None or set(example.gold) <= set(range(len(example.options)))
+        case TagTask(), TagExample():
+            assert set(example.tags or ()) <= set(task.tags)
+            assert example.tags is None or len(example.tags) == len(example.words)
+        case _:
+            pytest.fail(f"{task.name} has a {type(example).__name__}")
+
+
+@every_split
+def test_labels_of_every_class_are_there(name: str, split: str) -> None:
+    task, examples = TASKS[name], read_mini(name, split)
+    if isinstance(task, PairTask) and task.labels and not any(map(is_hidden, examples)):
+        assert {e.label for e in examples if isinstance(e, PairExample)} == set(task.labels)
+    if isinstance(task, TagTask):
+        tags = {tag for e in examples if isinstance(e, TagExample) for tag in e.tags or ()}
+        assert {tag.partition("-")[2] for tag in tags} == {"", "PER", "ORG", "LOC", "MISC"}
+
+
+def perfect(example: Example) -> Prediction:
+    match example:
+        case PairExample():
+            assert example.label is not None
+            return PairPrediction(id=example.id, label=example.label)
+        case SpanExample():
+            text = example.answers[0][0] if example.answers else ""
+            score = -1.0 if example.answers else 1.0
+            return SpanPrediction(id=example.id, text=text, no_answer_score=score)
+        case ChoiceExample():
+            assert example.gold is not None
+            return ChoicePrediction(id=example.id, option=example.gold[-1])
+        case TagExample():
+            assert example.tags is not None
+            return TagPrediction(id=example.id, tags=example.tags)
+
+
+@every_split
+def test_a_perfect_prediction_scores_one_by_every_metric(name: str, split: str) -> None:
+    task, examples = TASKS[name], read_mini(name, split)
+    if any(map(is_hidden, examples)):
+        pytest.skip("the labels are hidden")
+    found = dict(score(task, split, [perfect(e) for e in examples], examples))
+    assert len(found) == len(task.metrics) + len(task.details)
+    thresholds = {found.pop(metric) for metric in list(found) if metric.endswith("threshold")}
+    assert thresholds <= {-1.0}
+    assert found == {metric: pytest.approx(1.0) for metric in found}
+
+
+@every_split
+def test_a_limit_keeps_groups_whole_and_the_same_rows(name: str, split: str) -> None:
+    task, whole = TASKS[name], read_mini(name, split)
+    part = read(task, split, MINI, limit=20)
+    assert 1 <= len(part.examples) <= 20
+    assert part == read(task, split, MINI, limit=20)
+    assert set(part.examples) < set(whole)
+    sizes = Counter(e.group for e in whole if isinstance(e, PairExample))
+    kept = Counter(e.group for e in part.examples if isinstance(e, PairExample))
+    assert all(kept[group] == sizes[group] for group in kept if group is not None)
+
+
+ORG = {task.source.hub: task.source.revision for task in TASKS.values()}
+COMMITS = {"main": "a" * 40, "refs/convert/parquet": "b" * 40}
+
+
+def hub_row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as the hub stores it: nested columns, classes as numbers, -1 for none."""
+    stored: dict[str, Any] = {}
+    for column in source.columns:
+        value = row[column]
+        if column == source.label and source.label_names:
+            value = number(source, value)
+        outer, _, inner = column.partition(".")
+        if inner:
+            stored.setdefault(outer, {})[inner] = value
+        elif value is not None:
+            stored[column] = value
+    return stored
+
+
+def number(source: Source, label: Any) -> Any:
+    if isinstance(label, list):
+        return [source.label_names.index(name) for name in label]
+    return -1 if label is None else source.label_names.index(label)
+
+
+def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
+    """The embedded rows as the hub stores them; RACE's in the order of an archive."""
+    found = rows(task.source, split, MINI)
+    if task.suite == "race":
+        found = sorted(found, key=lambda row: str(row["example_id"])[::-1])
+    if task.name == "glue/stsb":
+        found = [{**row, "label": -1.0} if row["label"] is None else row for row in found]
+    return [hub_row(task.source, row) for row in found]
+
+
+def write_hub(hub: Path) -> None:
+    configs: dict[Path, dict[str, list[str]]] = {}
+    for task in TASKS.values():
+        source = task.source
+        folder = hub / "datasets" / source.hub / COMMITS.get(source.revision, source.revision)
+        schema = None
+        for name, split in source.splits.items():
+            configs.setdefault(folder, {}).setdefault(source.config, []).append(split.hub)
+            path = folder / source.config / f"{split.hub}-00000-of-00001.parquet"
+            if source.config == "default":
+                path = folder / "conll2003" / split.hub / "0000.parquet"
+            found = stored_rows(task, name)
+            schema = write_parquet(path, found, schema, source.label, source.label_names)
+    for folder, splits in configs.items():
+        if "default" not in splits:
+            write_configs(folder, splits)
+
+
+@pytest.fixture(scope="module")
+def over_the_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answer]:
+    folder = tmp_path_factory.mktemp("hub")
+    write_hub(folder / "hub")
+    others = [f"{n}:{s}" for n, s in EVERY_SPLIT if not n.startswith("glue/")]
+    with serve_hub(folder / "hub", COMMITS) as server:
+        yield ask(server.endpoint, folder / "home", *others)
+
+
+@pytest.mark.parametrize(
+    ("name", "split"), [(n, s) for n, s in EVERY_SPLIT if not n.startswith("glue/")]
+)
+def test_the_hub_gives_the_rows_of_the_files(name: str, split: str, over_the_hub: Answer) -> None:
+    assert over_the_hub.error == ""
+    digest, found = over_the_hub.rows[f"{name}:{split}"]
+    assert found == [dict(row) for row in rows(TASKS[name].source, split, MINI)]
+    assert digest == read(TASKS[name], split, MINI).fingerprint
+
+
+ROWS = {
+    "superglue/boolq": {"train": 9427, "dev": 3270, "test": 3245},
+    "superglue/cb": {"train": 250, "dev": 56, "test": 250},
+    "superglue/copa": {"train": 400, "dev": 100, "test": 500},
+    "superglue/multirc": {"train": 27243, "dev": 4848, "test": 9693},
+    "superglue/rte": {"train": 2490, "dev": 277, "test": 3000},
+    "superglue/wic": {"train": 5428, "dev": 638, "test": 1400},
+    "superglue/wsc": {"train": 554, "dev": 104, "test": 146},
+    "superglue/axb": {"test": 1104},
+    "superglue/axg": {"test": 356},
+    "squad/v1.1": {"train": 87599, "dev": 10570},
+    "squad/v2.0": {"train": 130319, "dev": 11873},
+    "race/all": {"train": 87866, "dev": 4887, "test": 4934},
+    "conll2003/ner": {"train": 14041, "dev": 3250, "test": 3453},
+    "swag/regular": {"train": 73546, "dev": 20006, "test": 20005},
+    "snli/snli": {"train": 549367, "dev": 9842, "test": 9824},
+}
+
+
+@pytest.mark.parametrize(("name", "split"), [(n, s) for n in ROWS for s in ROWS[n]])
+def test_official_files_have_the_published_number_of_rows(name: str, split: str) -> None:
+    folder = os.environ.get("BENCH_TEST_DATA")
+    if folder is None:
+        pytest.skip("BENCH_TEST_DATA names no folder of official files")
+    data = Data(door="files", folder=Path(folder))
+    if not has_split(TASKS[name], split, data):
+        pytest.skip(f"{folder} has no {name} {split}")
+    examples = read(TASKS[name], split, data).examples
+    assert len(examples) == ROWS[name][split]
+    for example in examples:
+        check(TASKS[name], example)
