@@ -1,0 +1,160 @@
+"""Every fault of anybody's submission, and the repair of those that have one right answer."""
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import BenchError, DataError
+from tasks.submission.answer_file import AnswerFile, Reading
+from tasks.submission.archive import LARGEST, Member, read_zip, write_zip
+from tasks.submission.compose import write_answers
+from tasks.submission.faults import Fault, Faults
+from tasks.submission.json_lines import read_json_lines
+from tasks.submission.multirc import read_multirc
+from tasks.submission.race import read_race, rewrite_race
+from tasks.submission.squad import read_answers, rewrite_answers
+from tasks.submission.submission import SUBMISSIONS, Submission
+from tasks.submission.table import read_table
+
+__all__ = ["check", "read_answer_file", "repair"]
+
+READERS = {"tsv": read_table, "jsonl": read_json_lines, "multirc": read_multirc}
+
+
+def check(path: Path) -> tuple[Fault, ...]:
+    """Every fault of a submission: GLUE's or SuperGLUE's zip, SQuAD's JSON, RACE's table.
+
+    Raises DataError where there is no such file.
+    """
+    return _examine(path).faults
+
+
+def repair(path: Path, out: Path) -> tuple[Fault, ...]:
+    """Write the submission as it must have been meant, and give the faults that were mended.
+
+    Raises BenchError, and writes nothing, where a fault has more than one possible remedy.
+    """
+    found = _examine(path)
+    stuck = [fault for fault in found.faults if not fault.mendable]
+    if stuck:
+        more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
+        raise BenchError(
+            f"{path.name} cannot be mended: {stuck[0]}{more}. `bench submit --check` names every "
+            "fault; make these answers again."
+        )
+    if found.whole is None:
+        write_zip(out, found.files)
+    else:
+        out.write_bytes(found.whole)
+    return found.faults
+
+
+def read_answer_file(file: AnswerFile, content: bytes) -> Reading:
+    """The answers and the faults of one file of a submission."""
+    return READERS[file.format](file, content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Examined:
+    """A submission's faults, and what it should be: `files` of a zip, or a `whole` file."""
+
+    faults: tuple[Fault, ...]
+    files: Mapping[str, bytes]
+    whole: bytes | None = None
+
+
+def _examine(path: Path) -> _Examined:
+    content = _read(path)
+    faults = Faults(path.name)
+    suffix = path.suffix.casefold()
+    if zipfile.is_zipfile(path):
+        if suffix != ".zip":
+            faults.add("it is a zip, but its name does not end in .zip", mendable=True)
+        return _examine_members(read_zip(content, faults), faults)
+    if suffix == ".json":
+        answers = read_answers(path.name, content)
+        return _whole(answers, rewrite_answers)
+    alone = Member(folder="", name=path.name, content=content)
+    if _suite_of([alone]) is not None:
+        faults.add("it is one file, expected a zip of all")
+        return _examine_members([alone], faults)
+    if suffix == ".tsv":
+        return _whole(read_race(path.name, content), rewrite_race)
+    faults.add("it is no submission: expected GLUE's or SuperGLUE's zip, a .json or a .tsv file")
+    return _Examined(faults=faults.all(), files={})
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path} has {path.stat().st_size:,} bytes, too many for a submission.")
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _whole(reading: Reading, rewrite: Callable[[Sequence[tuple[str, Any]]], bytes]) -> _Examined:
+    whole = None if reading.answers is None else rewrite(reading.answers)
+    return _Examined(faults=reading.faults, files={}, whole=whole)
+
+
+def _suite_of(members: Sequence[Member]) -> Submission | None:
+    """The submission that most of the files belong to, by their names."""
+
+    def fitting(submission: Submission) -> int:
+        return len({file.name for m in members if (file := submission.file_for(m.name))})
+
+    best = max(SUBMISSIONS.values(), key=fitting)
+    return best if fitting(best) else None
+
+
+def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
+    submission = _suite_of(members)
+    if submission is None:
+        faults.add("it holds none of the files of GLUE's or SuperGLUE's submission")
+        return _Examined(faults=faults.all(), files={})
+    found = _sorted_out(submission, members, faults)
+    readings = {
+        file.name: read_answer_file(file, found[file.name].content)
+        for file in submission.files
+        if file.name in found
+    }
+    files = {
+        file.name: write_answers(file, answers)
+        for file in submission.files
+        if file.name in readings and (answers := readings[file.name].answers) is not None
+    }
+    inside = [fault for reading in readings.values() for fault in reading.faults]
+    return _Examined(faults=(*faults.all(), *inside), files=files)
+
+
+def _sorted_out(
+    submission: Submission, members: Sequence[Member], faults: Faults
+) -> dict[str, Member]:
+    """The members by the names that they should have."""
+    found: dict[str, Member] = {}
+    for member in members:
+        path = f"{member.folder}/{member.name}".lstrip("/")
+        file = submission.file_for(member.name)
+        if file is None or member.folder.startswith("__MACOSX"):
+            faults.add(f"{path} does not belong here", mendable=True)
+        elif file.name in found:
+            faults.add(f"{path} is a second {file.name}")
+        else:
+            found[file.name] = member
+            _check_place(submission, file, member, path, faults)
+    for file in submission.files:
+        if file.name not in found:
+            faults.add(f"{file.name} is missing")
+    return found
+
+
+def _check_place(
+    submission: Submission, file: AnswerFile, member: Member, path: str, faults: Faults
+) -> None:
+    if member.name != file.name:
+        faults.add(f"{path} has the wrong name, expected {file.name}", mendable=True)
+    if member.folder and submission.flat:
+        faults.add(f"{path} lies in a folder, expected the top of the zip", mendable=True)

@@ -1,0 +1,99 @@
+"""The indices of a file's answers: 0 to n - 1, each once, in order."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
+
+from tasks.submission.answers import Scalar
+from tasks.submission.faults import Faults
+
+__all__ = ["Numbered", "in_order"]
+
+T = TypeVar("T")
+
+
+class Numbered(NamedTuple, Generic[T]):
+    """An answer with its index as written, and the line it stands on."""
+
+    line: int
+    place: Scalar
+    answer: T
+
+
+class _Placed(NamedTuple, Generic[T]):
+    line: int
+    place: int
+    answer: T
+
+
+def in_order(rows: Sequence[Numbered[T]], count: int, faults: Faults) -> list[T] | None:
+    """The answers by index; None, with faults that say why, unless they are 0 to `count` - 1."""
+    if len(rows) != count:
+        faults.add(f"it has {len(rows)} answers, expected {count}")
+    numbers = [(row, _number(row, faults)) for row in rows]
+    first = _offset([number for _, number in numbers], count)
+    if first:
+        faults.add(
+            f"its indices run from {first} to {first + count - 1}, expected 0 to {count - 1}: "
+            "every file counts from 0",
+            mendable=True,
+        )
+    placed = [
+        _Placed(row.line, number - first, row.answer)
+        for row, number in numbers
+        if number is not None
+    ]
+    _find_doubles(placed, faults)
+    _find_strays(placed, count, faults)
+    if sorted(row.place for row in placed) != list(range(count)):
+        return None
+    _find_disorder(placed, faults)
+    return [row.answer for row in sorted(placed, key=lambda row: row.place)]
+
+
+def _number(row: Numbered[T], faults: Faults) -> int | None:
+    """The index as a number, None where it is none."""
+    if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
+        return row.place
+    text = str(row.place).strip().removesuffix(".0")
+    if not (text.isascii() and text.isdecimal()):
+        faults.add(f"the index is {row.place!r}, expected a whole number", row.line)
+        return None
+    faults.add("the index is not written as a plain whole number", row.line, mendable=True)
+    return int(text)
+
+
+def _offset(indices: Sequence[int | None], count: int) -> int:
+    """Where the indices begin, if they are complete but begin elsewhere than at 0; else 0."""
+    known = {index for index in indices if index is not None}
+    low = min(known, default=0)
+    is_whole = len(indices) == count and known == set(range(low, low + count))
+    return low if is_whole else 0
+
+
+def _find_doubles(rows: Iterable[_Placed[T]], faults: Faults) -> None:
+    lines: dict[int, int] = {}
+    for row in rows:
+        if row.place in lines:
+            faults.add(
+                f"index {row.place} stands here again, after line {lines[row.place]}", row.line
+            )
+        lines.setdefault(row.place, row.line)
+
+
+def _find_strays(rows: Sequence[_Placed[T]], count: int, faults: Faults) -> None:
+    for row in rows:
+        if row.place >= count:
+            faults.add(f"index {row.place} is beyond the last one, {count - 1}", row.line)
+    missing = sorted(set(range(count)) - {row.place for row in rows})
+    if missing:
+        some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        noun = "index is" if len(missing) == 1 else "indices are"
+        faults.add(f"{len(missing)} {noun} missing: {some}")
+
+
+def _find_disorder(rows: Sequence[_Placed[T]], faults: Faults) -> None:
+    for before, row in pairwise(rows):
+        if row.place < before.place:
+            faults.add(f"index {row.place} stands after {before.place}", row.line, mendable=True)
+            return

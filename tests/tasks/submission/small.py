@@ -1,0 +1,94 @@
+"""Submissions of a few rows, as the servers want them, for tests that damage them."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from tasks.submission import SUBMISSIONS, AnswerFile, Submission
+from tasks.submission.answers import Labels, Number
+from tasks.submission.compose import write_answers
+from tasks.submission.multirc import Option
+
+ROWS = 6
+PARAGRAPHS, QUESTIONS = 2, 3
+
+Files = dict[str, bytes]
+Edit = Callable[[str], str]
+
+
+def shrink(submission: Submission) -> Submission:
+    """The same submission with six answers a file."""
+    return replace(submission, files=tuple(replace(f, rows=ROWS) for f in submission.files))
+
+
+def shrink_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the checker expect small files."""
+    small = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
+    monkeypatch.setattr("tasks.submission.inspection.SUBMISSIONS", small)
+    monkeypatch.setattr("tasks.submission.multirc.PARAGRAPHS", PARAGRAPHS)
+    monkeypatch.setattr("tasks.submission.multirc.QUESTIONS", QUESTIONS)
+
+
+def answers(file: AnswerFile, rows: int) -> list[object]:
+    """One answer after the other, as the server wants them."""
+    if file.format == "multirc":
+        places = [(0, 0), (0, 0), (0, 1), (1, 2), (1, 2), (1, 2)]
+        return [Option(*place, number % 2) for number, place in enumerate(places)]
+    match file.answers:
+        case Labels(written=written):
+            chosen = cycle(written.values())
+            return [next(chosen) for _ in range(rows)]
+        case Number():
+            return [f"{number % 5:.3f}" for number in range(rows)]
+    return [f"entity {number}" for number in range(rows)]
+
+
+def clean(suite: str) -> Files:
+    """Every file of the suite's submission, small and right."""
+    return {f.name: write_answers(f, answers(f, ROWS)) for f in SUBMISSIONS[suite].files}
+
+
+def zipped(files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> bytes:
+    """A zip of files by their paths; pairs may name a path twice."""
+    buffer = io.BytesIO()
+    pairs = files.items() if isinstance(files, Mapping) else files
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, content in pairs:
+            archive.writestr(path, content)
+    return buffer.getvalue()
+
+
+def members(path: Path) -> Files:
+    """The files of a zip by their paths."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def edited(name: str, edit: Edit) -> Callable[[Files], bytes]:
+    """A zip with the text of one file changed."""
+
+    def damage(files: Files) -> bytes:
+        return zipped({**files, name: edit(files[name].decode()).encode()})
+
+    return damage
+
+
+def lines(edit: Callable[[list[str]], list[str]]) -> Edit:
+    """A change of a text's lines."""
+    return lambda text: "\n".join(edit(text.splitlines())) + "\n"
+
+
+def objects(edit: Callable[[list[dict[str, object]]], Iterable[object]]) -> Edit:
+    """A change of the objects of JSON lines."""
+
+    def change(text: str) -> str:
+        found = [json.loads(line) for line in text.splitlines()]
+        return "".join(json.dumps(each) + "\n" for each in edit(found))
+
+    return change

@@ -1,0 +1,157 @@
+"""Faults of SQuAD's JSON files and of RACE's table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import BenchError
+from tasks.examples import ChoicePrediction, SpanPrediction
+from tasks.submission import (
+    check,
+    repair,
+    write_no_answer_scores,
+    write_predictions,
+    write_race,
+)
+
+QUESTIONS = [f"{number:024x}" for number in range(11_873)]
+SPANS = [
+    SpanPrediction(id=question, text=f"text {number}", no_answer_score=number % 7 - 3.0)
+    for number, question in enumerate(QUESTIONS)
+]
+ANSWERS = {p.id: "" if p.no_answer_score > 0 else p.text for p in SPANS}
+SCORES = {p.id: p.no_answer_score for p in SPANS}
+
+
+def put(tmp_path: Path, content: object, name: str = "predictions.json") -> Path:
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_predictions_have_the_threshold_applied(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.json"
+    path.write_bytes(write_predictions(SPANS, 0.0))
+    assert json.loads(path.read_text()) == ANSWERS
+    assert check(path) == ()
+
+
+def test_another_threshold_leaves_other_questions_unanswered() -> None:
+    found = json.loads(write_predictions(SPANS, -2.0))
+    assert [q for q, text in found.items() if text] == [
+        p.id for p in SPANS if p.no_answer_score <= -2.0
+    ]
+    assert all(json.loads(write_predictions(SPANS, None)).values())
+
+
+def test_no_answer_scores_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "na_prob.json"
+    path.write_bytes(write_no_answer_scores(SPANS))
+    assert json.loads(path.read_text()) == SCORES
+    assert check(path) == ()
+
+
+def test_text_is_written_as_it_is() -> None:
+    spans = [SpanPrediction(id="q", text='Zo\u00eb "\U0001f600"')]
+    assert json.loads(write_predictions(spans, None)) == {"q": 'Zo\u00eb "\U0001f600"'}
+
+
+def twice(answers: dict[str, str]) -> str:
+    """One question named twice."""
+    return json.dumps(answers)[:-1] + f', "{QUESTIONS[0]}": "other"}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "it is not JSON"),
+        ("[1, 2]", "it is JSON, but no object"),
+        ("{}", "it holds no answers"),
+        (ANSWERS | {QUESTIONS[0]: None}, "is null, expected text"),
+        (ANSWERS | {QUESTIONS[0]: ["a", "b"]}, "is a list (n best answers?)"),
+        (ANSWERS | {QUESTIONS[0]: {"text": "a"}}, "is an object"),
+        (ANSWERS | {QUESTIONS[0]: 1999}, "is 1999, expected text"),
+        (twice(ANSWERS), "stands there 2 times"),
+        (ANSWERS | {"one too many": "x"}, "it has 11874 questions, expected 10570 (1.1 dev)"),
+        ({p.id: p.text for p in SPANS}, "apply the threshold"),
+        (SCORES | {QUESTIONS[0]: "high"}, "is 'high', expected a number"),
+        (SCORES | {QUESTIONS[0]: True}, "is True, expected a number"),
+        (json.dumps(SCORES | {QUESTIONS[0]: float("nan")}), "is nan, expected a number"),
+    ],
+)
+def test_a_fault_of_squad_is_found_and_not_guessed_at(
+    content: object, sentence: str, tmp_path: Path
+) -> None:
+    path = put(tmp_path, content)
+    assert any(sentence in str(fault) and not fault.mendable for fault in check(path))
+    with pytest.raises(BenchError, match="cannot be mended"):
+        repair(path, tmp_path / "out.json")
+
+
+def test_evaluates_list_of_answers_is_mended(tmp_path: Path) -> None:
+    rows = [{"id": q, "prediction_text": text} for q, text in ANSWERS.items()]
+    path = put(tmp_path, rows)
+    (fault,) = check(path)
+    assert "a list of id and prediction_text" in str(fault)
+    repair(path, tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text()) == ANSWERS
+
+
+def test_quoted_scores_are_mended(tmp_path: Path) -> None:
+    path = put(tmp_path, {q: str(score) for q, score in SCORES.items()}, "null_odds.json")
+    (fault,) = check(path)
+    assert fault.sentence == "the scores are quoted, expected numbers (and 11872 more)"
+    repair(path, tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text()) == SCORES
+
+
+# RACE
+
+RACE = [
+    ChoicePrediction(id=f"{level}{number}/0", option=number % 4)
+    for level, count in {"middle": 1436, "high": 3498}.items()
+    for number in range(count)
+]
+
+
+@pytest.fixture
+def race(tmp_path: Path) -> Path:
+    path = tmp_path / "race.tsv"
+    path.write_bytes(write_race(RACE))
+    return path
+
+
+def test_race_is_an_id_and_a_letter_on_each_line(race: Path) -> None:
+    assert race.read_text().splitlines()[:3] == ["id\tanswer", "middle0/0\tA", "middle1/0\tB"]
+    assert check(race) == ()
+
+
+def test_part_of_race_is_no_submission() -> None:
+    with pytest.raises(BenchError, match="has 4934 questions, found 10 predictions"):
+        write_race(RACE[:10])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence", "mendable"),
+    [
+        ("\tB", "\tb", "line 3: the answer is 'b', expected 'B'", True),
+        ("\n", "\r\n", "a carriage return", True),
+        ("id\tanswer", "id\tprediction", "the header is 'id\\tprediction'", False),
+        ("middle1/0", "1", "line 3: the id is '1', expected one like 'high12/0'", False),
+        ("middle1/0", "middle2/0", "line 4: the question middle2/0 stands here again", False),
+        ("middle1/0\tB\n", "", "it has 4933 answers, expected 4934", False),
+        ("middle1/0\tB", "middle1/0\tE", "the answer is 'E', expected A, B, C or D", False),
+    ],
+)
+def test_a_fault_of_race_is_found(
+    race: Path, old: str, new: str, sentence: str, mendable: bool
+) -> None:
+    out = race.with_name("out.tsv")
+    text = race.read_text()
+    race.write_bytes(text.replace(old, new, 1 if "middle" in old else -1).encode())
+    found = check(race)
+    assert any(sentence in str(fault) and fault.mendable == mendable for fault in found), found
+    if mendable:
+        repair(race, out)
+        assert out.read_text() == text
