@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchharness.models.download import download
+from benchharness.models.folder import checkpoint_files
 from benchharness.tiny import folder as tiny_folder
 from tasks.errors import ModelError
 
@@ -16,21 +18,6 @@ BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
 """Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""
-
-CHECKPOINT_FILES = (
-    "config.json",
-    "model*.safetensors",
-    "model.safetensors.index.json",
-    "tokenizer*",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab*",
-    "merges.txt",
-    "spiece.model",
-    "spm.model",
-    "sentencepiece*",
-)
-"""What is fetched of a hub repository; never pickled weights, never code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,42 +70,12 @@ def _silence_transformers() -> None:
 
 
 def _find_folder(checkpoint: str, revision: str | None) -> Path:
-    """The folder of a checkpoint; a hub id is never looked up in the current folder."""
+    """The whole folder of a checkpoint; a hub id is never looked up in the current folder."""
     folder = Path(checkpoint)
     if not folder.is_absolute():
-        folder = _fetch(checkpoint, revision)
-    if not (folder / "config.json").is_file():
-        raise ModelError(
-            f"{checkpoint} is no checkpoint: expected a folder with config.json, "
-            "model.safetensors and the tokenizer's files."
-        )
+        folder = download(checkpoint, revision)
+    checkpoint_files(folder)
     return folder
-
-
-def _fetch(hub_id: str, revision: str | None) -> Path:
-    """The cached folder of a hub repository, downloaded where it is not there yet."""
-    from tasks.sources.hub import go_offline_if_unreachable
-
-    offline = go_offline_if_unreachable()
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        return Path(
-            snapshot_download(
-                hub_id,
-                revision=revision,
-                allow_patterns=list(CHECKPOINT_FILES),
-                local_files_only=offline,
-            )
-        )
-    except LocalEntryNotFoundError:
-        raise ModelError(
-            f"the checkpoint {hub_id} is not in the cache and the hub cannot be reached: give a "
-            "folder with --model, or run `bench fetch` with a network first."
-        ) from None
-    except (HfHubHTTPError, ValueError, OSError) as error:
-        raise ModelError(f"the hub does not give the checkpoint {hub_id}: {error}") from error
 
 
 def _load_config(folder: Path) -> Any:
@@ -153,7 +110,6 @@ def _load_weights(folder: Path, checkpoint: str) -> nn.Module:
     from safetensors import SafetensorError
     from transformers import AutoModel
 
-    _check_format(folder, checkpoint)
     network: nn.Module
     try:
         network, info = AutoModel.from_pretrained(
@@ -166,21 +122,11 @@ def _load_weights(folder: Path, checkpoint: str) -> nn.Module:
         )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ModelError(
-            f"the weights in {folder} cannot be loaded: {_first_line(error)}"
+            f"the weights in {folder} cannot be loaded ({_first_line(error)}): copy the checkpoint "
+            "again."
         ) from error
     _check_whole(network, info["missing_keys"], checkpoint)
     return network
-
-
-def _check_format(folder: Path, checkpoint: str) -> None:
-    if any(folder.glob("*.safetensors")):
-        return
-    pickled = next(iter(sorted(folder.glob("*.bin"))), None)
-    found = f"only {pickled.name}, which can run code when it is opened" if pickled else "none"
-    raise ModelError(
-        f"{checkpoint} has no model.safetensors (found {found}): save it again with "
-        "save_pretrained of transformers 4.36 or later."
-    )
 
 
 def _check_whole(network: nn.Module, missing: set[str], checkpoint: str) -> None:

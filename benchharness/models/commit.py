@@ -1,8 +1,8 @@
 """From a revision on the hub to the commit that it names, without ever hanging."""
 
 import re
-from pathlib import Path
 
+from benchharness.models.download import cache_folder, unreachable
 from tasks.errors import ModelError
 from tasks.sources.hub import go_offline_if_unreachable
 
@@ -28,9 +28,6 @@ def resolve_commit(hub_id: str, revision: str) -> str:
 
 def _commit_on_hub(hub_id: str, revision: str) -> str:
     from huggingface_hub import HfApi
-
-    # HTTPError is the HTTP library's own (httpx or httpx2, by version): a refused connection is
-    # neither a HfHubHTTPError nor an OSError.
     from huggingface_hub.errors import (  # type: ignore[attr-defined]
         HTTPError,
         RepositoryNotFoundError,
@@ -57,12 +54,7 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
 
 
 def _commit_in_cache(hub_id: str, revision: str) -> str:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    ref = Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}" / "refs" / revision
+    ref = cache_folder(hub_id) / "refs" / revision
     if not ref.is_file():
-        raise ModelError(
-            f"model {hub_id!r} is not in the cache and the hub cannot be reached; give a "
-            "checkpoint folder, or run `bench fetch` where there is a network."
-        )
+        raise unreachable(hub_id)
     return ref.read_text(encoding="ascii").strip()

@@ -5,7 +5,7 @@ from pathlib import Path
 from tasks.errors import ModelError
 from tasks.sources.hub import go_offline_if_unreachable
 
-__all__ = ["CHECKPOINT_FILES", "download"]
+__all__ = ["cache_folder", "download", "require_checkpoint", "unreachable"]
 
 CHECKPOINT_FILES = (
     "config.json",
@@ -23,13 +23,16 @@ CHECKPOINT_FILES = (
 """What is fetched of a hub repository; never pickled weights, never code."""
 
 
-def download(hub_id: str, revision: str) -> Path:
+def download(hub_id: str, revision: str | None) -> Path:
     """The cached folder of a hub repository's revision, fetched where it is not there yet.
 
     Raises ModelError where the hub does not give it, or cannot be reached and the cache lacks it.
     """
     offline = go_offline_if_unreachable()
     from huggingface_hub import snapshot_download
+
+    # HTTPError is the HTTP library's own (httpx or httpx2, by version): a refused connection is
+    # neither a HfHubHTTPError nor an OSError.
     from huggingface_hub.errors import (  # type: ignore[attr-defined]
         HTTPError,
         LocalEntryNotFoundError,
@@ -45,9 +48,33 @@ def download(hub_id: str, revision: str) -> Path:
             )
         )
     except LocalEntryNotFoundError:
-        raise ModelError(
-            f"the checkpoint {hub_id} is not in the cache and the hub cannot be reached: give a "
-            "folder with --model, or run `bench fetch` where there is a network."
-        ) from None
+        raise unreachable(hub_id) from None
     except (HTTPError, ValueError, OSError) as error:
-        raise ModelError(f"the hub does not give the checkpoint {hub_id}: {error}") from error
+        reason = str(error).partition("\n")[0]
+        raise ModelError(
+            f"the hub does not give the checkpoint {hub_id} ({reason}); check its name, or give a "
+            "folder with --model."
+        ) from error
+
+
+def require_checkpoint(hub_id: str, revision: str) -> None:
+    """Raises ModelError where a checkpoint is neither cached nor within reach; fetches nothing."""
+    snapshot = cache_folder(hub_id) / "snapshots" / revision
+    if not any(snapshot.glob("*.safetensors")) and go_offline_if_unreachable():
+        raise unreachable(hub_id)
+
+
+def cache_folder(hub_id: str) -> Path:
+    """Where the hub's library keeps a model, fetched or not."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
+
+
+def unreachable(hub_id: str) -> ModelError:
+    """The error for a model that can be had from nowhere, with everything that needs no hub."""
+    return ModelError(
+        f"model {hub_id!r} is not in the cache and the hub cannot be reached: run `bench fetch` "
+        "where there is a network, or give a checkpoint folder (`--model DIR`) with rows that need "
+        "no hub either (`--data DIR` or `--data mini`)."
+    )

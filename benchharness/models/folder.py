@@ -11,18 +11,23 @@ from tasks.errors import ModelError
 
 __all__ = ["checkpoint_files", "describe_folder"]
 
-_TOKENIZER_FILES = (
-    "added_tokens.json",
-    "merges.txt",
+_VOCABULARY_FILES = (
     "sentencepiece.bpe.model",
-    "special_tokens_map.json",
     "spiece.model",
     "spm.model",
     "tokenizer.json",
     "tokenizer.model",
-    "tokenizer_config.json",
     "vocab.json",
     "vocab.txt",
+)
+"""Without any of these transformers makes a tokenizer that knows five tokens, and says nothing."""
+
+_TOKENIZER_FILES = (
+    "added_tokens.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    *_VOCABULARY_FILES,
 )
 
 
@@ -48,6 +53,7 @@ def checkpoint_files(folder: Path) -> dict[str, list[Path]]:
     """
     config = folder / "config.json"
     weights = sorted(folder.glob("model*.safetensors"))
+    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     if not config.is_file():
         raise ModelError(
             f"{folder} is not a checkpoint: it has no config.json; expected a folder that "
@@ -56,9 +62,14 @@ def checkpoint_files(folder: Path) -> dict[str, list[Path]]:
     if not weights:
         raise ModelError(
             f"{folder} is not a checkpoint: it has no weights; expected model.safetensors beside "
-            "config.json (save_pretrained writes it; pickled weights are not loaded)."
+            "config.json (save_pretrained writes it; pickled weights can run code and are not "
+            "loaded)."
         )
-    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    if not any(path.name in _VOCABULARY_FILES for path in tokenizer):
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
+            "vocab.txt beside config.json (the tokenizer's save_pretrained writes it)."
+        )
     return {"config": [config], "weights": weights, "tokenizer": tokenizer}
 
 

@@ -145,7 +145,7 @@ def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:
     assert find_model(str(folder)).parameters == 2.0
 
 
-@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "vocab.txt"])
 def test_a_folder_that_lacks_a_file_is_no_checkpoint(tmp_path: Path, missing: str) -> None:
     folder = write_checkpoint(tmp_path / "half")
     (folder / missing).unlink()
