@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,12 @@ Models = Annotated[
     list[str] | None,
     typer.Option("--model", metavar="NAME", help="A model to fetch; repeatable."),
 ]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task", metavar="NAME", help="A task to fetch; with --suite, one of its; repeatable."
+    ),
+]
 Timeout = Annotated[
     float,
     typer.Option(
@@ -36,25 +43,31 @@ POLL_SECONDS = 0.5
 
 
 def fetch(
-    *, model: Models = None, suite: Suites = None, timeout: Timeout = 120, as_json: AsJson = False
+    *,
+    model: Models = None,
+    suite: Suites = None,
+    task: Tasks = None,
+    timeout: Timeout = 120,
+    as_json: AsJson = False,
 ) -> None:
-    """Fetch models and the data of suites into the cache; a run can then do without a network."""
+    """Fetch models and the data of suites or tasks, so that a run can do without a network."""
     from benchharness.cli.printing import print_json
+    from benchharness.cli.request import select_tasks
     from benchharness.models import find_model
     from tasks.errors import BenchError
     from tasks.suites import find_suites
 
+    if not (model or suite or task):
+        raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
     specs = [find_model(name) for name in model or ()]
-    chosen = [found for name in suite or () for found in find_suites(name)]
-    tasks = dict.fromkeys(task for found in chosen for task in found.tasks)
-    if not specs and not tasks:
-        raise BenchError("nothing to fetch: name a model (--model) or a suite (--suite).")
+    suites = [found for name in suite or () for found in find_suites(name)]
+    tasks = select_tasks(suites, task or ()) if suite or task else ()
     wanted = [("model", s.checkpoint, s.revision) for s in specs if s.is_hub]
-    wanted += [("task", name, "") for name in tasks]
+    wanted += [("task", found.name, "") for found in tasks]
     if wanted:
         _require_hub()
     fetched = [_watch(kind, name, revision, timeout) for kind, name, revision in wanted]
-    command = _offline_command(model or (), suite or ())
+    command = _offline_command(model or (), suite or (), task or ())
     if as_json:
         print_json({"fetched": fetched, "offline_command": command})
     else:
@@ -130,9 +143,10 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _offline_command(models: Sequence[str], suites: Sequence[str]) -> str:
-    options = [f"--model {name}" for name in models or ["MODEL"]]
-    options += [f"--suite {name}" for name in suites or ["SUITE"]]
+def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequence[str]) -> str:
+    options = [f"--model {quote(name)}" for name in models or ["MODEL"]]
+    options += [f"--suite {name}" for name in suites or ([] if tasks else ["SUITE"])]
+    options += [f"--task {name}" for name in tasks]
     return f"HF_HUB_OFFLINE=1 bench run {' '.join(options)}"
 
 

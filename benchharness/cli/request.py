@@ -11,7 +11,7 @@ from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS, Suite, find_suites, find_task
 from tasks.task import Task
 
-__all__ = ["Request", "check_request"]
+__all__ = ["Request", "check_request", "select_tasks"]
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     found_models = [trial.get(find_model, name) for name in models]
     found = [named for name in suites if (named := trial.get(find_suites, name))]
     found_suites = [suite for named in found for suite in named]
-    found_tasks = trial.get(_select_tasks, found_suites, tasks, len(found) == len(suites))
+    found_tasks = trial.get(select_tasks, found_suites, tasks, len(found) == len(suites))
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
     # By the models alone, never by the jobs that are left: threads change the last digits.
@@ -84,8 +84,8 @@ class _Trial:
             raise kind("\n".join(str(error) for error in self._errors))
 
 
-def _select_tasks(
-    suites: Sequence[Suite], names: Sequence[str], complete: bool
+def select_tasks(
+    suites: Sequence[Suite], names: Sequence[str], complete: bool = True
 ) -> tuple[Task, ...]:
     """The named tasks inside the suites, or all of theirs; `complete` if every suite was found."""
     inside = dict.fromkeys(name for suite in suites for name in suite.tasks)

@@ -157,6 +157,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     if dry_run:
         _show(outlook, as_json=as_json)
         return
+    _require_checkpoints(outlook.todo)
     with open_store(db) as store:
         typer.echo(visible(outlook.sentence()), err=as_json)
         engine = LocalEngine(request.slots, timeout or None)
@@ -226,6 +227,16 @@ def _show(outlook: "Outlook", *, as_json: bool) -> None:
     else:
         for line in (outlook.sentence(), *outlook.lines()):
             typer.echo(visible(line))
+
+
+def _require_checkpoints(jobs: "Sequence[Job]") -> None:
+    """Raises ModelError where a checkpoint can be had from nowhere, before anything starts."""
+    from benchharness.models.download import require_checkpoint
+    from benchharness.models.identity import hub_revision
+
+    for job in {job.weights: job for job in jobs}.values():
+        if (revision := hub_revision(job.weights)) is not None:
+            require_checkpoint(job.checkpoint, revision)
 
 
 def _drive(

@@ -1,0 +1,104 @@
+"""`bench` with and without its hub: real processes, and a hub on the loopback that can go away."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tasks.glue import COLA
+from tasks.sources import Data, rows
+from tests.benchharness.checkpoints import save_checkpoint
+from tests.hub_server import serve_hub
+from tests.tasks.hub_fixture import write_dataset_config
+
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+CHOICE = ("--model", "org/name", "--task", "cola")
+RUN = ("run", *CHOICE, "--limit", "16", "--set", "epochs=1", "--device", "cpu", "--db", "x.sqlite")
+NOWHERE = "http://127.0.0.1:9"
+COMMIT = "ab" * 20
+
+
+def bench(folder, endpoint, *words):
+    """How one command ended, and its seconds of wall clock."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and k != "BENCH_DB"}
+    home = {"HF_HOME": str(folder / "home"), "HF_ENDPOINT": endpoint, "OMP_NUM_THREADS": "1"}
+    start = time.monotonic()
+    ended = subprocess.run(
+        (*BENCH, *words),
+        cwd=folder,
+        env=kept | home,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    return ended, time.monotonic() - start
+
+
+@pytest.fixture
+def repositories(tmp_path):
+    """A small BERT and CoLA's embedded rows, as a hub keeps them."""
+    root = tmp_path / "repositories"
+    save_checkpoint(root / "models" / "org" / "name" / COMMIT)
+    folder = root / "datasets" / COLA.source.hub / COLA.source.revision
+    folder.mkdir(parents=True)
+    write_dataset_config(folder, "cola", hub_splits(), COLA.source.label_names)
+    return root
+
+
+def hub_splits():
+    names = COLA.source.label_names
+    return {
+        split.hub: [
+            {**row, "label": -1 if row["label"] is None else names.index(str(row["label"]))}
+            for row in rows(COLA.source, name, Data(door="mini"))
+        ]
+        for name, split in COLA.source.splits.items()
+    }
+
+
+def test_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
+    with serve_hub(repositories) as server:
+        fetched, _ = bench(tmp_path, server.endpoint, "fetch", *CHOICE, "--json")
+        endpoint = server.endpoint
+    assert fetched.returncode == 0, fetched.stderr
+    model, task = json.loads(fetched.stdout)["fetched"]
+    assert model["revision"] == COMMIT
+    assert task["task"] == "glue/cola"
+
+    ran, seconds = bench(tmp_path, endpoint, *RUN)
+    assert ran.returncode == 0, ran.stderr
+    assert "1 of 1 jobs are finished." in ran.stdout
+    # The libraries' own retries take from half a minute to several.
+    assert seconds < 25
+
+    listed, _ = bench(tmp_path, endpoint, "list", "runs", "--db", "x.sqlite", "--json")
+    (row,) = json.loads(listed.stdout)
+    assert (row["model"], row["data"], row["limit"]) == ("org/name", "hub", 16)
+    shown, _ = bench(tmp_path, endpoint, "show", row["key"], "--db", "x.sqlite", "--json")
+    assert json.loads(shown.stdout)["weights"] == f"hub:org/name@{COMMIT}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--model", "tiny", "--task", "cola"),
+        ("--model", "roberta", "--task", "cola", "--data", "mini"),
+        ("--model", "org/name", "--task", "cola", "--data", "mini"),
+    ],
+    ids=["data", "known model", "any model"],
+)
+def test_a_hub_out_of_reach_is_one_sentence_within_5_seconds(tmp_path, words):
+    ended, seconds = bench(tmp_path, NOWHERE, "run", *words, "--db", "x.sqlite")
+    assert ended.returncode == 4
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("bench: ")
+    assert ended.stderr.count("\n") == 1
+    assert "--data DIR" in ended.stderr
+    assert "--data mini" in ended.stderr
+    assert seconds < 5
+    assert not Path(tmp_path / "x.sqlite").exists()
