@@ -29,8 +29,9 @@ def parse_data(text: str) -> Data:
         case "mini":
             return Data(door="mini")
     folder = Path(text).expanduser()
-    if not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
+    # Path("") is the current folder, which nobody means by an unset shell variable.
+    if not text or not folder.is_dir():
+        found = "is a file" if folder.is_file() else "does not exist"
         raise DataError(
             f"the data folder {text!r} {found}: give a folder of official files, "
             "`--data hub` or `--data mini`."

@@ -23,6 +23,11 @@ def test_a_folder_is_absolute_and_round_trips(
     assert parse_data(str(data)) == data
 
 
+def test_nothing_is_no_folder() -> None:
+    with pytest.raises(DataError, match="the data folder '' does not exist"):
+        parse_data("")
+
+
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'.*nowhere' does not exist.*--data mini") as caught:
         parse_data(str(tmp_path / "nowhere"))
