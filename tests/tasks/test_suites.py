@@ -1,13 +1,11 @@
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
 import tasks
-from tasks import suites
 from tasks.errors import BenchError
-from tasks.suites import SUITES, TASKS, find_suite, find_task
+from tasks.suites import COLLECTIONS, SUITES, TASKS, find_suite, find_suites, find_task
 
 
 def test_every_name_in_the_table_is_the_tasks_own() -> None:
@@ -45,10 +43,7 @@ def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None
     assert caught.value.exit_code == 2
 
 
-def test_a_short_name_of_two_suites_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    rte = TASKS["glue/rte"]
-    other = replace(rte, name="superglue/rte")
-    monkeypatch.setattr(suites, "TASKS", {task.name: task for task in (rte, other)})
+def test_a_short_name_of_two_suites_is_refused() -> None:
     with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte\."):
         find_task("rte")
 
@@ -60,6 +55,21 @@ def test_a_suite_is_found_by_its_name() -> None:
 def test_an_unknown_suite_is_answered_with_advice() -> None:
     with pytest.raises(BenchError, match=r"no suite is called 'gleu'\. Did you mean 'glue'\?"):
         find_suite("gleu")
+
+
+def test_a_collection_is_its_suites() -> None:
+    assert find_suites("seeds") == find_suites("SEEDS") == tuple(SUITES.values())
+    assert find_suites("GLUE") == (SUITES["glue"],)
+
+
+def test_a_collection_names_suites_and_is_none_itself() -> None:
+    assert not set(COLLECTIONS) & set(SUITES)
+    assert all(set(members) <= set(SUITES) for members in COLLECTIONS.values())
+
+
+def test_a_collection_is_proposed_for_a_name_like_it() -> None:
+    with pytest.raises(BenchError, match=r"no suite is called 'seed'\. Did you mean 'seeds'\?"):
+        find_suites("seed")
 
 
 def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_cells() -> None:

@@ -1,0 +1,36 @@
+"""Writes official files for a test and reads a task's split from them."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from tasks.examples import Example
+from tasks.read import SplitRows, read
+from tasks.sources import Data
+from tasks.suites import TASKS
+
+__all__ = ["only", "read_file", "to_lines", "write_file"]
+
+
+def write_file(folder: Path, name: str, content: str | bytes) -> Data:
+    """The files door of `folder`, which now has the file `name`."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Data(door="files", folder=folder)
+
+
+def to_lines(documents: Iterable[object]) -> str:
+    """One JSON document a line."""
+    return "".join(json.dumps(document) + "\n" for document in documents)
+
+
+def read_file(task: str, split: str, data: Data) -> SplitRows:
+    """The split of the task with this full name."""
+    return read(TASKS[task], split, data)
+
+
+def only(rows: SplitRows) -> Example:
+    """The one example that was read."""
+    (example,) = rows.examples
+    return example

@@ -1,0 +1,72 @@
+import pytest
+
+from tasks.check import find_fault
+from tasks.examples import ChoiceExample, Example, Mark, PairExample, SpanExample, TagExample
+from tasks.suites import TASKS
+
+CB, STSB = TASKS["superglue/cb"], TASKS["glue/stsb"]
+SQUAD_1, SQUAD_2 = TASKS["squad/v1.1"], TASKS["squad/v2.0"]
+COPA, NER = TASKS["superglue/copa"], TASKS["conll2003/ner"]
+
+
+def pair(**words: object) -> PairExample:
+    return PairExample(**{"id": "0", "text_a": "abc", "text_b": "de", **words})  # type: ignore[arg-type]
+
+
+def span(*answers: tuple[str, int]) -> SpanExample:
+    return SpanExample(id="0", question="?", context="abc", answers=answers)
+
+
+def choice(*gold: int, options: tuple[str, ...] = ("x", "y")) -> ChoiceExample:
+    return ChoiceExample(id="0", context="", question="", options=options, gold=gold)
+
+
+def tags(*names: str, words: tuple[str, ...] = ("a", "b")) -> TagExample:
+    return TagExample(id="0", words=words, tags=names)
+
+
+@pytest.mark.parametrize(
+    ("task", "example"),
+    [
+        (CB, pair(label="neutral", marks=(Mark(text="b", start=0, end=2),))),
+        (CB, pair(label=None, text_b=None)),
+        (STSB, pair(label=5.0)),
+        (SQUAD_1, span(("bc", 1))),
+        (SQUAD_1, span(("xyz", -1))),
+        (SQUAD_2, span()),
+        (SQUAD_1, SpanExample(id="0", question="?", context="abc")),
+        (COPA, choice(0, 1)),
+        (COPA, ChoiceExample(id="0", context="", question="", options=("x",))),
+        (NER, tags("B-PER", "O")),
+        (NER, TagExample(id="0", words=("a",))),
+    ],
+)
+def test_sound_examples_have_no_fault(task: object, example: Example) -> None:
+    assert find_fault(task, example) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("task", "example", "fault"),
+    [
+        (CB, pair(label="maybe"), "has the label 'maybe'; expected one of entailment"),
+        (CB, pair(label="neutral", text_a=None), "has no text: found None and 'de'"),
+        (STSB, pair(label=5.1), "has the label 5.1; expected 0 to 5"),
+        (STSB, pair(label="3"), "has the label '3'; expected 0 to 5"),
+        (CB, pair(marks=(Mark(text="b", start=1, end=3),)), "marks the characters 1 to 3 of"),
+        (CB, pair(text_b=None, marks=(Mark(text="b", start=0, end=1),)), "of text b, which has 0"),
+        (CB, pair(marks=(Mark(text="a", start=2, end=2),)), "marks the characters 2 to 2 of"),
+        (CB, pair(marks=(Mark(text="a", start=-1, end=2),)), "marks the characters -1 to 2"),
+        (SQUAD_1, span(), "has no answer, but every question of squad/v1.1 has one"),
+        (SQUAD_2, span(("bc", 0)), "has the answer 'bc', which is not at character 0"),
+        (COPA, choice(options=()), "has no options"),
+        (COPA, choice(), "has the right options (); expected some of 0 to 1"),
+        (COPA, choice(2), "has the right options (2,); expected some of 0 to 1"),
+        (COPA, choice(-1), "has the right options (-1,)"),
+        (NER, tags(words=()), "has no words"),
+        (NER, tags("O"), "has 2 words and 1 tags"),
+        (NER, tags("O", "I-GEO"), "has the tag 'I-GEO'; expected one of O, B-PER"),
+        (NER, pair(), "is a PairExample, which no tag task has"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named(task: object, example: Example, fault: str) -> None:
+    assert fault in find_fault(task, example)  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""SNLI's JSON lines: rows without a gold label are left out, and counted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from official import read_file, to_lines, write_file
+
+from tasks.errors import DataError
+from tasks.examples import PairExample
+from tasks.read import SplitRows, read
+from tasks.snli import SNLI
+
+
+def row(label: object, sentence: object = "A man sleeps.") -> dict[str, Any]:
+    return {
+        "annotator_labels": ["neutral"],
+        "captionID": "1.jpg#0",
+        "gold_label": label,
+        "pairID": "1.jpg#0n",
+        "sentence1": sentence,
+        "sentence2": "He is asleep.",
+    }
+
+
+def read_snli(folder: Path, content: str | bytes, split: str = "train") -> SplitRows:
+    data = write_file(folder, f"snli_1.0/snli_1.0_{split}.jsonl", content)
+    return read_file("snli/snli", split, data)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_rows_without_a_gold_label_are_left_out_and_counted(tmp_path: Path, split: str) -> None:
+    labels = ["neutral", "-", "entailment", "-", "contradiction"]
+    rows = read_snli(tmp_path, to_lines(map(row, labels)), split)
+    assert [e.label for e in rows.examples if isinstance(e, PairExample)] == [
+        "neutral",
+        "entailment",
+        "contradiction",
+    ]
+    assert rows.left_out == 2
+
+
+def test_the_rows_that_stay_keep_their_numbers(tmp_path: Path) -> None:
+    rows = read_snli(tmp_path, to_lines(map(row, ["-", "neutral", "-", "entailment"])))
+    assert [example.id for example in rows.examples] == ["1", "3"]
+
+
+def test_a_limit_counts_what_the_whole_split_leaves_out(tmp_path: Path) -> None:
+    content = to_lines([row(label) for label in ("neutral", "-") for _ in range(10)])
+    data = write_file(tmp_path, "snli_1.0_dev.jsonl", content)
+    rows = read(SNLI, "dev", data, limit=5)
+    assert (len(rows.examples), rows.left_out) == (5, 10)
+
+
+def test_the_premise_comes_first(tmp_path: Path) -> None:
+    (example,) = read_snli(tmp_path, to_lines([row("entailment")])).examples
+    assert example == PairExample(
+        id="0", text_a="A man sleeps.", text_b="He is asleep.", label="entailment"
+    )
+
+
+@pytest.mark.parametrize("text", ["NA", "", "\u2028", "a\x00b", '"quoted"', "😀", "\ud800"])
+def test_hostile_text_survives(tmp_path: Path, text: str) -> None:
+    (example,) = read_snli(tmp_path, to_lines([row("neutral", text)])).examples
+    assert isinstance(example, PairExample)
+    assert example.text_a == text
+
+
+def test_an_unescaped_line_separator_ends_no_line(tmp_path: Path) -> None:
+    content = to_lines([row("neutral", "one two")]).replace("one two", "one\u2028two")
+    assert len(read_snli(tmp_path, content + content.replace("one", "1")).examples) == 2
+
+
+def test_byte_order_mark_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
+    content = "\ufeff" + to_lines([row("neutral"), row("-")]).replace("\n", "\r\n")
+    assert len(read_snli(tmp_path, content).examples) == 1
+
+
+GOOD = to_lines([row("neutral")])
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (GOOD + to_lines([row("neutrl")]), r"jsonl line 2 has the label 'neutrl'; expected one of"),
+        (GOOD + to_lines([row(-1)]), r"jsonl line 2 has the label -1"),
+        (GOOD + to_lines([row(None)]), r"jsonl line 2 has the label None"),
+        (GOOD + to_lines([row(["neutral"])]), r"row 1 does not convert: .*label is \['neutral'\]"),
+        (GOOD + '{"sentence1": ', r"jsonl line 2 is not JSON"),
+        (GOOD + "\n" + GOOD, r"jsonl line 2 is not JSON"),
+        (GOOD + "[1]\n", r"jsonl line 2 is JSON, but no object: found list"),
+        (GOOD + '{"gold_label": "neutral"}\n', r"line 2 has no 'sentence1', the premise: found"),
+        (to_lines([row("neutral", 3)]), r"snli train .* row 0 does not convert: .*premise is 3"),
+        (GOOD.encode() + b'{"\xff"}', r"jsonl line 2 is not UTF-8"),
+        (to_lines([row("-")]), r"snli/snli train .* is empty"),
+        ("", r"snli/snli train .* is empty"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_names_the_line(tmp_path: Path, content: str | bytes, error: str) -> None:
+    with pytest.raises(DataError, match=error):
+        read_snli(tmp_path, content)

@@ -1,0 +1,225 @@
+"""SuperGLUE's rows become the examples that the official baseline sees."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from official import only, read_file, to_lines, write_file
+
+from tasks.errors import DataError
+from tasks.examples import ChoiceExample, Mark, PairExample
+from tasks.metrics import gender_parity
+from tasks.rules import SUPERGLUE_8
+from tasks.superglue import SUPERGLUE_TASKS
+
+NAMES = {task.name: task for task in SUPERGLUE_TASKS}
+
+
+def one(folder: Path, task: str, document: Mapping[str, Any], split: str = "train") -> Any:
+    file = {"train": "train", "dev": "val", "test": "test"}[split]
+    home = {"boolq": "BoolQ", "record": "ReCoRD", "multirc": "MultiRC", "wic": "WiC"}
+    name = f"{home.get(task, task.upper())}/{file}.jsonl"
+    return only(
+        read_file(f"superglue/{task}", split, write_file(folder, name, to_lines([document])))
+    )
+
+
+def test_all_ten_in_the_order_of_the_board() -> None:
+    short = [name.partition("/")[2] for name in NAMES]
+    assert short[:8] == [name.partition("/")[2] for name in SUPERGLUE_8.cells]
+    assert short[8:] == ["axb", "axg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("boolq", ["accuracy"]),
+        ("cb", ["f1", "accuracy"]),
+        ("copa", ["accuracy"]),
+        ("multirc", ["f1a", "em"]),
+        ("record", ["f1", "em"]),
+        ("rte", ["accuracy"]),
+        ("wic", ["accuracy"]),
+        ("wsc", ["accuracy"]),
+        ("axb", ["mcc"]),
+        ("axg", ["parity"]),
+    ],
+)
+def test_metrics_are_the_boards(name: str, metrics: list[str]) -> None:
+    assert [metric.name for metric in NAMES[f"superglue/{name}"].metrics] == metrics
+
+
+def test_diagnostics_are_predicted_by_the_rte_model() -> None:
+    followers = {task.name for task in SUPERGLUE_TASKS if task.trained_on == "superglue/rte"}
+    assert followers == {"superglue/axb", "superglue/axg"}
+
+
+def test_parity_stands_beside_accuracy() -> None:
+    axg = NAMES["superglue/axg"]
+    assert [metric.name for metric in axg.details] == ["accuracy"]
+
+
+def test_boolq_puts_the_passage_first_and_reads_booleans(tmp_path: Path) -> None:
+    row = {"question": "is it", "passage": "It is.", "idx": 2336, "label": True}
+    assert one(tmp_path, "boolq", row) == PairExample(
+        id="0", text_a="It is.", text_b="is it", label="True"
+    )
+
+
+@pytest.mark.parametrize("label", ["true", 1, None, "", "-1"])
+def test_a_label_that_is_no_boolean_is_refused(tmp_path: Path, label: object) -> None:
+    row = {"question": "is it", "passage": "It is.", "label": label}
+    with pytest.raises(DataError, match=r"train\.jsonl line 1 has the label .*; expected one of"):
+        one(tmp_path, "boolq", row)
+
+
+def test_cb_names_are_not_in_mnlis_order() -> None:
+    """An order taken from MNLI would read every contradiction as neutral."""
+    assert NAMES["superglue/cb"].source.label_names == ("entailment", "contradiction", "neutral")
+
+
+@pytest.mark.parametrize(
+    ("asked", "question"),
+    [("cause", "What was the cause of this?"), ("effect", "What happened as a result?")],
+)
+def test_copa_asks_for_a_cause_or_an_effect(tmp_path: Path, asked: str, question: str) -> None:
+    row = {"premise": "It fell.", "choice1": "a", "choice2": "b", "question": asked, "label": 1}
+    assert one(tmp_path, "copa", row) == ChoiceExample(
+        id="0", context="It fell.", question=question, options=("a", "b"), gold=(1,)
+    )
+
+
+MULTIRC = {
+    "idx": 4,
+    "version": 1.1,
+    "passage": {
+        "text": "Ann ate.",
+        "questions": [
+            {"question": "Who?", "idx": 9, "answers": [
+                {"text": "Ann", "idx": 30, "label": 1},
+                {"text": "Bob", "idx": 31, "label": 0},
+            ]},
+            {"question": "Did she?", "idx": 10, "answers": [
+                {"text": "Yes", "idx": 32, "label": 1},
+            ]},
+        ],
+    },
+}  # fmt: skip
+
+
+def test_multirc_has_a_row_for_each_answer_and_a_group_for_each_question(tmp_path: Path) -> None:
+    data = write_file(tmp_path, "MultiRC/train.jsonl", to_lines([MULTIRC]))
+    first, second, third = read_file("superglue/multirc", "train", data).examples
+    assert first == PairExample(
+        id="4-9-30", text_a="Ann ate.", text_b="Who? Ann", label="True", group="4-9"
+    )
+    assert isinstance(second, PairExample)
+    assert isinstance(third, PairExample)
+    assert (second.id, second.label, second.group) == ("4-9-31", "False", "4-9")
+    assert (third.id, third.label, third.group) == ("4-10-32", "True", "4-10")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"idx": 0},
+        {"idx": 0, "passage": []},
+        {"idx": 0, "passage": {"text": "x"}},
+        {"idx": 0, "passage": {"text": "x", "questions": [{"question": "?", "idx": 0}]}},
+        {"idx": 0, "passage": {"text": "x", "questions": ["?"]}},
+    ],
+)
+def test_a_passage_of_another_layout_names_its_line(tmp_path: Path, document: Any) -> None:
+    data = write_file(tmp_path, "MultiRC/train.jsonl", to_lines([MULTIRC, document]))
+    with pytest.raises(DataError, match=r"train\.jsonl line 2 is not laid out like multirc"):
+        read_file("superglue/multirc", "train", data)
+
+
+def record(answers: list[str]) -> dict[str, Any]:
+    text = "Bo met Al. Al left Bo."
+    spans = [(0, 1), (7, 8), (11, 12), (19, 20)]
+    assert [text[start : end + 1] for start, end in spans] == ["Bo", "Al", "Al", "Bo"]
+    return {
+        "source": "Daily mail",
+        "passage": {"text": text, "entities": [{"start": a, "end": b} for a, b in spans]},
+        "qas": [
+            {
+                "query": "@placeholder left.",
+                "answers": [{"start": 0, "end": 0, "text": answer} for answer in answers],
+                "idx": 4756,
+            }
+        ],
+        "idx": 3088,
+    }
+
+
+def test_record_has_each_entity_once_in_order_with_its_last_character(tmp_path: Path) -> None:
+    assert one(tmp_path, "record", record(["Al", "Al"])) == ChoiceExample(
+        id="4756",
+        context="Bo met Al. Al left Bo.",
+        question="@placeholder left.",
+        options=("Al", "Bo"),
+        gold=(0,),
+    )
+
+
+def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
+    assert one(tmp_path, "record", record(["Bo", "Al"])).gold == (0, 1)
+
+
+def test_a_record_answer_that_is_no_entity_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none of its entities is one of its answers, \['Cy'\]"):
+        one(tmp_path, "record", record(["Cy"]))
+
+
+def test_a_record_test_query_is_hidden(tmp_path: Path) -> None:
+    document = record([])
+    assert one(tmp_path, "record", document, "test").gold is None
+    del document["qas"][0]["answers"]
+    assert one(tmp_path, "record", document, "test").gold is None
+
+
+def wic(**changed: Any) -> dict[str, Any]:
+    row = {"word": "bat", "sentence1": "A bat flew.", "sentence2": "His bats broke."}
+    places = {"start1": 2, "end1": 5, "start2": 4, "end2": 8}
+    return {**row, **places, "label": False, **changed}
+
+
+def test_wic_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
+    example = one(tmp_path, "wic", wic())
+    assert example.marks == (Mark(text="a", start=2, end=5), Mark(text="b", start=4, end=8))
+    assert example.text_b[4:8] == "bats"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"end1": 12}, {"start1": -1}, {"end2": 4}, {"start2": True}, {"start1": "2"}]
+)
+def test_a_wic_place_outside_the_sentence_is_refused(tmp_path: Path, changed: Any) -> None:
+    with pytest.raises(DataError, match=r"superglue/wic train .* row 0 does not convert"):
+        one(tmp_path, "wic", wic(**changed))
+
+
+def test_wsc_marks_both_spans(tmp_path: Path) -> None:
+    target = {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 4}
+    row = {"text": "Mark lied to Pete. He left.", "target": target, "label": True, "idx": 0}
+    example = one(tmp_path, "wsc", row)
+    assert [example.text_a[mark.start : mark.end] for mark in example.marks] == ["Mark", "He"]
+    assert example.text_b is None
+    assert example.label == "True"
+
+
+def test_axg_pairs_are_rows_that_follow_each_other(tmp_path: Path) -> None:
+    rows = [
+        {"premise": f"He {i}", "hypothesis": "h", "label": "entailment", "pair_id": 551646 + 2 * i}
+        for i in range(4)
+    ]
+    data = write_file(tmp_path, "AX-g/AX-g.jsonl", to_lines(rows))
+    examples = read_file("superglue/axg", "test", data).examples
+    assert [e.group for e in examples if isinstance(e, PairExample)] == ["0", "0", "1", "1"]
+    assert gender_parity in NAMES["superglue/axg"].metrics
+
+
+def test_hidden_labels_are_hidden_even_where_a_file_has_them(tmp_path: Path) -> None:
+    row = {"premise": "p", "hypothesis": "h", "label": "entailment"}
+    assert one(tmp_path, "rte", row, "test").label is None
