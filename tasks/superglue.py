@@ -242,6 +242,7 @@ WIC = PairTask(
     ),
     convert=_wic,
     labels=FALSE_OR_TRUE,
+    marks=2,
     metrics=(accuracy,),
     cite="Pilehvar and Camacho-Collados, WiC: the Word-in-Context Dataset, NAACL 2019",
 )
@@ -269,6 +270,7 @@ WSC = PairTask(
     ),
     convert=_wsc,
     labels=FALSE_OR_TRUE,
+    marks=2,
     metrics=(accuracy,),
     cite="Levesque et al., The Winograd Schema Challenge, KR 2012",
 )
