@@ -174,9 +174,10 @@ def _adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     """The rate of a step counted from 0: up linearly to the warm-up's end, then down to zero.
 
-    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0.
+    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0. A
+    warm-up never takes all steps: the only step of a run would change no weight.
     """
-    warmup = math.ceil(steps * recipe.warmup_ratio)
+    warmup = min(math.ceil(steps * recipe.warmup_ratio), steps - 1)
     if step < warmup:
         return recipe.learning_rate * step / warmup
     return recipe.learning_rate * (steps - step) / max(1, steps - warmup)

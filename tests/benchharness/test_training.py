@@ -187,6 +187,11 @@ def test_without_warmup_the_first_step_has_the_full_rate():
     assert learning_rate(0, 10, replace(RECIPE, warmup_ratio=0.0)) == 1e-3
 
 
+@pytest.mark.parametrize("ratio", [0.06, 0.1, 1.0])
+def test_a_single_step_trains(ratio: float):
+    assert learning_rate(0, 1, replace(RECIPE, warmup_ratio=ratio)) == 1e-3
+
+
 def test_the_curve_is_evaluated_as_often_as_asked():
     turns: list[int] = []
 
