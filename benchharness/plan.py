@@ -16,10 +16,13 @@ from tasks.sources import Data, parse_data
 from tasks.suites import TASKS, find_task
 from tasks.task import Task
 
-__all__ = ["Estimate", "estimate_seconds", "plan_jobs", "resolve_precision"]
+__all__ = ["Estimate", "estimate_seconds", "left_out_rows", "plan_jobs", "resolve_precision"]
 
 _rows: dict[str, int] = {}
 """How many rows each split has that this process planned with, by fingerprint."""
+
+_left_out: dict[str, int] = {}
+"""How many rows the benchmark's convention leaves out of them, by fingerprint."""
 
 
 def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
@@ -55,7 +58,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
             checkpoint=model.checkpoint,
             weights=weights,
             task=task.name,
-            task_version=task.version,
+            task_version=_version(task, fingerprints[task.name]),
             data=str(door),
             fingerprints=fingerprints[task.name],
             recipe=recipes[model, task.name].name,
@@ -126,6 +129,15 @@ def _fingerprints(
     return {f"{t.name}:{split}": _fingerprint(t, split, data, limit) for t, split in used}
 
 
+def _version(task: Task, splits: Iterable[str]) -> int:
+    """The task's version, raised by every later version of the tasks that its model predicts.
+
+    Versions only go up, so the sum never comes back to what it was.
+    """
+    followers = {name.rpartition(":")[0] for name in splits} - {task.name}
+    return task.version + sum(find_task(name).version - 1 for name in followers)
+
+
 def _own_splits(task: Task, data: Data, splits: Sequence[str]) -> list[str]:
     found = list(task.dev_splits) if "dev" in splits else []
     if "test" in splits:
@@ -136,7 +148,17 @@ def _own_splits(task: Task, data: Data, splits: Sequence[str]) -> list[str]:
 def _fingerprint(task: Task, split: str, data: Data, limit: int | None) -> str:
     rows = read(task, split, data, limit)
     _rows[rows.fingerprint] = len(rows.examples)
+    _left_out[rows.fingerprint] = rows.left_out
     return rows.fingerprint
+
+
+def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
+    """How many rows the benchmarks' conventions leave out of the splits, where there are any.
+
+    By "task:split", of jobs that this process planned.
+    """
+    splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
+    return {name: count for name, digest in splits.items() if (count := _left_out.get(digest, 0))}
 
 
 class Estimate(NamedTuple):

@@ -38,7 +38,7 @@ def make_row(job: Job, **fields: object) -> RunRow:
         "precision": job.precision,
         "status": "finished",
         "scores": {},
-        "flags": (),
+        "flags": {},
         "fingerprints": job.fingerprints,
         "seconds": 60.0,
         "parameters": 1,
@@ -138,6 +138,19 @@ def test_the_diagnostic_is_predicted_by_the_mnli_job_however_it_is_asked_for() -
         ("glue/mnli", "dev_mm"),
         ("glue/ax", "test"),
     )
+
+
+def test_a_new_version_of_a_diagnostic_is_another_job_of_the_task_it_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (mnli, rte), changed = plan_mini("mnli", "rte"), replace(AX, version=2)
+    tasks = {**TASKS, AX.name: changed}
+    monkeypatch.setattr(plan, "TASKS", tasks)
+    monkeypatch.setattr(plan, "find_task", tasks.__getitem__)
+    again, same = plan_mini("mnli", "rte")
+    assert (mnli.task_version, again.task_version) == (1, 2)
+    assert again.key != mnli.key
+    assert same.key == rte.key
 
 
 def test_all_of_glue_is_nine_jobs() -> None:
