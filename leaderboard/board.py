@@ -44,7 +44,8 @@ class Cell:
     @property
     def flags(self) -> tuple[str, ...]:
         """What a reader must know of these scores, each said once."""
-        return tuple(dict.fromkeys(flag for run in self.runs for flag in run.flags))
+        flags = (flag for run in self.runs for flag in run.flags.get(self.task, ()))
+        return tuple(dict.fromkeys(flags))
 
 
 @dataclass(frozen=True, kw_only=True)

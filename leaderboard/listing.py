@@ -1,7 +1,7 @@
 """The queries behind lists and boards: runs with their scores, without their bulk."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -52,7 +52,7 @@ def rows_of(session: Session, ids: Select[Any]) -> list[RunRow]:
     flags = _flags(session, ids)
     found = session.execute(select(Run.id, *COLUMNS).where(Run.id.in_(ids)).order_by(Run.id))
     return [
-        RunRow(scores=scores.get(run_id, {}), flags=flags.get(run_id, ()), **values)
+        RunRow(scores=scores.get(run_id, {}), flags=flags.get(run_id, {}), **values)
         for run_id, values in ((row.pop("id"), row) for row in map(dict, found.mappings()))
     ]
 
@@ -77,11 +77,13 @@ def _scores(session: Session, ids: Select[Any]) -> dict[int, dict[str, dict[str,
     return {run_id: dict(by_task) for run_id, by_task in found.items()}
 
 
-def _flags(session: Session, ids: Select[Any]) -> dict[int, tuple[str, ...]]:
-    """Every flag of a run's splits, once each."""
-    found: dict[int, list[str]] = defaultdict(list)
-    query = select(Predictions.run_id, Predictions.flags).where(Predictions.run_id.in_(ids))
-    rows: Sequence[Any] = session.execute(query.order_by(Predictions.id)).all()
-    for run_id, flags in rows:
-        found[run_id] += flags
-    return {run_id: tuple(dict.fromkeys(flags)) for run_id, flags in found.items()}
+def _flags(session: Session, ids: Select[Any]) -> dict[int, dict[str, tuple[str, ...]]]:
+    """Flags by run and task, each once for all splits of a task."""
+    columns = (Predictions.run_id, Predictions.task, Predictions.flags)
+    found: dict[int, dict[str, tuple[str, ...]]] = defaultdict(dict)
+    query = select(*columns).where(Predictions.run_id.in_(ids)).order_by(Predictions.id)
+    for run_id, task, flags in session.execute(query):
+        known = found[run_id].get(task, ())
+        if flags:
+            found[run_id][task] = tuple(dict.fromkeys((*known, *flags)))
+    return found

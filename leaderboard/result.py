@@ -118,8 +118,8 @@ class RunRow:
     """One stored run without its predictions and curves: what lists and boards are made of.
 
     `status` is "finished" or the kind of its Failure; `scores` are by task, then by metric, of
-    every scored split (MNLI's run also holds AX); `fingerprints` as in Job; `error` is the
-    failure's sentence, empty for a finished run.
+    every scored split (MNLI's run also holds AX); `flags` are by task; `fingerprints` as in Job;
+    `error` is the failure's sentence, empty for a finished run.
     """
 
     key: str
@@ -134,7 +134,7 @@ class RunRow:
     precision: str
     status: str
     scores: Mapping[str, Mapping[str, float]]
-    flags: tuple[str, ...]
+    flags: Mapping[str, tuple[str, ...]]
     fingerprints: Mapping[str, str]
     seconds: float
     parameters: int

@@ -92,7 +92,7 @@ def run_facts(row: "RunRow") -> dict[str, Any]:
         "status": row.status,
         "scores": {task: dict(scores) for task, scores in row.scores.items()},
         "seconds": row.seconds,
-        "flags": list(row.flags),
+        "flags": {task: list(flags) for task, flags in row.flags.items()},
         "finished": row.finished,
         "error": row.error,
     }

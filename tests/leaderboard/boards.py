@@ -70,7 +70,7 @@ def row_of(run: Result | Failure) -> RunRow:
     scores: dict[str, dict[str, float]] = {}
     for evaluation in run.evaluations:
         scores.setdefault(evaluation.task, {}).update(evaluation.scores)
-    flags = tuple(flag for evaluation in run.evaluations for flag in evaluation.flags)
+    flags = {evaluation.task: evaluation.flags for evaluation in run.evaluations}
     return RunRow(
         **{**_shared(run.job), "flags": flags}, status="finished", scores=scores, error=""
     )
@@ -88,7 +88,7 @@ def _shared(job: Job) -> dict[str, Any]:
         "limit": job.limit,
         "seed": job.seed,
         "precision": job.precision,
-        "flags": (),
+        "flags": {},
         "fingerprints": job.fingerprints,
         "seconds": 12.5,
         "parameters": 22_713_601,

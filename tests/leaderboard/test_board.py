@@ -206,8 +206,18 @@ def test_diagnostic_set_is_shown_beside_and_never_counted() -> None:
 
 
 def test_flags_of_a_cell_are_said_once() -> None:
-    rows = [make_row(seed=seed, flags=("constant predictions",)) for seed in range(3)]
+    flags = {"glue/rte": ("constant predictions",)}
+    rows = [make_row(seed=seed, flags=flags) for seed in range(3)]
     assert one_board(rows).entries[0].cells["glue/rte"].flags == ("constant predictions",)
+
+
+def test_a_flag_is_of_one_task_alone() -> None:
+    flags = {"glue/mnli": ("constant predictions",)}
+    scores = {"glue/mnli": {"accuracy": 0.3, "accuracy_mm": 0.3}, "glue/ax": {"mcc": 0.2}}
+    row = replace(make_row(task="glue/mnli", flags=flags), scores=scores)
+    cells = one_board([row]).entries[0].cells
+    assert cells["glue/mnli"].flags == ("constant predictions",)
+    assert cells["glue/ax"].flags == ()
 
 
 def test_other_suites_stay_out() -> None:

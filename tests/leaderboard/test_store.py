@@ -86,7 +86,7 @@ def test_a_row_holds_what_lists_show(store: Store) -> None:
     assert (row.status, row.error, row.seed, row.limit) == ("finished", "", 3, 50)
     assert (row.seconds, row.parameters) == (result.cost.seconds, result.cost.parameters)
     assert row.scores == {"glue/mrpc": flagged.scores}
-    assert row.flags == ("constant predictions",)
+    assert row.flags == {"glue/mrpc": ("constant predictions",)}
     assert row.fingerprints == job.fingerprints
 
 

@@ -112,7 +112,7 @@ def test_one_seed_needs_no_word_on_spread() -> None:
 
 
 def test_flag_is_marked_and_explained() -> None:
-    text = of([make_row(flags=("constant predictions",))])
+    text = of([make_row(flags={"glue/rte": ("constant predictions",)})])
     assert "50.0!" in text
     assert "!: constant predictions." in text
 
