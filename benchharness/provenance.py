@@ -30,6 +30,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     job: Job,
     *,
     rows: Mapping[str, int],
+    left_out: Mapping[str, int],
     tokenizer: str,
     device: str,
     threads: int,
@@ -37,7 +38,8 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
 ) -> dict[str, Any]:
     """Everything that a reader needs to judge a result or to get it again, as plain data.
 
-    `rows` counts the examples of each split by the names of `job.fingerprints`, `tokenizer` is the
+    `rows` counts the examples of each split by the names of `job.fingerprints`, `left_out` those
+    that the benchmark's convention leaves out (SNLI's without a gold label), `tokenizer` is the
     digest of the tokenizer as it was loaded (`text_digest` of its JSON), `device` the name of the
     processor that trained ("cpu", "NVIDIA H200"), `threads` torch's, `started` UTC in ISO 8601.
     """
@@ -50,7 +52,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             "tokenizer": tokenizer,
         },
         "data": {
-            split: {"rows": rows[split], "fingerprint": fingerprint}
+            split: {"rows": rows[split], "left_out": left_out[split], "fingerprint": fingerprint}
             for split, fingerprint in job.fingerprints.items()
         },
         "recipe": {"name": job.recipe, **_batch(job), "precision": job.precision},

@@ -12,7 +12,7 @@ def find_fault(task: Task, example: Example) -> str:
     """What is wrong with an example, to be said after its place; empty where nothing is."""
     match task, example:
         case PairTask(), PairExample():
-            return _label_fault(task, example) or _mark_fault(example)
+            return _label_fault(task, example) or _mark_fault(task, example)
         case SpanTask(), SpanExample():
             return _answer_fault(task, example)
         case ChoiceTask(), ChoiceExample():
@@ -38,7 +38,9 @@ def _label_fault(task: PairTask, example: PairExample) -> str:
     return ""
 
 
-def _mark_fault(example: PairExample) -> str:
+def _mark_fault(task: PairTask, example: PairExample) -> str:
+    if len(example.marks) != task.marks:
+        return f"has {len(example.marks)} marks; expected {task.marks}"
     for mark in example.marks:
         marked = example.text_a if mark.text == "a" else example.text_b or ""
         if not 0 <= mark.start < mark.end <= len(marked):

@@ -151,6 +151,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         jobs=jobs,
     )
     planned = _plan(request, data, recipe, precision, limit, test=test)
+    _name_left_out(planned)
     if test:
         _name_untested(request, planned)
     outlook = _look_ahead(planned, db, request.slots, force=force)
@@ -192,6 +193,15 @@ def _plan(  # noqa: PLR0913  (options of the command)
             splits=("dev", "test") if test else ("dev",),
             gpu=request.slots[0].is_gpu,
         )
+
+
+def _name_left_out(jobs: "Sequence[Job]") -> None:
+    """Says which splits are shorter than their files."""
+    from benchharness.plan import left_out_rows
+
+    if counts := left_out_rows(jobs):
+        splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
+        typer.echo(visible(f"bench: rows left out as their benchmark does: {splits}."), err=True)
 
 
 def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:

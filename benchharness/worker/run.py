@@ -109,6 +109,7 @@ def _provenance(
     return collect(
         job,
         rows={name: len(rows.examples) for name, rows in splits.items()},
+        left_out={name: rows.left_out for name, rows in splits.items()},
         tokenizer=text_digest(_describe(encoder.tokenizer)),
         device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
         threads=torch.get_num_threads(),

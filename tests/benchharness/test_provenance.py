@@ -32,6 +32,7 @@ def collected() -> dict[str, object]:
     return collect(
         make_job(),
         rows={"glue/rte:train": 2490, "glue/rte:dev": 277},
+        left_out={"glue/rte:train": 3, "glue/rte:dev": 0},
         tokenizer="t1",
         device="cpu",
         threads=2,
@@ -66,7 +67,10 @@ def test_it_says_what_a_reader_asks_for() -> None:
         "weights": "hub:org/minilm@" + "ab" * 20,
         "tokenizer": "t1",
     }
-    assert found["data"]["glue/rte:dev"] == {"rows": 277, "fingerprint": "f2"}
+    assert found["data"] == {
+        "glue/rte:train": {"rows": 2490, "left_out": 3, "fingerprint": "f1"},
+        "glue/rte:dev": {"rows": 277, "left_out": 0, "fingerprint": "f2"},
+    }
     assert found["recipe"] == {
         "name": "paper",
         "batch_size": 32,

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tasks.check import find_fault
@@ -5,6 +7,7 @@ from tasks.examples import ChoiceExample, Example, Mark, PairExample, SpanExampl
 from tasks.suites import TASKS
 
 CB, STSB = TASKS["superglue/cb"], TASKS["glue/stsb"]
+ONE_MARK = replace(CB, marks=1)
 SQUAD_1, SQUAD_2 = TASKS["squad/v1.1"], TASKS["squad/v2.0"]
 COPA, NER = TASKS["superglue/copa"], TASKS["conll2003/ner"]
 
@@ -28,7 +31,7 @@ def tags(*names: str, words: tuple[str, ...] = ("a", "b")) -> TagExample:
 @pytest.mark.parametrize(
     ("task", "example"),
     [
-        (CB, pair(label="neutral", marks=(Mark(text="b", start=0, end=2),))),
+        (ONE_MARK, pair(label="neutral", marks=(Mark(text="b", start=0, end=2),))),
         (CB, pair(label=None, text_b=None)),
         (STSB, pair(label=5.0)),
         (SQUAD_1, span(("bc", 1))),
@@ -52,10 +55,12 @@ def test_sound_examples_have_no_fault(task: object, example: Example) -> None:
         (CB, pair(label="neutral", text_a=None), "has no text: found None and 'de'"),
         (STSB, pair(label=5.1), "has the label 5.1; expected 0 to 5"),
         (STSB, pair(label="3"), "has the label '3'; expected 0 to 5"),
-        (CB, pair(marks=(Mark(text="b", start=1, end=3),)), "marks the characters 1 to 3 of"),
-        (CB, pair(text_b=None, marks=(Mark(text="b", start=0, end=1),)), "of text b, which has 0"),
-        (CB, pair(marks=(Mark(text="a", start=2, end=2),)), "marks the characters 2 to 2 of"),
-        (CB, pair(marks=(Mark(text="a", start=-1, end=2),)), "marks the characters -1 to 2"),
+        (ONE_MARK, pair(marks=(Mark(text="b", start=1, end=3),)), "marks the characters 1 to 3 of"),
+        (ONE_MARK, pair(text_b=None, marks=(Mark(text="b", start=0, end=1),)), "which has 0"),
+        (ONE_MARK, pair(marks=(Mark(text="a", start=2, end=2),)), "marks the characters 2 to 2 of"),
+        (ONE_MARK, pair(marks=(Mark(text="a", start=-1, end=2),)), "marks the characters -1 to 2"),
+        (CB, pair(marks=(Mark(text="a", start=0, end=1),)), "has 1 marks; expected 0"),
+        (ONE_MARK, pair(), "has 0 marks; expected 1"),
         (SQUAD_1, span(), "has no answer, but every question of squad/v1.1 has one"),
         (SQUAD_2, span(("bc", 0)), "has the answer 'bc', which is not at character 0"),
         (COPA, choice(options=()), "has no options"),
