@@ -1,18 +1,26 @@
-"""What benchmarks are: sources, adapters, metrics, suites. No torch in here."""
+"""What benchmarks are: sources, adapters, metrics, suites. No torch in here.
 
-from tasks.errors import BenchError, DataError
-from tasks.evaluate_metric import as_evaluate
-from tasks.sources import Data, Source, Split, parse_data
-from tasks.suites import (
-    COLLECTIONS,
-    SUITES,
-    TASKS,
-    Suite,
-    find_suite,
-    find_suites,
-    find_task,
-)
-from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
+The names below are imported when they are first used: every command imports `tasks.errors`, and
+with it this file, and `bench --help` needs no suite.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tasks.errors import BenchError, DataError
+    from tasks.evaluate_metric import as_evaluate
+    from tasks.sources import Data, Source, Split, parse_data
+    from tasks.suites import (
+        COLLECTIONS,
+        SUITES,
+        TASKS,
+        Suite,
+        find_suite,
+        find_suites,
+        find_task,
+    )
+    from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
 
 __all__ = [
     "COLLECTIONS",
@@ -38,3 +46,16 @@ __all__ = [
     "parse_data",
     "score",
 ]
+
+_MODULES = ("errors", "task", "sources", "suites", "evaluate_metric")
+"""Where the names are, the lightest module first."""
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from the module that has it (PEP 562)."""
+    if name in __all__:
+        for module in _MODULES:
+            home = import_module(f"tasks.{module}")
+            if name in home.__all__:
+                return getattr(home, name)
+    raise AttributeError(f"module 'tasks' has no attribute {name!r}")
