@@ -20,6 +20,7 @@ from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import Fit, fit, predict
 from leaderboard.job import Job
+from leaderboard.predictions import to_row
 from leaderboard.result import Cost, Evaluation, Result
 from tasks.errors import DataError
 from tasks.examples import Prediction
@@ -150,15 +151,9 @@ def _evaluation(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -
         split=split,
         fingerprint=rows.fingerprint,
         scores={} if hidden else score(task, split, predictions, rows.examples),
-        predictions=tuple(_plain(prediction) for prediction in predictions),
+        predictions=tuple(map(to_row, predictions)),
         flags=prediction_flags(predictions),
     )
-
-
-def _plain(prediction: Prediction) -> dict[str, Any]:
-    """The fields as JSON gives them back: with lists, not tuples."""
-    fields = vars(prediction).items()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
 
 
 def _cost(network: nn.Module, fitted: Fit, predicted: float, seconds: float) -> Cost:

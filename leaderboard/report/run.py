@@ -138,4 +138,6 @@ def _command(job: Job) -> str:
             words += ["--set", f"{name}={setting.value}"]
     if job.limit is not None:
         words += ["--limit", str(job.limit)]
+    if any(task == job.task and split.startswith("test") for task, split in job.predicted_splits):
+        words += ["--test"]
     return shlex.join(words)

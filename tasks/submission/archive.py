@@ -8,7 +8,6 @@ from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
-from tasks.errors import BenchError
 from tasks.submission.faults import Faults
 
 __all__ = ["Member", "read_zip", "write_zip"]
@@ -85,15 +84,9 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) ->
 
 def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
     """Write files into one flat zip, the same bytes for the same files."""
-    try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in files.items():
-                info = zipfile.ZipInfo(name, DATE)
-                info.external_attr = 0o644 << 16
-                info.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(info, content)
-    except OSError as error:
-        raise BenchError(
-            f"the submission {path} could not be written: {error.strerror or error}. Give another "
-            "--out."
-        ) from error
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name, DATE)
+            info.external_attr = 0o644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import BenchError, DataError
+from tasks.errors import DataError
 from tasks.submission.answer_file import AnswerFile, Reading
 from tasks.submission.archive import LARGEST, Member, read_zip, write_zip
 from tasks.submission.compose import write_answers
@@ -34,13 +34,13 @@ def check(path: Path) -> tuple[Fault, ...]:
 def repair(path: Path, out: Path) -> tuple[Fault, ...]:
     """Write the submission as it must have been meant, and give the faults that were mended.
 
-    Raises BenchError, and writes nothing, where a fault has more than one possible remedy.
+    Raises DataError, and writes nothing, where a fault has more than one possible remedy.
     """
     found = _examine(path)
     stuck = [fault for fault in found.faults if not fault.mendable]
     if stuck:
         more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
-        raise BenchError(
+        raise DataError(
             f"{path.name} cannot be mended: {stuck[0]}{more}. `bench submit --check` names every "
             "fault; make these answers again."
         )

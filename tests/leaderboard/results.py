@@ -60,7 +60,9 @@ def make_result(job: Job | None = None, *, rows: int = 3, **fields: Any) -> Resu
         ),
         "curve": (
             CurvePoint(step=10, epoch=0.5, loss=0.69, learning_rate=2e-5, scores={}),
-            CurvePoint(step=20, epoch=1.0, loss=0.61, learning_rate=1e-5, scores=SCORES[job.task]),
+            CurvePoint(
+                step=20, epoch=1.0, loss=0.61, learning_rate=1e-5, scores=SCORES.get(job.task, {})
+            ),
         ),
         "cost": make_cost(),
         "provenance": {

@@ -201,6 +201,16 @@ def test_command_runs_the_job_again() -> None:
     )
 
 
+def test_command_predicts_the_test_rows_again() -> None:
+    job = make_job(task="glue/mnli")
+    assert "--test" not in build_run(make_result(job)).command
+    own, followed = ("glue/mnli:test", "glue/ax:test")
+    tested = replace(job, fingerprints={**job.fingerprints, own: "f"})
+    assert build_run(make_result(tested)).command.endswith(" --test")
+    beside = replace(job, fingerprints={**job.fingerprints, followed: "f"})
+    assert "--test" not in build_run(make_result(beside)).command
+
+
 def test_command_gives_every_value_of_a_recipe_from_a_file() -> None:
     job = make_job(recipe="mine", settings={"learning_rate": 3e-5, "epochs": 2.0})
     command = build_run(make_result(job)).command

@@ -1,0 +1,225 @@
+"""`bench submit`: writes what a benchmark's server takes, and checks and mends anybody's."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchharness.cli.options import DATABASE, AsJson, Database
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from benchharness.cli.gather import Gathered
+    from leaderboard.result import RunRow
+    from leaderboard.store import Store
+    from tasks.submission import Fault
+
+__all__ = ["submit"]
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model whose stored runs are submitted."),
+]
+SuiteName = Annotated[
+    str | None, typer.Option("--suite", metavar="NAME", help="glue, superglue, squad or race.")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", metavar="N", help="Only runs of this seed. Default: the best on dev."),
+]
+Fill = Annotated[
+    bool, typer.Option("--fill", help="Write one answer throughout for tasks that were not run.")
+]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        metavar="X",
+        help="SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X.",
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", metavar="FILE", help="The submission to write; for squad a folder."),
+]
+Check = Annotated[
+    str | None,
+    typer.Option("--check", metavar="FILE", help="Name every fault of a submission by anybody."),
+]
+Repair = Annotated[
+    str | None,
+    typer.Option(
+        "--repair", metavar="FILE", help="Mend the faults that have one right answer, into --out."
+    ),
+]
+
+SHOWN_OF_A_FILE = 20
+"""Faults of one file that are printed; --json has them all."""
+
+
+def submit(  # noqa: PLR0913  (one parameter for each option)
+    *,
+    model: Model = None,
+    suite: SuiteName = None,
+    seed: Seed = None,
+    fill: Fill = False,
+    threshold: Threshold = 0.0,
+    out: Out = None,
+    check: Check = None,
+    repair: Repair = None,
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
+    """Write the official submission of a suite from stored predictions; check or mend one.
+
+    The predictions are those of `bench run --test`. The exit code of a check is 4 where it finds a
+    fault.
+    """
+    from tasks.errors import BenchError
+
+    writes = model is not None and suite is not None
+    if [writes, check is not None, repair is not None].count(True) != 1:
+        raise BenchError(
+            "say one of: --model NAME with --suite NAME to write a submission, --check FILE, "
+            "--repair FILE."
+        )
+    if check is not None:
+        raise typer.Exit(_check(Path(check), as_json=as_json))
+    if repair is not None:
+        _repair(Path(repair), out, as_json=as_json)
+    elif model is not None and suite is not None:
+        found = _gather(model, suite, db, seed=seed, fill=fill, threshold=threshold)
+        _write(found, out or _default_name(suite, model), as_json=as_json)
+
+
+def _check(path: Path, *, as_json: bool) -> int:
+    """Prints the faults; gives the exit code."""
+    from benchharness.cli.printing import print_json
+    from tasks.errors import DataError
+    from tasks.submission import check
+
+    faults = check(path)
+    if as_json:
+        print_json({"file": str(path), "faults": [vars(fault) for fault in faults]})
+    else:
+        _print_faults(path, faults)
+    return DataError.exit_code if faults else 0
+
+
+def _print_faults(path: Path, faults: "Sequence[Fault]") -> None:
+    shown: Counter[str] = Counter()
+    for fault in faults:
+        shown[fault.file] += 1
+        if shown[fault.file] <= SHOWN_OF_A_FILE:
+            typer.echo(visible(str(fault)))
+    for name, count in shown.items():
+        if count > SHOWN_OF_A_FILE:
+            typer.echo(visible(f"{name}: {count - SHOWN_OF_A_FILE} faults more; --json has them."))
+    mendable = sum(fault.mendable for fault in faults)
+    typer.echo(
+        visible(f"{path}: {len(faults) or 'no'} {'fault' if len(faults) == 1 else 'faults'}")
+    )
+    if mendable:
+        typer.echo(f"`bench submit --repair` mends {mendable} of them, if it can mend all.")
+
+
+def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
+    from benchharness.cli.printing import print_json
+    from tasks.submission import repair
+
+    ending = path.suffix if path.suffix in (".json", ".tsv") else ".zip"
+    target = Path(out) if out else path.with_name(f"{path.stem}-repaired{ending}")
+    with _writing(target):
+        faults = repair(path, target)
+    if as_json:
+        print_json({"out": str(target), "mended": [vars(fault) for fault in faults]})
+        return
+    for fault in faults:
+        typer.echo(visible(f"mended: {fault}"))
+    typer.echo(visible(f"written: {target}"))
+
+
+def _gather(model: str, suite: str, db: str, **choices: Any) -> "list[Gathered]":
+    from benchharness.cli.gather import Wanted, gather
+    from leaderboard.store import open_store
+    from tasks.suites import find_suite
+
+    wanted = Wanted(suite=find_suite(suite), **choices)
+    with open_store(db, create=False) as store:
+        return gather(store, _runs_of(store, model, wanted.suite.name), wanted)
+
+
+def _runs_of(store: "Store", model: str, suite: str) -> "list[RunRow]":
+    """The runs under that very name, or else under the name that it is an alias of."""
+    from benchharness.models import find_model
+
+    return store.runs(model=model, suite=suite) or store.runs(
+        model=find_model(model).name, suite=suite
+    )
+
+
+def _default_name(suite: str, model: str) -> str:
+    """A name in the current folder, such as glue-roberta-base.zip."""
+    ending = {"squad": "", "race": ".tsv"}.get(suite.lower(), ".zip")
+    safe = re.sub(r"[^\w.-]+", "-", model).strip("-.")
+    return f"{suite.lower()}-{safe or 'model'}{ending}"
+
+
+def _write(found: "Sequence[Gathered]", out: str, *, as_json: bool) -> None:
+    """Writes the files, and prints which run each is of."""
+    from benchharness.cli.printing import print_json
+
+    _put(found, Path(out))
+    if as_json:
+        print_json({"out": out, "files": [_facts(file) for file in found]})
+        return
+    for file in found:
+        origin = (
+            f"run {file.run.key[:12]}, {file.run.model}, {file.run.recipe}, seed {file.run.seed}"
+            if file.run
+            else "not run: one answer throughout"
+        )
+        typer.echo(visible(f"{str(file.path).strip('.') or out}: {origin}"))
+    typer.echo(visible(f"written: {out}"))
+
+
+def _facts(file: "Gathered") -> dict[str, Any]:
+    return {
+        "file": str(file.path).strip("."),
+        "task": file.task,
+        "run": file.run.key if file.run else None,
+        "seed": file.run.seed if file.run else None,
+    }
+
+
+def _put(found: "Sequence[Gathered]", out: Path) -> None:
+    """One file, a folder of files, or a zip, by what the files are called."""
+    from tasks.submission import write_zip
+
+    with _writing(out):
+        if len(found) == 1 and found[0].path == Path():
+            out.write_bytes(found[0].content)
+        elif any(file.path.parent != Path() for file in found):
+            for file in found:
+                (out / file.path).parent.mkdir(parents=True, exist_ok=True)
+                (out / file.path).write_bytes(file.content)
+        else:
+            write_zip(out, {str(file.path): file.content for file in found})
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """Says in one sentence why a file cannot be written."""
+    from tasks.errors import BenchError
+
+    try:
+        yield
+    except OSError as error:
+        raise BenchError(
+            f"the submission {out} could not be written: {error.strerror or error}. Give another "
+            "--out."
+        ) from error
