@@ -59,17 +59,19 @@ def _recipe(names: Sequence[str]) -> dict[str, Any]:
 
 def _find(name: str, db: str) -> dict[str, Any]:
     """What a name stands for: a suite or a task first, then a run's key, then a model."""
-    from benchharness.cli.facts import suite_facts, task_facts
-    from tasks.suites import SUITES, TASKS, find_task
+    from benchharness.cli.facts import collection_facts, suite_facts, task_facts
+    from tasks.suites import COLLECTIONS, SUITES, TASKS, find_task
 
     wanted = name.lower()
     if wanted in SUITES:
         return {"kind": "suite", **suite_facts(SUITES[wanted])}
+    if wanted in COLLECTIONS:
+        return {"kind": "collection", **collection_facts(wanted)}
     if any(wanted in (full, full.partition("/")[2]) for full in TASKS):
         return {"kind": "task", **task_facts(find_task(name))}
     if RUN_KEY.fullmatch(wanted):
         return {"kind": "run", **_run(name, db)}
-    return {"kind": "model", **_model(name, [*SUITES, *TASKS])}
+    return {"kind": "model", **_model(name, [*SUITES, *COLLECTIONS, *TASKS])}
 
 
 def _model(name: str, others: Sequence[str]) -> dict[str, Any]:

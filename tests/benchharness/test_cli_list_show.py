@@ -162,6 +162,7 @@ def test_an_unknown_key_is_an_error(db: str) -> None:
     [
         ("glue", "suite", "glue"),
         ("GLUE", "suite", "glue"),
+        ("seeds", "collection", "seeds"),
         ("cola", "task", "glue/cola"),
         ("glue/AX", "task", "glue/ax"),
         ("roberta", "model", "roberta-base"),

@@ -42,6 +42,16 @@ def test_leaderboard_without_fitting_runs_says_so(board):
     assert (ended.code, ended.out) == (0, "no run fits; `bench list runs` shows what is stored.\n")
 
 
+def test_a_collection_is_the_boards_of_its_suites(board):
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(make_job(task="snli/snli")))
+    boards = json.loads(board("leaderboard", *DB, "--json", "--suite", "seeds").out)
+    assert {found["suite"] for found in boards} == {"glue", "snli"}
+    assert {found["rule"] for found in boards} == {"GLUE-9", "SNLI"}
+    doubly = board("leaderboard", *DB, "--json", "--suite", "seeds", "--suite", "snli").out
+    assert json.loads(doubly) == boards
+
+
 def test_leaderboard_as_json(board):
     boards = json.loads(
         board("leaderboard", *DB, "--json", "--suite", "glue", "--data", "mini").out
