@@ -91,11 +91,14 @@ class PairNetwork(nn.Module):
         self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
 
-    def forward(self, marks: Tensor | None = None, **inputs: Tensor) -> Tensor:
+    def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, outputs) for inputs of (rows, tokens)."""
+        if self.pooling is None:
+            plain: Tensor = self.classifier(self.encoder(**inputs)[0])
+            return plain
+        marks = inputs.pop("marks")
         hidden = self.encoder(**inputs)[0]
-        beside = None if self.pooling is None else self.pooling(hidden, marks)
-        logits: Tensor = self.classifier(hidden, beside)
+        logits: Tensor = self.classifier(hidden, beside=self.pooling(hidden, marks))
         return logits
 
 

@@ -115,7 +115,7 @@ def targets(
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
     is_token = np.arange(features.lengths.max()) < features.lengths[:, None]
     table = np.full(is_token.shape, IGNORED, dtype=np.int64)
-    table[is_token] = np.where(features.words < 0, IGNORED, tags[features.words])
+    table[is_token] = np.append(tags, IGNORED)[features.words]  # no word is word -1
     return table
 
 

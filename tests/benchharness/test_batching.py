@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from benchharness.batching import (
     Features,
     count_steps,
     cut_by_length,
+    expand,
     length_batches,
     pad,
     shuffled_batches,
@@ -102,6 +105,67 @@ def test_prediction_sorts_and_keeps_the_budget():
 
 def test_a_row_beyond_the_budget_is_a_batch():
     assert [len(b) for b in length_batches(np.array([500, 500]), tokens=128)] == [1, 1]
+
+
+def test_an_item_is_a_row_where_nothing_else_is_said():
+    features = make_features([1, 2, 3], [4])
+    assert features.item_sizes.tolist() == [1, 1]
+    assert features.item_lengths.tolist() == [3, 1]
+    assert features.rows_of(np.array([1, 0])).tolist() == [1, 0]
+    assert features.count_terms(np.array([1, 0])) == 2
+
+
+def test_items_of_several_rows():
+    features = replace(
+        make_features([1, 2, 3], [4], [5, 6], [7]),
+        items=np.array([0, 2, 3, 4]),
+        terms=np.array([5, 0, 2]),
+    )
+    assert features.item_lengths.tolist() == [3, 2, 1]
+    assert features.rows_of(np.array([2, 0])).tolist() == [3, 0, 1]
+    assert features.tokens_of(np.array([2, 0])).tolist() == [4, 5, 0, 1, 2]
+    assert features.count_terms(np.array([0, 2])) == 7
+    assert features.count_terms(np.array([1])) == 1, "a mean of nothing is not divided by nothing"
+
+
+@given(st.lists(st.integers(0, 4), max_size=6))
+def test_stretches_end_to_end(sizes: list[int]):
+    starts = np.arange(len(sizes)) * 10
+    expected = [start * 10 + i for start, size in enumerate(sizes) for i in range(size)]
+    assert expand(starts, np.array(sizes, dtype=np.int64)).tolist() == expected
+
+
+def test_marks_stand_beside_the_tokens():
+    features = replace(make_features([1, 2, 3], [4]), marks=np.array([[[0, 2]], [[0, 1]]]))
+    assert pad(features, np.array([1, 0]))["marks"].tolist() == [[[0, 1]], [[0, 2]]]
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=7))
+def test_no_other_cut_of_items_is_less_work(items: list[tuple[int, int]]):
+    lengths, sizes = (np.array(column) for column in zip(*items, strict=True))
+
+    def cost(parts: list[np.ndarray]) -> int:
+        widths = [int(-(-lengths[part].max() // 8) * 8) for part in parts]
+        return sum(40 + w * int(sizes[p].sum()) for w, p in zip(widths, parts, strict=True))
+
+    order = np.argsort(-lengths, kind="stable")
+    gaps = range(1, len(order))
+    cheapest = min(
+        cost(np.split(order, [gap for gap in gaps if choice >> gap & 1]))
+        for choice in range(0, 2 ** len(order), 2)
+    )
+    assert cost(cut_by_length(np.arange(len(order)), lengths, 1, 40, sizes)) == cheapest
+
+
+def test_a_micro_batch_is_bounded_in_tokens():
+    lengths = np.full(96, 512)
+    parts = cut_by_length(np.arange(96), lengths, 1, overhead=10**9)
+    assert [len(part) for part in parts] == [32, 32, 32]
+    sizes = np.full(96, 4)
+    parts = cut_by_length(np.arange(96), lengths, 1, 10**9, sizes)
+    assert [len(part) for part in parts] == [8] * 12
+    huge = cut_by_length(np.arange(2), lengths, 1, 10**9, np.array([100, 1]))
+    assert [part.tolist() for part in huge] == [[0], [1]], "an item is never cut"
 
 
 def test_padding():

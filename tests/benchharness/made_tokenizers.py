@@ -1,0 +1,105 @@
+"""A tokenizer of each kind, trained on a few sentences, or others, when it is asked for."""
+
+from functools import cache
+from typing import Any
+
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import PreTrainedTokenizerFast
+
+KINDS = ("wordpiece", "bytes", "unigram")
+
+CORPUS = (
+    "The old tower of Saint-Denis, built in 1137, stood 86 metres high until the storm of 1846.",
+    "In 1998 the team from Warsaw won $3.5 million; nobody had expected it (least of all they).",
+    "Marie Skłodowska-Curie was born in Warsaw and named polonium after her country's name.",
+    'He said: "I do not know", and walked away. Who built the tower? When did the storm come?',
+    "naïve café façade élan, 東京 and 北京, Москва; שלום and سلام; 🐦 and 👩‍👩‍👧 and ﷽.",
+) * 4
+
+
+@cache
+def make_tokenizer(kind: str, texts: tuple[str, ...] = CORPUS, size: int = 400) -> Any:
+    """One of KINDS, in the way of BERT, RoBERTa, XLNet and GPT-2."""
+    return _MAKERS[kind](texts, size)
+
+
+def _wordpiece(texts: tuple[str, ...], size: int) -> Any:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    tokenizer.train_from_iterator(
+        texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special)
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    types = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types, **names)
+
+
+def _bytes(texts: tuple[str, ...], size: int) -> Any:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=alphabet),
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
+    names = {"pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>"}
+    types = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types, **names)
+
+
+def _unigram(texts: tuple[str, ...], size: int) -> Any:
+    """XLNet's: the classification token comes last."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    special = ["<pad>", "<unk>", "<sep>", "<cls>"]
+    tokenizer.train_from_iterator(
+        texts,
+        trainers.UnigramTrainer(vocab_size=size, special_tokens=special, unk_token="<unk>"),
+    )
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A:0 <sep>:0 <cls>:2",
+        pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
+        special_tokens=[("<sep>", 2), ("<cls>", 3)],
+    )
+    names = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<cls>", "sep_token": "<sep>"}
+    types = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types, **names)
+
+
+def _bare(texts: tuple[str, ...], size: int) -> Any:
+    """GPT-2's: no special token, and none to pad with."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet)
+    )
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    types = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types)
+
+
+_MAKERS = {"wordpiece": _wordpiece, "bytes": _bytes, "unigram": _unigram, "bare": _bare}

@@ -1,0 +1,51 @@
+"""A job of every head type, from the embedded rows to the stored predictions."""
+
+from typing import Any
+
+import pytest
+
+from benchharness.models import find_model
+from benchharness.plan import plan_jobs
+from benchharness.worker.run import run_job
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+
+FIELDS = {
+    "span": {"id", "text", "no_answer_score"},
+    "choice": {"id", "option", "scores"},
+    "tag": {"id", "tags"},
+    "pair": {"id", "label", "scores"},
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["squad/v1.1", "squad/v2.0", "race/all", "superglue/record", "superglue/wsc", "conll2003/ner"],
+)
+def test_a_job_of_every_head(name: str):
+    task = find_task(name)
+    (job,) = plan_jobs(
+        [find_model("tiny")],
+        [task],
+        "mini",
+        [1],
+        overrides={"epochs": "1", "evaluations": "1", "max_tokens": "64", "stride": "16"},
+        limit=12,
+        precision="fp32",
+    )
+    assert ("stride" in job.settings) == (task.head == "span")
+    first = run_job(job).evaluations[0]
+    examples = read(task, "dev", parse_data("mini"), 12).examples
+    assert {metric.name for metric in task.metrics} <= set(first.scores)
+    rows: list[Any] = list(first.predictions)
+    assert [row["id"] for row in rows] == [example.id for example in examples]
+    assert set(rows[0]) == FIELDS[task.head]
+    for row, example in zip(rows, examples, strict=True):
+        if task.head == "span":
+            assert row["text"]
+            assert row["text"] in example.context
+        elif task.head == "choice":
+            assert len(row["scores"]) == len(example.options)
+        elif task.head == "tag":
+            assert len(row["tags"]) == len(example.words)
