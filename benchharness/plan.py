@@ -18,11 +18,19 @@ from tasks.task import Task
 
 __all__ = ["Estimate", "estimate_seconds", "left_out_rows", "plan_jobs", "resolve_precision"]
 
-_rows: dict[str, int] = {}
-"""How many rows each split has that this process planned with, by fingerprint."""
 
-_left_out: dict[str, int] = {}
-"""How many rows the benchmark's convention leaves out of them, by fingerprint."""
+class _Counts(NamedTuple):
+    """Of one split: examples that are used, and rows that a convention or the limit left out."""
+
+    used: int
+    left_out: int
+    cut: int
+
+
+_NOTHING = _Counts(0, 0, 0)
+
+_counts: dict[str, _Counts] = {}
+"""Of each split that this process planned with, by fingerprint."""
 
 
 def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
@@ -65,7 +73,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
             settings=recipes[model, task.name].settings,
             seed=seed,
             precision=precision,
-            limit=limit,
+            limit=limit if _is_cut(fingerprints[task.name]) else None,
         )
         for model in models
         for weights in [weights_identity(model)]
@@ -147,9 +155,13 @@ def _own_splits(task: Task, data: Data, splits: Sequence[str]) -> list[str]:
 
 def _fingerprint(task: Task, split: str, data: Data, limit: int | None) -> str:
     rows = read(task, split, data, limit)
-    _rows[rows.fingerprint] = len(rows.examples)
-    _left_out[rows.fingerprint] = rows.left_out
+    _counts[rows.fingerprint] = _Counts(len(rows.examples), rows.left_out, rows.cut)
     return rows.fingerprint
+
+
+def _is_cut(fingerprints: Mapping[str, str]) -> bool:
+    """Whether the limit took anything away: if not, the job is the one without a limit."""
+    return any(_counts[digest].cut for digest in fingerprints.values())
 
 
 def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
@@ -158,7 +170,8 @@ def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
     By "task:split", of jobs that this process planned.
     """
     splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
-    return {name: count for name, digest in splits.items() if (count := _left_out.get(digest, 0))}
+    counts = {name: _counts.get(digest, _NOTHING).left_out for name, digest in splits.items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 class Estimate(NamedTuple):
@@ -204,8 +217,8 @@ def _rough_seconds(job: Job, *, gpu: bool) -> float:
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
         if split.endswith(":train"):
-            trained += _rows.get(fingerprint, 0)
+            trained += _counts.get(fingerprint, _NOTHING).used
         else:
-            predicted += _rows.get(fingerprint, 0)
+            predicted += _counts.get(fingerprint, _NOTHING).used
     tokens = _TOKENS_PER_ROW * (6 * trained * epochs + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)

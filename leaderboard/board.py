@@ -112,6 +112,11 @@ class Board:
         names = " and ".join(doors.get(door, f"files in {door}") for door in self.data)
         return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
 
+    @property
+    def is_whole(self) -> bool:
+        """True where the rows are a benchmark's own and none of them was left out."""
+        return self.limit is None and "mini" not in self.data
+
     def best(self, task: str) -> str:
         """The best median of a column as shown, empty where there is nothing to compare."""
         medians = [entry.cells[task].median for entry in self.entries if task in entry.cells]
@@ -151,7 +156,7 @@ def _board(runs: Sequence[RunRow], suite: Suite) -> Board:
         title=suite.title,
         rule=suite.rule,
         data=tuple(sorted({run.data for run in runs})),
-        limit=runs[0].limit,
+        limit=next((run.limit for run in runs if run.limit is not None), None),
         tasks=tasks,
         extras=tuple(t for t in tasks if t not in counted),
         entries=tuple(_told_apart(_ranked(entries))),

@@ -21,13 +21,19 @@ class _DataGroup:
     runs: list[RunRow] = field(default_factory=list)
 
     def admits(self, run: RunRow) -> bool:
-        """No conflict, and a reason to belong: the same door, or a split in common."""
-        if (run.limit, run.data == "mini") != (self.limit, self.mini):
+        """Its limit, no conflict, and a reason to belong: the same door, or a split in common."""
+        if not (self.limits(run) and self.mini == (run.data == "mini")):
             return False
         known = evaluation_fingerprints(run)
         shared = known.keys() & self.fingerprints.keys()
         agrees = all(known[split] == self.fingerprints[split] for split in shared)
         return agrees and (run.data in self.doors or bool(shared))
+
+    def limits(self, run: RunRow) -> bool:
+        """Whether the run is of the group's limit, or of so few rows that this takes none away."""
+        if run.limit is None and self.limit is not None:
+            return 0 < run.largest_split <= self.limit
+        return run.limit == self.limit
 
     def add(self, run: RunRow) -> None:
         self.doors.add(run.data)
@@ -40,21 +46,31 @@ def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
     return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
 
 
-def group_by_data(runs: Iterable[RunRow]) -> list[list[RunRow]]:
+def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs in groups that were evaluated on the same rows, task by task.
 
     Greedy in the order given: a run joins the first group that admits it, one with its own door
-    before others, or begins a new group.
+    before others, or begins a new group. A run of all rows of a small task also joins the limited
+    groups, because the limit would have left it as it is; a group that has no other runs is
+    dropped.
     """
     groups: list[_DataGroup] = []
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run.limit is None):
         open_to_it = [group for group in groups if group.admits(run)]
         open_to_it.sort(key=lambda group: run.data not in group.doors)
-        if not open_to_it:
-            open_to_it = [_DataGroup(limit=run.limit, mini=run.data == "mini")]
-            groups += open_to_it
-        open_to_it[0].add(run)
-    return [group.runs for group in groups]
+        own = [group for group in open_to_it if group.limit == run.limit]
+        if not own:
+            own = [_DataGroup(limit=run.limit, mini=run.data == "mini")]
+            groups += own
+        for group in (own[0], *(group for group in open_to_it if group.limit != run.limit)):
+            group.add(run)
+    return [group.runs for group in groups if not _is_inside_another(group, groups)]
+
+
+def _is_inside_another(group: _DataGroup, groups: Iterable[_DataGroup]) -> bool:
+    keys = {run.key for run in group.runs}
+    others = ({run.key for run in other.runs} for other in groups if other.limit != group.limit)
+    return group.limit is None and any(keys <= other for other in others)
 
 
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:

@@ -1,7 +1,7 @@
 """The queries behind lists and boards: runs with their scores, without their bulk."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -33,8 +33,9 @@ COLUMNS: tuple[Any, ...] = (
     Run.finished,
     Run.error,
     Run.start_from,
+    Run.provenance,
 )
-"""The fields of RunRow that are columns of `runs`; a failure has taken no seconds that count."""
+"""What RunRow takes from `runs`; a failure has taken no seconds that count."""
 
 
 def newest_runs(*conditions: ColumnElement[bool]) -> Select[Any]:
@@ -52,9 +53,20 @@ def rows_of(session: Session, ids: Select[Any]) -> list[RunRow]:
     flags = _flags(session, ids)
     found = session.execute(select(Run.id, *COLUMNS).where(Run.id.in_(ids)).order_by(Run.id))
     return [
-        RunRow(scores=scores.get(run_id, {}), flags=flags.get(run_id, {}), **values)
+        RunRow(
+            scores=scores.get(run_id, {}),
+            flags=flags.get(run_id, {}),
+            largest_split=_largest_split(values.pop("provenance")),
+            **values,
+        )
         for run_id, values in ((row.pop("id"), row) for row in map(dict, found.mappings()))
     ]
+
+
+def _largest_split(provenance: Mapping[str, Any] | None) -> int:
+    """The rows of the largest split that a run used; 0 for a failure, which counts none."""
+    splits = (provenance or {}).get("data", {})
+    return max((split["rows"] for split in splits.values()), default=0)
 
 
 def finished_among(session: Session, keys: Iterable[str]) -> set[str]:

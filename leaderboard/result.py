@@ -119,7 +119,8 @@ class RunRow:
 
     `status` is "finished" or the kind of its Failure; `scores` are by task, then by metric, of
     every scored split (MNLI's run also holds AX); `flags` are by task; `fingerprints` as in Job;
-    `error` is the failure's sentence, empty for a finished run.
+    `error` is the failure's sentence, empty for a finished run. `limit` is None where it took no
+    row away; `largest_split` is the number of rows of the run's largest split, 0 where unknown.
     """
 
     key: str
@@ -141,6 +142,7 @@ class RunRow:
     finished: str
     error: str
     start_from: str | None = None
+    largest_split: int = 0
 
     @property
     def suite(self) -> str:

@@ -20,12 +20,14 @@ __all__ = ["SplitRows", "fingerprint", "has_split", "read"]
 class SplitRows:
     """The examples of one split in its order, and the SHA-256 (hex) of what they say.
 
-    `left_out` counts the rows of the whole split that the benchmark's convention leaves out.
+    `left_out` counts the rows of the whole split that the benchmark's convention leaves out, and
+    `cut` those that a limit took away.
     """
 
     examples: tuple[Example, ...]
     fingerprint: str
     left_out: int = 0
+    cut: int = 0
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:
@@ -52,7 +54,8 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     _check_ids(chosen, place)
     kept = tuple(chosen if limit is None else subset(chosen, limit))
     left_out = len(examples) - len(chosen)
-    return SplitRows(examples=kept, fingerprint=fingerprint(kept), left_out=left_out)
+    cut = len(chosen) - len(kept)
+    return SplitRows(examples=kept, fingerprint=fingerprint(kept), left_out=left_out, cut=cut)
 
 
 def _convert(task: Task, row: Row, place: str) -> Example:

@@ -69,8 +69,7 @@ def gather_boards(store: "Store", suites: Sequence[str] = ()) -> "list[Board]":
 
 
 def _details(store: "Store", boards: "Iterable[Board]") -> "Iterator[Result | Failure]":
-    """The runs of the boards, each read when it is needed."""
-    for board in boards:
-        for entry in board.entries:
-            for run in entry.runs:
-                yield store.result(run.key)
+    """The runs of the boards, each read once and when it is needed."""
+    entries = (entry for board in boards for entry in board.entries)
+    for key in dict.fromkeys(run.key for entry in entries for run in entry.runs):
+        yield store.result(key)

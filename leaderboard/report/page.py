@@ -42,7 +42,7 @@ def build_page(boards: Sequence[Board], details: Iterable[Result | Failure]) -> 
     """
     sections = {section.key: section for section in map(build_run, details)}
     tables = tuple(build_table(board, number) for number, board in enumerate(boards, start=1))
-    groups = [tuple(_groups(board, sections)) for board in boards]
+    groups = tuple(_each_once(_groups(board, sections) for board in boards))
     entries = [entry for board in boards for entry in board.entries]
     placed = {run.key for entry in entries for run in entry.runs}
     return Page(
@@ -53,6 +53,15 @@ def build_page(boards: Sequence[Board], details: Iterable[Result | Failure]) -> 
         runs=len(placed | sections.keys()),
         models=len({e.model for e in entries} | {s.job.model for s in sections.values()}),
     )
+
+
+def _each_once(boards: Iterable[Iterable[Group]]) -> Iterator[tuple[Group, ...]]:
+    """Every board's groups without those that an earlier board has shown: an id is there once."""
+    shown: set[str] = set()
+    for groups in boards:
+        fresh = tuple(group for group in groups if group.anchor not in shown)
+        shown.update(group.anchor for group in fresh)
+        yield fresh
 
 
 def _groups(board: Board, sections: Mapping[str, RunSection]) -> Iterator[Group]:

@@ -114,6 +114,16 @@ def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
     assert before.key != after.key
 
 
+def test_a_limit_that_takes_nothing_away_is_no_limit(tmp_path: Path) -> None:
+    data = str(write_rte(tmp_path, rows=5))
+    (whole,) = plan_jobs([TINY], [RTE], data, [1])
+    (same,) = plan_jobs([TINY], [RTE], data, [1], limit=5)
+    (cut,) = plan_jobs([TINY], [RTE], data, [1], limit=4)
+    assert same == whole
+    assert (whole.limit, cut.limit) == (None, 4)
+    assert cut.key != whole.key
+
+
 def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
     folder = write_rte(tmp_path, splits={"train": True, "dev": True, "test": False})
     for splits, expected in [

@@ -117,6 +117,31 @@ def test_limited_rows_are_another_board_with_the_limit_in_its_title() -> None:
     assert limited.data_label == "mini data, at most 64 rows a split"
 
 
+def test_a_task_with_fewer_rows_than_the_limit_stands_on_the_limited_board_too() -> None:
+    wnli = make_row(task="glue/wnli", largest_split=60)
+    limited = [make_row(task=task, limit=64) for task in ("glue/rte", "glue/cola")]
+    board = one_board([wnli, *limited])
+    assert board.limit == 64
+    assert set(board.entries[0].cells) == {"glue/wnli", "glue/rte", "glue/cola"}
+
+    prints = {"glue/rte:train": "1" * 64, "glue/rte:dev": "2" * 64}
+    full = [make_row(task="glue/rte", largest_split=2000, fingerprints=prints), wnli]
+    boards = build_boards([*full, *limited], GLUE)
+    cells = {board.limit: set(board.entries[0].cells) for board in boards}
+    assert cells == {
+        None: {"glue/wnli", "glue/rte"},
+        64: {"glue/wnli", "glue/rte", "glue/cola"},
+    }
+
+
+@pytest.mark.parametrize("largest_split", [0, 65])
+def test_more_rows_than_the_limit_never_stand_on_the_limited_board(largest_split: int) -> None:
+    full = make_row(task="glue/wnli", largest_split=largest_split)
+    boards = build_boards([full, make_row(limit=64)], GLUE)
+    assert [set(board.entries[0].cells) for board in boards if board.limit] == [{"glue/rte"}]
+    assert len(boards) == 2
+
+
 def test_other_training_rows_are_another_entry_of_the_same_board() -> None:
     prints = [{"glue/rte:train": train, "glue/rte:dev": "d"} for train in "12"]
     board = one_board(make_row(key=str(n), seed=n, fingerprints=p) for n, p in enumerate(prints))

@@ -112,6 +112,20 @@ def test_every_link_leads_somewhere_and_no_id_is_there_twice(html: str) -> None:
     assert max(ids.values()) == 1
 
 
+def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
+    small, cut = make_result(make_job(task="glue/wnli")), make_result(make_job(limit=64))
+    prints = {"glue/rte:train": "1" * 64, "glue/rte:dev": "2" * 64}
+    full = make_result(make_job(fingerprints=prints))
+    rows = [replace(row_of(small), largest_split=60), row_of(cut), row_of(full)]
+    boards = build_boards(rows, GLUE)
+    assert len(boards) == 2
+    write_report(tmp_path / "x.html", boards, [small, cut, full], "today")
+    page = Page((tmp_path / "x.html").read_text())
+    ids = Counter(page.values("id"))
+    assert max(ids.values()) == 1
+    assert all(href[1:] in ids for href in page.values("href"))
+
+
 def test_every_cell_leads_to_its_runs_and_every_run_has_a_section(
     html: str, runs: list[Result | Failure]
 ) -> None:

@@ -90,6 +90,13 @@ def test_a_row_holds_what_lists_show(store: Store) -> None:
     assert row.fingerprints == job.fingerprints
 
 
+def test_a_row_knows_how_large_its_largest_split_is(store: Store) -> None:
+    counts = {"glue/rte:train": {"rows": 2490}, "glue/rte:dev": {"rows": 277}}
+    store.add_result(make_result(provenance={"data": counts}))
+    store.add_failure(make_failure(make_job(seed=5)))
+    assert [row.largest_split for row in store.runs()] == [2490, 0]
+
+
 def test_a_run_holds_the_scores_of_every_task_it_predicted(store: Store) -> None:
     job = make_job(task="glue/mnli")
     prints = {**job.fingerprints, "glue/ax:test": "ab" * 32}
