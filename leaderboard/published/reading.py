@@ -1,0 +1,112 @@
+"""The published tables: one CSV file each, one line a printed number."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["PublishedCell", "PublishedRow", "published"]
+
+OR = " or "
+"""Between the names of scores where a source does not say which of them it prints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedCell:
+    """One printed number, in percent.
+
+    `scores` are names of the task's scores: one, or several where the source does not say which of
+    them it prints. An average has the suite's name for a task and the name of its rule for a score.
+    """
+
+    task: str
+    scores: tuple[str, ...]
+    printed: str
+
+    @property
+    def value(self) -> float:
+        """The number, in percent."""
+        return float(self.printed)
+
+    @property
+    def half_unit(self) -> float:
+        """By how much rounding to the printed digits may have moved the number."""
+        decimals = len(self.printed.partition(".")[2])
+        return 0.5 * 10.0**-decimals
+
+    @property
+    def is_average(self) -> bool:
+        """True for a suite's score, which is no task's."""
+        return "/" not in self.task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRow:
+    """What one table prints of one system on one split of a suite.
+
+    `protocol` says what a number is of ("median of 5", "ensemble"), "unsaid" where the source does
+    not; `table` is the name of the file. `date` is as exact as the source, empty where it has none.
+    """
+
+    table: str
+    suite: str
+    split: str
+    system: str
+    by: str
+    protocol: str
+    parameters: str
+    date: str
+    source: str
+    place: str
+    cells: tuple[PublishedCell, ...]
+
+    @property
+    def is_human(self) -> bool:
+        """True for a human baseline."""
+        return self.protocol == "human"
+
+    def of(self, task: str) -> tuple[PublishedCell, ...]:
+        """The cells of a task, or the averages of a suite."""
+        return tuple(cell for cell in self.cells if cell.task == task)
+
+
+def published(suite: str) -> tuple[PublishedRow, ...]:
+    """Every published row of a suite: human baselines first, then table by table as printed."""
+    rows = [row for row in _every_row() if row.suite == suite]
+    return tuple(sorted(rows, key=lambda row: not row.is_human))
+
+
+@cache
+def _every_row() -> tuple[PublishedRow, ...]:
+    tables = (file for file in files(__package__).iterdir() if file.name.endswith(".csv"))
+    return tuple(
+        row
+        for file in sorted(tables, key=lambda file: file.name)
+        for row in read_table(
+            file.name.removesuffix(".csv"), file.read_text(encoding="utf-8").splitlines()
+        )
+    )
+
+
+ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "place")
+"""The columns that the cells of one row have in common."""
+
+
+def read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
+    """The rows of one table."""
+    groups: dict[tuple[str, ...], list[PublishedCell]] = {}
+    for line in csv.DictReader(lines, strict=True):
+        suite = line["task"].partition("/")[0]
+        shared = (suite, *(line[column] for column in ROW))
+        groups.setdefault(shared, []).append(_cell(line))
+    for (suite, *shared), cells in groups.items():
+        yield PublishedRow(
+            table=name, suite=suite, cells=tuple(cells), **dict(zip(ROW, shared, strict=True))
+        )
+
+
+def _cell(line: dict[str, str]) -> PublishedCell:
+    return PublishedCell(
+        task=line["task"], scores=tuple(line["score"].split(OR)), printed=line["value"]
+    )

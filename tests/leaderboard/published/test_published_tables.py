@@ -1,0 +1,219 @@
+"""The published tables against their sources: counts, sums, averages and known disagreements."""
+
+from collections import Counter, defaultdict
+from decimal import Decimal
+from itertools import chain
+
+import pytest
+
+from leaderboard.published import PublishedCell, PublishedRow, published
+from leaderboard.published.averages import PLAIN_MEANS, reproduced
+from tasks.rules import RULES
+from tasks.suites import SUITES, TASKS
+
+ROWS = tuple(chain.from_iterable(published(suite) for suite in SUITES))
+
+COUNTS_AND_SUMS = {
+    "albert_paper_glue_dev": (5, 40, "3517.1"),
+    "albert_paper_glue_test": (6, 60, "5347.9"),
+    "albert_paper_squad_race": (11, 67, "5862.3"),
+    "bert_paper_ablation": (3, 15, "1290.3"),
+    "bert_paper_glue": (5, 50, "3817.6"),
+    "electra_paper_glue_test": (5, 51, "4461.6"),
+    "electra_paper_squad": (12, 54, "4756.1"),
+    "electra_paper_squad_dev": (12, 42, "3704.5"),
+    "glue_leaderboard_2020": (15, 15, "1342.2"),
+    "glue_leaderboard_2021": (17, 204, "18134.6"),
+    "glue_leaderboard_2022": (11, 11, "997.8"),
+    "race_leaderboard_2021": (13, 35, "3105.4"),
+    "roberta_paper_glue_dev": (3, 26, "2264.8"),
+    "roberta_paper_glue_test": (4, 44, "3901.4"),
+    "roberta_paper_input": (7, 33, "2696.7"),
+    "roberta_paper_masking": (3, 9, "764.1"),
+    # Four rows of 52 printed numbers, and WNLI's 65.1 of the caption for each.
+    "spanbert_paper_glue": (4, 52 + 4, str(Decimal("4377.3") + 4 * Decimal("65.1"))),
+    "squad2_leaderboard_2021": (6, 12, "1095.812"),
+    "squad2_leaderboard_2022": (8, 18, "1646.248"),
+    "superglue_leaderboard_2021": (17, 255, "20376.3"),
+    "superglue_leaderboard_2021_08": (13, 191, "16245.8"),
+    "superglue_leaderboard_2022": (6, 90, "8043.2"),
+    "xlnet_paper_glue_dev": (3, 26, "2278.0"),
+    "xlnet_paper_glue_test": (3, 30, "2686.9"),
+}
+"""Systems, numbers and their sum, taken by adding up the printed lines without reading columns."""
+
+NOT_ENOUGH_CELLS = {
+    **dict.fromkeys(("albert_paper_glue_test", "roberta_paper_glue_test"), "one metric a task"),
+    **dict.fromkeys(("electra_paper_glue_test", "gpt_paper"), "one metric a task"),
+    "glue_leaderboard_2020": "scores only",
+    "glue_leaderboard_2021": "cut after QNLI",
+    "glue_leaderboard_2022": "scores only",
+    "electra_readme_test": "scores only",
+    "superglue_lm_eval": "scores only",
+    "modernbert_paper": "DeBERTa-v3-base has no QNLI",
+    "superglue_test_deberta_paper": "T5-11B and BERT++ have scores only",
+}
+"""Tables with printed averages whose cells do not give them, with the reason."""
+
+RACE_MIDDLE, RACE_HIGH = 1436, 3498
+"""Test questions of either level; the printed overall accuracy is of both pooled."""
+
+POOLING_DISAGREES = {
+    ("albert_paper_squad_race", "RoBERTa"): (83.2, 82.81),
+    ("roberta_readme_squad_race", "RoBERTa-large"): (83.2, 82.81),
+    ("deberta_readme_race", "DeBERTa-large"): (86.3, 86.11),
+    # The Turkers answered a sample of their own.
+    ("race_leaderboard_2021", "Amazon Mechanical Turker"): (73.3, 73.97),
+}
+"""Rows that print another accuracy than their levels give: printed, pooled."""
+
+
+def averages() -> list[tuple[PublishedRow, PublishedCell]]:
+    return [(row, cell) for row in ROWS for cell in row.cells if cell.is_average]
+
+
+def one(table: str, system: str, task: str, score: str, split: str = "test") -> str:
+    """The printed number of that place."""
+    (found,) = (
+        cell.printed
+        for row in ROWS
+        if (row.table, row.system, row.split) == (table, system, split)
+        for cell in row.of(task)
+        if cell.scores == (score,) and row.protocol != "ensemble"
+    )
+    return found
+
+
+@pytest.mark.parametrize("table", COUNTS_AND_SUMS)
+def test_a_table_holds_what_its_source_prints(table: str) -> None:
+    rows = [row for row in ROWS if row.table == table]
+    numbers = [Decimal(cell.printed) for row in rows for cell in row.cells]
+    found = (len({row.system for row in rows}), len(numbers), str(sum(numbers)))
+    assert found == COUNTS_AND_SUMS[table]
+
+
+def test_every_number_is_there_once() -> None:
+    places = Counter(
+        (row.table, row.system, row.split, row.protocol, row.date, cell.task, cell.scores)
+        for row in ROWS
+        for cell in row.cells
+    )
+    assert [place for place, count in places.items() if count > 1] == []
+    assert len(places) == 2021
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_score_is_one_of_its_task(suite: str) -> None:
+    for row in published(suite):
+        for cell in row.cells:
+            if cell.is_average:
+                assert cell.task == suite
+                assert set(cell.scores) <= {*RULES, *PLAIN_MEANS}
+                continue
+            task = TASKS[cell.task]
+            names = {metric.name for metric in task.metrics + task.details}
+            # A second dev or test split adds its suffix to the names.
+            endings = {split.partition("_")[2] for split in task.source.splits} - {""}
+            names |= {f"{name}_{ending}" for name in names for ending in endings}
+            assert task.suite == suite
+            assert set(cell.scores) <= names, (row.table, row.system, cell)
+
+
+def test_every_number_is_a_percentage_with_its_source() -> None:
+    for row in ROWS:
+        assert row.split in {"dev", "test"}
+        assert row.system
+        assert row.protocol
+        assert row.source
+        assert row.place
+        # Matthews correlation may be below zero: a few-shot system has -0.4 on AX-b.
+        assert all(-1 <= cell.value <= 100 for cell in row.cells)
+
+
+@pytest.mark.parametrize("suite", ["glue", "superglue", "squad", "race"])
+def test_humans_come_first(suite: str) -> None:
+    human = [row.is_human for row in published(suite)]
+    assert human[0]
+    assert human == sorted(human, reverse=True)
+
+
+def test_printed_averages_follow_from_their_cells() -> None:
+    """To within the rounding of the cells (0.05) and of the average itself."""
+    checked = 0
+    for row, cell in averages():
+        (rule,) = cell.scores
+        value = reproduced(row, rule)
+        if value is None:
+            assert row.table in NOT_ENOUGH_CELLS, (row.table, row.system)
+            continue
+        checked += 1
+        assert abs(value - cell.value) <= 0.05 + cell.half_unit + 1e-9, (row.table, row.system)
+    # SuperGLUE's boards and DeBERTa's table; the GLUE server's rows; BERT, ELECTRA and DistilBERT;
+    # SpanBERT and TinyBERT.
+    assert checked == (35 + 2) + 6 + 3 * 5 + 4 + 2
+
+
+def test_the_tables_without_enough_cells_are_really_so() -> None:
+    lacking = {row.table for row, cell in averages() if reproduced(row, *cell.scores) is None}
+    assert lacking == NOT_ENOUGH_CELLS.keys()
+
+
+def test_race_levels_pool_to_the_printed_accuracy_but_for_the_known_rows() -> None:
+    off = {}
+    for row in published("race"):
+        values = {cell.scores[0]: cell for cell in row.of("race/all")}
+        if len(values) < 3:
+            continue
+        middle, high = values["accuracy_middle"].value, values["accuracy_high"].value
+        pooled = (RACE_MIDDLE * middle + RACE_HIGH * high) / (RACE_MIDDLE + RACE_HIGH)
+        printed = values["accuracy"]
+        if abs(pooled - printed.value) > 0.05 + printed.half_unit:
+            off[row.table, row.system] = (printed.value, round(pooled, 2))
+    assert off == POOLING_DISAGREES
+
+
+def test_albert_prints_xlnets_numbers_for_bert() -> None:
+    """SQuAD 2.0 test of BERT-large: 80.0 EM in its own table, 80.005 and 83.061 on the board."""
+    for score, slip, board in (("em", "86.3", "80.005"), ("f1", "89.1", "83.061")):
+        assert one("albert_paper_squad_race", "BERT-large", "squad/v2.0", score) == slip
+        assert one("albert_paper_squad_race", "XLNet", "squad/v2.0", score) == slip
+        assert one("xlnet_paper_squad_test", "BERT-large", "squad/v2.0", score) == board
+
+
+def test_two_editions_of_electras_table_differ_in_one_number() -> None:
+    editions: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    tables = ("electra_paper_squad", "electra_paper_squad_dev")
+    for row in ROWS:
+        if row.table in tables and row.split == "dev":
+            for cell in row.cells:
+                editions[row.system, cell.task, cell.scores[0]][row.table] = cell.printed
+    differ = {place: found for place, found in editions.items() if len(set(found.values())) > 1}
+    assert differ == {
+        ("ELECTRA-1.75M", "squad/v2.0", "em"): dict(zip(tables, ("88.0", "88.1"), strict=True))
+    }
+    assert all(len(found) == 2 for found in editions.values())
+
+
+def test_alice_has_two_scores_on_two_dates() -> None:
+    """Papers copied the GLUE board at different times; both numbers stand, each with its date."""
+    found = {
+        (row.date, cell.printed)
+        for row in published("glue")
+        if row.system == "ALICE"
+        for cell in row.of("glue")
+    }
+    assert found == {("2019-07-25", "86.3"), ("2019-09-16", "87.0")}
+
+
+def test_unlabelled_numbers_say_so() -> None:
+    (row,) = (row for row in published("glue") if row.system == "MiniLM-L6-H384")
+    (mrpc,) = row.of("glue/mrpc")
+    assert (mrpc.scores, mrpc.value) == (("accuracy", "f1"), 88.9)
+
+
+def test_rounding_is_of_the_printed_digits() -> None:
+    cells = {
+        text: PublishedCell(task="glue/rte", scores=("accuracy",), printed=text).half_unit
+        for text in ("50", "50.1", "50.123")
+    }
+    assert cells == pytest.approx({"50": 0.5, "50.1": 0.05, "50.123": 0.0005})
