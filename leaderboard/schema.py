@@ -5,8 +5,8 @@
     predictions   one row per predicted split, the predictions in one compressed column
 
 A result enters all three in one transaction. What lists need is in columns of its own, early in the
-row (but for the provenance's row counts); the bulk is JSON at the row's end. JSON is kept as text, not in
-a database's own JSON type, so that the same characters come back on every database.
+row, but for the provenance's row counts; the bulk is JSON at the row's end. JSON is kept as text,
+not in a database's own JSON type, so that the same characters come back on every database.
 """
 
 import json
