@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tasks.columns import label_of, number, text, texts
+from tasks.columns import label_of, number, text
 from tasks.examples import ChoiceExample, PairExample
 from tasks.marks import character_mark, word_mark
 from tasks.metrics import (
@@ -25,6 +25,7 @@ from tasks.metrics import (
     question_f1,
 )
 from tasks.pair import pair
+from tasks.passages import multirc_example, multirc_rows, record_example, record_rows
 from tasks.sources import Column, Row, Source, Split
 from tasks.task import ChoiceTask, PairTask, Task
 
@@ -120,33 +121,6 @@ COPA = ChoiceTask(
 )
 
 
-def _multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each answer option of a passage's questions, as the hub has them."""
-    passage = document["passage"]
-    for question in passage["questions"]:
-        for answer in question["answers"]:
-            numbers = (document["idx"], question["idx"], answer["idx"])
-            yield {
-                "paragraph": passage["text"],
-                "question": question["question"],
-                "answer": answer["text"],
-                "idx": dict(zip(("paragraph", "question", "answer"), numbers, strict=True)),
-                **({"label": answer["label"]} if "label" in answer else {}),
-            }
-
-
-def _multirc(row: Row) -> PairExample:
-    """The passage against the question followed by one of its answer options."""
-    paragraph, question = number(row, "idx.paragraph"), number(row, "idx.question")
-    return PairExample(
-        id=f"{paragraph}-{question}-{number(row, 'idx.answer')}",
-        text_a=text(row, "paragraph"),
-        text_b=f"{text(row, 'question')} {text(row, 'answer')}",
-        label=label_of(row),
-        group=f"{paragraph}-{question}",
-    )
-
-
 MULTIRC = PairTask(
     name="superglue/multirc",
     source=_source(
@@ -155,48 +129,14 @@ MULTIRC = PairTask(
         ("paragraph", "question", "answer", "idx.paragraph", "idx.question", "idx.answer"),
         labels=FALSE_OR_TRUE,
         label_texts="01",
-        unfold=_multirc_rows,
+        unfold=multirc_rows,
     ),
-    convert=_multirc,
+    convert=multirc_example,
     labels=FALSE_OR_TRUE,
     metrics=(answer_option_f1("True"), question_exact_match),
     details=(question_f1("True"),),
     cite="Khashabi et al., Looking Beyond the Surface, NAACL 2018",
 )
-
-
-def _record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each query of a passage, as the hub has them.
-
-    Entities are character spans that include their last character; their texts are kept once each
-    and sorted, so that ties are stable. A test query has no answers.
-    """
-    passage = document["passage"]
-    spans = [(entity["start"], entity["end"] + 1) for entity in passage["entities"]]
-    entities = sorted({passage["text"][start:end] for start, end in spans})
-    for query in document["qas"]:
-        yield {
-            "passage": passage["text"],
-            "query": query["query"],
-            "entities": entities,
-            "answers": sorted({answer["text"] for answer in query.get("answers", ())}),
-            "idx": {"query": query["idx"]},
-        }
-
-
-def _record(row: Row) -> ChoiceExample:
-    """A query whose "@placeholder" an entity of the passage fills; answers are told by text."""
-    entities, answers = texts(row, "entities"), set(texts(row, "answers"))
-    gold = tuple(index for index, entity in enumerate(entities) if entity in answers)
-    if answers and not gold:
-        raise ValueError(f"none of its entities is one of its answers, {sorted(answers)}")
-    return ChoiceExample(
-        id=str(number(row, "idx.query")),
-        context=text(row, "passage"),
-        question=text(row, "query"),
-        options=entities,
-        gold=gold or None,
-    )
 
 
 RECORD = ChoiceTask(
@@ -205,9 +145,9 @@ RECORD = ChoiceTask(
         "record",
         "ReCoRD",
         ("passage", "query", "entities", "answers", "idx.query"),
-        unfold=_record_rows,
+        unfold=record_rows,
     ),
-    convert=_record,
+    convert=record_example,
     metrics=(option_f1, option_exact_match),
     cite="Zhang et al., ReCoRD, 2018",
 )
