@@ -4,15 +4,17 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchharness.batching import Features
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import Limits, head_for
+from benchharness.heads import Head, Limits, head_for
 from benchharness.models.identity import hub_revision
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
@@ -28,9 +30,23 @@ from tasks.metrics.flags import prediction_flags
 from tasks.read import SplitRows, read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tasks.task import is_hidden, score
+from tasks.task import Task, is_hidden, score
 
 __all__ = ["run_job"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Setup:
+    """A job's parts before its first step; `splits` and `features` are by "task:split"."""
+
+    task: Task
+    head: Head
+    network: nn.Module
+    recipe: Recipe
+    compute: Compute
+    splits: Mapping[str, SplitRows]
+    features: Mapping[str, Features]
+    provenance: Mapping[str, Any]
 
 
 def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
@@ -39,7 +55,33 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     Raises DataError where a split is no longer what the job was planned with, ModelError for a
     checkpoint that cannot be used, and DivergedError where numbers stop being finite.
     """
-    start, started = time.monotonic(), _now()
+    start = time.monotonic()
+    setup = _prepare(job, report)
+    first, *others = (name for name in setup.splits if name != _training(job))
+    evaluations: dict[str, Evaluation] = {}
+
+    def evaluate(name: str) -> Mapping[str, float]:
+        evaluations[name] = _evaluate(setup, name, report)
+        return evaluations[name].scores
+
+    fitted = _fit(job, setup, report, lambda: evaluate(first))
+    trained = time.monotonic()
+    for name in others:
+        evaluate(name)
+    end = time.monotonic()
+    return Result(
+        job=job,
+        evaluations=tuple(evaluations.values()),
+        curve=fitted.curve,
+        cost=_cost(setup.network, fitted, fitted.evaluation_seconds + end - trained, end - start),
+        provenance=setup.provenance,
+        finished=_now(),
+    )
+
+
+def _prepare(job: Job, report: Reporter) -> _Setup:
+    """Reads, loads and encodes; the same seed gives the same network."""
+    started = _now()
     report(Progress(phase="loading"))
     task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
     compute = Compute(device=_find_device(), precision=job.precision)
@@ -49,43 +91,47 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     provenance = _provenance(job, splits, encoder, compute, started)
     report(Progress(phase="encoding"))
     limits = _limits(recipe, encoder)
-    features = {
-        name: head.encode(rows.examples, encoder.tokenizer, limits) for name, rows in splits.items()
-    }
-    network = head.network(encoder, task)
-    evaluations: dict[str, Evaluation] = {}
-
-    def evaluate(name: str) -> Mapping[str, float]:
-        logits = predict(network, features[name], compute, report)
-        predictions = head.decode(logits, features[name], splits[name].examples, task)
-        evaluations[name] = _evaluation(name, splits[name], predictions)
-        return evaluations[name].scores
-
-    training = f"{job.task}:train"
-    first, *others = (name for name in splits if name != training)
-    fitted = fit(
-        network,
-        features[training],
-        head.targets(features[training], splits[training].examples, task),
-        head.loss,
-        recipe,
-        seed=job.seed,
+    return _Setup(
+        task=task,
+        head=head,
+        network=head.network(encoder, task),
+        recipe=recipe,
         compute=compute,
-        report=report,
-        evaluate=lambda: evaluate(first),
-    )
-    trained = time.monotonic()
-    for name in others:
-        evaluate(name)
-    end = time.monotonic()
-    return Result(
-        job=job,
-        evaluations=tuple(evaluations.values()),
-        curve=fitted.curve,
-        cost=_cost(network, fitted, fitted.evaluation_seconds + end - trained, end - start),
+        splits=splits,
+        features={
+            name: head.encode(rows.examples, encoder.tokenizer, limits)
+            for name, rows in splits.items()
+        },
         provenance=provenance,
-        finished=_now(),
     )
+
+
+def _training(job: Job) -> str:
+    return f"{job.task}:train"
+
+
+def _fit(
+    job: Job, setup: _Setup, report: Reporter, evaluate: Callable[[], Mapping[str, float]]
+) -> Fit:
+    features, rows = setup.features[_training(job)], setup.splits[_training(job)]
+    return fit(
+        setup.network,
+        features,
+        setup.head.targets(features, rows.examples, setup.task),
+        setup.head.loss,
+        setup.recipe,
+        seed=job.seed,
+        compute=setup.compute,
+        report=report,
+        evaluate=evaluate,
+    )
+
+
+def _evaluate(setup: _Setup, name: str, report: Reporter) -> Evaluation:
+    rows, features = setup.splits[name], setup.features[name]
+    logits = predict(setup.network, features, setup.compute, report)
+    predictions = setup.head.decode(logits, features, rows.examples, setup.task)
+    return _evaluation(name, rows, predictions)
 
 
 def _now() -> str:
