@@ -3,13 +3,15 @@
 "auto" is resolved where jobs are planned, because the answer is part of a job's key.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from tasks.errors import BenchError
 
-__all__ = ["Compute"]
+__all__ = ["Compute", "in_fp32"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,3 +40,13 @@ class Compute:
         """The context in which the precision holds; each weight is cast once within it."""
         bf16 = self.precision == "bf16"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16)
+
+
+def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
+    """What a layer makes of some states, in fp32 whatever the precision around it.
+
+    For the last layer where many logits compete: bf16 has three digits, in which the best answers
+    of a passage, or the options of a question, are often equal.
+    """
+    with torch.autocast(states.device.type, enabled=False):
+        return layer(states.float())

@@ -18,6 +18,7 @@ from benchharness.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.pooling import TextClassifier
+from benchharness.precision import in_fp32
 from benchharness.tokens import Frame, Ids, join, tokenize_ids
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, ChoicePrediction
@@ -109,8 +110,8 @@ class ChoiceNetwork(nn.Module):
         return torch.cat([checkpoint(self._score, part, use_reentrant=False) for part in parts])
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
-        logits: Tensor = self.classifier(self.encoder(**inputs)[0])
-        return logits[:, 0]
+        first = self.encoder(**inputs)[0][:, :1]  # the token that the classifier reads
+        return in_fp32(self.classifier, first)[:, 0]
 
 
 def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:  # noqa: ARG001  (as every head)

@@ -20,6 +20,7 @@ from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.windows import best_windows, cut_windows
 from benchharness.pooling import drop_pooler, fresh_linear
+from benchharness.precision import in_fp32
 from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
 from tasks.errors import DataError, ModelError
 from tasks.examples import SpanExample, SpanPrediction
@@ -199,7 +200,7 @@ class SpanNetwork(nn.Module):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, 2), -inf at padding, so that no answer can lie there."""
         hidden = self.encoder(**inputs)[0]
-        logits: Tensor = self.output(self.dropout(hidden))
+        logits = in_fp32(self.output, self.dropout(hidden))
         return logits.masked_fill(inputs["attention_mask"][..., None] == 0, -torch.inf)
 
 

@@ -18,6 +18,7 @@ from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.windows import best_windows, cut_windows
 from benchharness.pooling import classifier_dropout, drop_pooler, fresh_linear
+from benchharness.precision import in_fp32
 from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
 from tasks.errors import DataError
 from tasks.examples import TagExample, TagPrediction
@@ -142,8 +143,7 @@ class TagNetwork(nn.Module):
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, tags)."""
-        logits: Tensor = self.output(self.dropout(self.encoder(**inputs)[0]))
-        return logits
+        return in_fp32(self.output, self.dropout(self.encoder(**inputs)[0]))
 
 
 def _dropout(config: Any) -> float:
