@@ -16,7 +16,8 @@ class AnswerFile:
 
     `rows` is how many answers it must hold, `fill` the answer, by the task's own name, that stands
     on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "jsonl"
-    an object a line with idx and label, "multirc" an object a line for each paragraph.
+    an object a line with idx and label, "multirc" an object a line for each paragraph, of which
+    there are `paragraphs` with `questions` in all (None: however many).
     """
 
     name: str
@@ -26,6 +27,8 @@ class AnswerFile:
     fill: str | float
     split: str = "test"
     format: Literal["tsv", "jsonl", "multirc"] = "tsv"
+    paragraphs: int | None = None
+    questions: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ def compose(
     rows = sorted(
         (_row(file, prediction, options) for prediction in predictions), key=attrgetter("place")
     )
-    answers = in_order([Numbered(0, *row) for row in rows], file.rows, faults)
+    answers = in_order([Numbered(0, *row) for row in rows], range(file.rows), faults)
     if answers is None or faults.all():
         reasons = "; ".join(fault.sentence for fault in faults.all())
         raise BenchError(

@@ -51,9 +51,9 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
     return found.faults
 
 
-def read_answer_file(file: AnswerFile, content: bytes) -> Reading:
-    """The answers and the faults of one file of a submission."""
-    return READERS[file.format](file, content)
+def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None = None) -> Reading:
+    """The answers and the faults of a file: of a submission, or of other rows by their `ids`."""
+    return READERS[file.format](file, content, range(file.rows) if ids is None else ids)
 
 
 @dataclass(frozen=True, kw_only=True)

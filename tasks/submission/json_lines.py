@@ -29,22 +29,22 @@ def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects).encode()
 
 
-def read_json_lines(file: AnswerFile, content: bytes) -> Reading:
+def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     """The answers of a file by anybody, with everything that is wrong with it."""
     faults = Faults(file.name)
-    objects = read_objects(content, file.rows, faults)
+    objects = read_objects(content, faults)
     rows = [
         Numbered(line, _index(found), _answer(file, line, found, faults)) for line, found in objects
     ]
-    return conclude(in_order(rows, file.rows, faults), faults)
+    return conclude(in_order(rows, ids, faults), faults)
 
 
-def read_objects(content: bytes, expected: int, faults: Faults) -> list[Object]:
+def read_objects(content: bytes, faults: Faults) -> list[Object]:
     """The objects of a file; what is none is a fault."""
     text = decoded(content, faults)
     lines = [] if text is None else lines_of(text, faults)
     if not lines:
-        faults.add(f"it is empty, expected {expected} lines")
+        faults.add("it is empty, expected an object on each line")
         return []
     whole = _array("\n".join(line for _, line in lines))
     if whole is not None:

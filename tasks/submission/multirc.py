@@ -12,11 +12,7 @@ from tasks.submission.faults import Faults
 from tasks.submission.json_lines import Object, read_objects, write_objects
 from tasks.submission.order import Numbered, in_order
 
-__all__ = ["PARAGRAPHS", "QUESTIONS", "Option", "read_multirc", "write_multirc"]
-
-PARAGRAPHS = 166
-QUESTIONS = 1820
-"""Of the test set in data version 1.1, the one that the server scores."""
+__all__ = ["Option", "read_multirc", "write_multirc"]
 
 
 class Option(NamedTuple):
@@ -43,17 +39,17 @@ def _questions(options: Iterable[tuple[int, Option]]) -> list[dict[str, Any]]:
     ]
 
 
-def read_multirc(file: AnswerFile, content: bytes) -> Reading:
+def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     """The options of a file by anybody, with everything that is wrong with it."""
     faults = Faults(file.name)
-    objects = read_objects(content, PARAGRAPHS, faults)
+    objects = read_objects(content, faults)
     rows = [
         Numbered(line, answer, _option(file, line, place, label, faults))
         for line, answer, place, label in _flat(objects, faults)
     ]
-    options = in_order(rows, file.rows, faults)
+    options = in_order(rows, ids, faults)
     if options is not None:
-        _check_places(options, faults)
+        _check_places(file, options, faults)
     return conclude(options, faults)
 
 
@@ -107,14 +103,15 @@ def _option(
     return Option(*place, value if isinstance(value, int) else -1)
 
 
-def _check_places(options: Sequence[Option], faults: Faults) -> None:
+def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
     """Paragraphs and questions must be numbered as they come: ids run on over the file."""
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
-    if paragraphs != list(range(PARAGRAPHS)):
-        faults.add(f"its answers do not belong to the paragraphs 0 to {PARAGRAPHS - 1} in turn")
+    if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
+        last = file.paragraphs - 1
+        faults.add(f"its answers do not belong to the paragraphs 0 to {last} in turn")
     questions = [question for question, _ in groupby(option.question for option in options)]
-    if questions != list(range(QUESTIONS)):
+    if file.questions is not None and questions != list(range(file.questions)):
         faults.add(
-            f"its answers do not belong to the questions 0 to {QUESTIONS - 1} in turn: the ids of "
-            "questions run on over the whole file"
+            f"its answers do not belong to the questions 0 to {file.questions - 1} in turn: the "
+            "ids of questions run on over the whole file"
         )

@@ -1,4 +1,4 @@
-"""The indices of a file's answers: 0 to n - 1, each once, in order."""
+"""The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1)."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -26,16 +26,16 @@ class _Placed(NamedTuple, Generic[T]):
     answer: T
 
 
-def in_order(rows: Sequence[Numbered[T]], count: int, faults: Faults) -> list[T] | None:
-    """The answers by index; None, with faults that say why, unless they are 0 to `count` - 1."""
-    if len(rows) != count:
-        faults.add(f"it has {len(rows)} answers, expected {count}")
+def in_order(rows: Sequence[Numbered[T]], ids: Sequence[int], faults: Faults) -> list[T] | None:
+    """The answers in the order of `ids`; None, with faults that say why, where they do not fit."""
+    if len(rows) != len(ids):
+        faults.add(f"it has {len(rows)} answers, expected {len(ids)}")
     numbers = [(row, _number(row, faults)) for row in rows]
-    first = _offset([number for _, number in numbers], count)
+    first = _offset([number for _, number in numbers], ids)
     if first:
         faults.add(
-            f"its indices run from {first} to {first + count - 1}, expected 0 to {count - 1}: "
-            "every file counts from 0",
+            f"its indices run from {first} to {first + len(ids) - 1}, expected 0 to "
+            f"{len(ids) - 1}: every file counts from 0",
             mendable=True,
         )
     placed = [
@@ -43,12 +43,13 @@ def in_order(rows: Sequence[Numbered[T]], count: int, faults: Faults) -> list[T]
         for row, number in numbers
         if number is not None
     ]
+    answers = {row.place: row.answer for row in placed}
     _find_doubles(placed, faults)
-    _find_strays(placed, count, faults)
-    if sorted(row.place for row in placed) != list(range(count)):
+    _find_strays(placed, ids, faults)
+    if len(placed) != len(ids) or answers.keys() != set(ids):
         return None
-    _find_disorder(placed, faults)
-    return [row.answer for row in sorted(placed, key=lambda row: row.place)]
+    _find_disorder(placed, ids, faults)
+    return [answers[place] for place in ids]
 
 
 def _number(row: Numbered[T], faults: Faults) -> int | None:
@@ -63,12 +64,12 @@ def _number(row: Numbered[T], faults: Faults) -> int | None:
     return int(text)
 
 
-def _offset(indices: Sequence[int | None], count: int) -> int:
-    """Where the indices begin, if they are complete but begin elsewhere than at 0; else 0."""
+def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
+    """Where the indices begin, if they should begin at 0 and are complete otherwise; else 0."""
     known = {index for index in indices if index is not None}
-    low = min(known, default=0)
+    low, count = min(known, default=0), len(ids)
     is_whole = len(indices) == count and known == set(range(low, low + count))
-    return low if is_whole else 0
+    return low if is_whole and set(ids) == set(range(count)) else 0
 
 
 def _find_doubles(rows: Iterable[_Placed[T]], faults: Faults) -> None:
@@ -81,19 +82,21 @@ def _find_doubles(rows: Iterable[_Placed[T]], faults: Faults) -> None:
         lines.setdefault(row.place, row.line)
 
 
-def _find_strays(rows: Sequence[_Placed[T]], count: int, faults: Faults) -> None:
+def _find_strays(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults) -> None:
+    expected = set(ids)
     for row in rows:
-        if row.place >= count:
-            faults.add(f"index {row.place} is beyond the last one, {count - 1}", row.line)
-    missing = sorted(set(range(count)) - {row.place for row in rows})
+        if row.place not in expected:
+            faults.add(f"index {row.place} is none of the {len(ids)} expected", row.line)
+    missing = sorted(expected - {row.place for row in rows})
     if missing:
         some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
         noun = "index is" if len(missing) == 1 else "indices are"
         faults.add(f"{len(missing)} {noun} missing: {some}")
 
 
-def _find_disorder(rows: Sequence[_Placed[T]], faults: Faults) -> None:
+def _find_disorder(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults) -> None:
+    rank = {place: number for number, place in enumerate(ids)}
     for before, row in pairwise(rows):
-        if row.place < before.place:
+        if rank[row.place] < rank[before.place]:
             faults.add(f"index {row.place} stands after {before.place}", row.line, mendable=True)
             return

@@ -7,11 +7,12 @@ from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction
 from tasks.submission.answer_file import Reading, conclude
 from tasks.submission.faults import Faults
+from tasks.submission.table import read_rows
 from tasks.submission.text import decoded, lines_of
 
 __all__ = ["read_race", "rewrite_race", "write_race"]
 
-HEADER = "id\tanswer"
+HEADER = ("id", "answer")
 LETTERS = "ABCD"
 QUESTION = re.compile(r"(middle|high)\d+/\d+")
 
@@ -31,30 +32,32 @@ def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
 
 def rewrite_race(answers: Sequence[tuple[str, str]]) -> bytes:
     """The table of pairs of id and letter."""
-    rows = [f"{question}\t{letter}" for question, letter in answers]
-    return "".join(f"{row}\n" for row in [HEADER, *rows]).encode()
+    return "".join("\t".join(row) + "\n" for row in [HEADER, *answers]).encode()
 
 
-def read_race(name: str, content: bytes) -> Reading:
-    """The pairs of id and letter of a table by anybody, with what is wrong with it."""
+def read_race(name: str, content: bytes, questions: Sequence[str] | None = None) -> Reading:
+    """The pairs of id and letter of a table by anybody, with what is wrong with it.
+
+    `questions` are the ids that it must have; without them it must be the whole test set.
+    """
     faults = Faults(name)
     text = decoded(content, faults)
     lines = [] if text is None else lines_of(text, faults)
-    if lines and lines[0][1] == HEADER:
-        lines = lines[1:]
-    else:
-        found = repr(lines[0][1]) if lines else "nothing"
-        faults.add(f"the header is {found}: expected id, tab, answer", 1)
+    rows = read_rows(lines, faults, HEADER) if lines else []
     answers: dict[str, str] = {}
-    for number, line in lines:
-        question, _, answer = line.partition("\t")
+    for row in rows:
+        question = str(row.place)
         if not QUESTION.fullmatch(question):
-            faults.add(f"the id is {question!r}, expected one like 'high12/0'", number)
+            faults.add(f"the id is {question!r}, expected one like 'high12/0'", row.line)
         elif question in answers:
-            faults.add(f"the question {question} stands here again", number)
-        answers[question] = _letter(answer, number, faults)
-    if len(answers) != QUESTIONS:
-        faults.add(f"it has {len(answers)} answers, expected {QUESTIONS}")
+            faults.add(f"the question {question} stands here again", row.line)
+        answers[question] = _letter(row.answer, row.line, faults)
+    count = QUESTIONS if questions is None else len(questions)
+    if len(answers) != count:
+        faults.add(f"it has {len(answers)} answers, expected {count}")
+    elif questions is not None and answers.keys() != set(questions):
+        odd = sorted(answers.keys() - set(questions))
+        faults.add(f"{len(odd)} of its ids are of no question here, such as {odd[0]}")
     return conclude(list(answers.items()), faults)
 
 

@@ -53,6 +53,8 @@ SUPERGLUE_FILES = (
         answers=Labels(written={"False": 0, "True": 1}),
         fill="False",
         format="multirc",
+        paragraphs=166,
+        questions=1820,
     ),
     AnswerFile(
         name="ReCoRD.jsonl",

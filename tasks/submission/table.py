@@ -8,11 +8,11 @@ from tasks.submission.faults import Faults
 from tasks.submission.order import Numbered, in_order
 from tasks.submission.text import Line, decoded, lines_of
 
-__all__ = ["read_table", "write_table"]
+__all__ = ["read_rows", "read_table", "write_table"]
 
 HEADER = ("index", "prediction")
 INDEX_NAMES = ("index", "idx", "id", "")
-PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels")
+PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
 """What others write above the columns: DeBERTa "predictions", pandas "" for its index."""
 
 
@@ -22,18 +22,18 @@ def write_table(answers: Sequence[str]) -> bytes:
     return "".join("\t".join(row) + "\n" for row in rows).encode()
 
 
-def read_table(file: AnswerFile, content: bytes) -> Reading:
+def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     """The answers of a table by anybody, with everything that is wrong with it."""
     faults = Faults(file.name)
     text = decoded(content, faults)
     lines = [] if text is None else lines_of(text, faults)
     if not lines:
-        faults.add(f"it is empty, expected {file.rows} answers")
+        faults.add(f"it is empty, expected {len(ids)} answers")
         return conclude(None, faults)
-    rows = _rows(lines, faults)
+    rows = read_rows(lines, faults)
     known: dict[str, Understood] = {}
     meant = [Numbered(row.line, row.place, _answer(file, row, known, faults)) for row in rows]
-    return conclude(in_order(meant, file.rows, faults), faults)
+    return conclude(in_order(meant, ids, faults), faults)
 
 
 def _answer(
@@ -48,23 +48,22 @@ def _answer(
     return None if value is None else str(value)
 
 
-def _rows(lines: Sequence[Line], faults: Faults) -> list[Numbered[str]]:
-    """Index and prediction of each line below the header."""
+def read_rows(
+    lines: Sequence[Line], faults: Faults, header: tuple[str, str] = HEADER
+) -> list[Numbered[str]]:
+    """Index and prediction of each line below the header, which should be `header`."""
     split = _splitter(lines[0][1], faults)
     number, first = lines[0][0], split(lines[0][1])
-    header = [name.strip().strip("\"'").casefold() for name in first]
-    if header[0].removesuffix(".0").isdecimal():
-        faults.add("the header is missing: expected index, tab, prediction", number, mendable=True)
+    names = [name.strip().strip("\"'").casefold() for name in first]
+    expected = f"expected {header[0]}, tab, {header[1]}"
+    if names[0].removesuffix(".0").isdecimal():
+        faults.add(f"the header is missing: {expected}", number, mendable=True)
         return _cells(lines, split, (0, 1), len(first), faults)
-    columns = _columns(header)
-    if columns is None or len(set(columns)) < 2:
-        faults.add(f"the header is {lines[0][1]!r}: expected index, tab, prediction", number)
-        columns = (0, 1)
-    elif tuple(first) != HEADER:
-        faults.add(
-            f"the header is {lines[0][1]!r}: expected index, tab, prediction", number, mendable=True
-        )
-    return _cells(lines[1:], split, columns, len(first), faults)
+    columns = _columns(names)
+    if tuple(first) != header:
+        is_clear = columns is not None
+        faults.add(f"the header is {lines[0][1]!r}: {expected}", number, mendable=is_clear)
+    return _cells(lines[1:], split, columns or (0, 1), len(first), faults)
 
 
 def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:

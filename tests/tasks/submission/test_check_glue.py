@@ -129,7 +129,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
     "no index": (cola(lambda t: [x.split("\t")[1] for x in t]), "has 1 columns"),
     "a row too few": (cola(lambda t: t[:-1]), "it has 5 answers, expected 6"),
     "which row": (cola(lambda t: t[:-1]), "1 index is missing: 5"),
-    "a row too many": (cola(lambda t: [*t, "6\t1"]), "index 6 is beyond the last one, 5"),
+    "a row too many": (cola(lambda t: [*t, "6\t1"]), "index 6 is none of the 6 expected"),
     "a row twice": (cola(lambda t: [*t, t[-1]]), "index 5 stands here again, after line 7"),
     "a half row": (cola(lambda t: [*t[:-1], "5"]), "line 7: the line has 1 columns"),
     "no number": (cola(lambda t: [*t[:-1], "five\t1"]), "the index is 'five'"),

@@ -137,7 +137,9 @@ def test_part_of_race_is_no_submission() -> None:
     [
         ("\tB", "\tb", "line 3: the answer is 'b', expected 'B'", True),
         ("\n", "\r\n", "a carriage return", True),
-        ("id\tanswer", "id\tprediction", "the header is 'id\\tprediction'", False),
+        ("id\tanswer", "id\tprediction", "the header is 'id\\tprediction'", True),
+        ("\t", ",", "a comma separates the columns", True),
+        ("id\tanswer", "a\tb", "the header is 'a\\tb'", False),
         ("middle1/0", "1", "line 3: the id is '1', expected one like 'high12/0'", False),
         ("middle1/0", "middle2/0", "line 4: the question middle2/0 stands here again", False),
         ("middle1/0\tB\n", "", "it has 4933 answers, expected 4934", False),
