@@ -20,7 +20,7 @@ from tasks.errors import BenchError, DataError, ModelError
 from tasks.sources import Data, hub, rows
 from tasks.suites import SUITES, TASKS
 from tests.hub_server import HubServer, serve_hub
-from tests.tasks.hub_fixture import write_dataset_config
+from tests.tasks.hub_fixture import write_embedded
 
 APP = typer.Typer()
 APP.command()(fetch)
@@ -55,24 +55,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
         (folder / name).write_text(f"{name} of the hub")
     for name in ("pytorch_model.bin", "modeling.py", "tf_model.h5"):
         (folder / name).write_text("never fetched")
-    write_rte(tmp_path / "repos" / "datasets" / RTE.source.hub / RTE.source.revision)
+    write_embedded(tmp_path / "repos", RTE.source)
     with serve_hub(tmp_path / "repos") as running:
         monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
         yield running
-
-
-def write_rte(folder: Path) -> None:
-    """RTE's mini rows as the hub stores them."""
-    splits = {
-        split.hub: [
-            {**row, "label": -1 if row["label"] is None else RTE.source.label_names.index(label)}
-            for row in rows(RTE.source, name, Data(door="mini"))
-            for label in [str(row["label"])]
-        ]
-        for name, split in RTE.source.splits.items()
-    }
-    folder.mkdir(parents=True)
-    write_dataset_config(folder, "rte", splits, RTE.source.label_names)
 
 
 def test_a_checkpoint_is_fetched_at_its_revision_and_nothing_else(

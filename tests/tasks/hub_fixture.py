@@ -9,7 +9,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-__all__ = ["write_configs", "write_dataset_config", "write_parquet"]
+from tasks import sources
+from tasks.sources import Data, Source
+
+__all__ = ["write_configs", "write_dataset_config", "write_embedded", "write_parquet"]
+
+
+def write_embedded(root: Path, source: Source) -> None:
+    """A data set's embedded rows as the hub stores them, under `root` at the pinned revision."""
+    names = source.label_names
+    splits = {
+        split.hub: [
+            {**row, "label": -1 if row["label"] is None else names.index(str(row["label"]))}
+            for row in sources.rows(source, name, Data(door="mini"))
+        ]
+        for name, split in source.splits.items()
+    }
+    folder = root / "datasets" / source.hub / source.revision
+    folder.mkdir(parents=True)
+    write_dataset_config(folder, source.config, splits, names)
 
 
 def write_dataset_config(
