@@ -98,12 +98,11 @@ def read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     groups: dict[tuple[str, ...], list[PublishedCell]] = {}
     for line in csv.DictReader(lines, strict=True):
         suite = line["task"].partition("/")[0]
-        shared = (suite, *(line[column] for column in ROW))
-        groups.setdefault(shared, []).append(_cell(line))
-    for (suite, *shared), cells in groups.items():
-        yield PublishedRow(
-            table=name, suite=suite, cells=tuple(cells), **dict(zip(ROW, shared, strict=True))
-        )
+        key = (suite, *(line[column] for column in ROW))
+        groups.setdefault(key, []).append(_cell(line))
+    for (suite, *values), cells in groups.items():
+        shared = dict(zip(ROW, values, strict=True))
+        yield PublishedRow(table=name, suite=suite, cells=tuple(cells), **shared)
 
 
 def _cell(line: dict[str, str]) -> PublishedCell:

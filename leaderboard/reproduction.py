@@ -1,0 +1,146 @@
+"""Measured scores beside the published ones of the same model. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median, stdev
+from types import MappingProxyType
+from typing import Literal
+
+from leaderboard.board import Board, Entry
+from leaderboard.published import PublishedCell, PublishedRow, published
+
+__all__ = ["REFERENCES", "Reproduction", "reproductions"]
+
+Verdict = Literal["within noise", "below", "above", "not comparable"]
+
+_DISTILLATION = "distillation_readme"
+_MINILM = "minilm_readme"
+_CARDS = "deberta_cards"
+_MINILM_6, _MINILM_12 = (_MINILM, "MiniLM-L6-H384"), (_MINILM, "MiniLM-L12-H384")
+
+REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        "minilm": (_MINILM_6,),
+        "minilm-l6-h384-uncased": (_MINILM_6,),
+        "minilm-l12-h384-uncased": (_MINILM_12,),
+        "distilbert-base-uncased": ((_DISTILLATION, "DistilBERT-base-uncased"),),
+        "distilbert-base-cased": ((_DISTILLATION, "DistilBERT-base-cased"),),
+        "distilroberta-base": ((_DISTILLATION, "DistilRoBERTa-base"),),
+        "bert-base-uncased": (
+            (_DISTILLATION, "BERT-base-uncased"),
+            ("bert_readme_squad", "BERT-base-uncased"),
+        ),
+        "bert-base-cased": ((_DISTILLATION, "BERT-base-cased"),),
+        "roberta-base": (("roberta_readme", "RoBERTa-base"), (_CARDS, "RoBERTa-base")),
+        "roberta-large": (
+            ("roberta_readme", "RoBERTa-large"),
+            ("roberta_readme_squad_race", "RoBERTa-large"),
+        ),
+        "electra-small-discriminator": (("electra_readme", "ELECTRA-Small"),),
+        "electra-base-discriminator": (("electra_readme", "ELECTRA-Base"),),
+        "electra-large-discriminator": (("electra_readme", "ELECTRA-Large"),),
+        "xlnet-base-cased": (
+            ("xlnet_readme", "XLNet-base"),
+            ("xlnet_readme_squad_race", "XLNet-base"),
+        ),
+        "xlnet-large-cased": (
+            ("xlnet_readme", "XLNet-large"),
+            ("xlnet_readme_squad_race", "XLNet-large"),
+        ),
+        "albert-base-v2": (("albert_readme_dev", "ALBERT-base v2"),),
+        "deberta-v3-xsmall": ((_CARDS, "DeBERTa-v3-xsmall"),),
+        "deberta-v3-small": ((_CARDS, "DeBERTa-v3-small"),),
+        "deberta-v3-base": ((_CARDS, "DeBERTa-v3-base"),),
+        "deberta-v3-large": (("deberta_readme", "DeBERTa-v3-large"),),
+    }
+)
+"""The published dev rows (table, system) that a model is held against, by its name in lower case.
+
+One source a model and task: the one nearest to plain fine-tuning without ensembles or another
+task's start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """One published number and what an entry has of the same score, both in percent.
+
+    `ours` is the median over seeds, None where there is none to compare. `noise` is how far theirs
+    may lie from it by chance; `reason` says why a pair is not comparable.
+    """
+
+    task: str
+    row: PublishedRow
+    theirs: PublishedCell
+    ours: float | None = None
+    noise: float | None = None
+    reason: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less theirs."""
+        return None if self.ours is None else self.ours - self.theirs.value
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether chance explains the difference."""
+        if self.noise is None or self.difference is None:
+            return "not comparable"
+        if abs(self.difference) <= self.noise:
+            return "within noise"
+        return "below" if self.difference < 0 else "above"
+
+
+def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
+    """The entry's scores beside the dev scores that are published of its model.
+
+    Models are known by name (a folder's last part). Empty for a model that no table is known of,
+    and on data that is made up or cut.
+    """
+    references = REFERENCES.get(entry.model.rpartition("/")[2].lower(), ())
+    if not board.is_whole or not references:
+        return ()
+    rows = {(row.table, row.system): row for row in published(board.suite) if row.split == "dev"}
+    known = [rows[reference] for reference in references if reference in rows]
+    return tuple(_of_tasks(entry, known))
+
+
+def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
+    for task in entry.cells:
+        for row in rows:
+            for cell in row.of(task):
+                yield _compare(entry, row, cell)
+
+
+def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
+    if len(cell.scores) > 1:
+        names = " or ".join(cell.scores)
+        return _incomparable(row, cell, f"the source does not say whether it is {names}")
+    (name,) = cell.scores
+    runs = entry.cells[cell.task].runs
+    values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
+    if not all(math.isfinite(value) for value in values):
+        return _incomparable(row, cell, f"other metric: {name} is not among these scores")
+    ours = median(values)
+    if len(values) == 1:
+        return _incomparable(row, cell, "one seed shows no spread to judge by", ours)
+    noise = _prediction_bound(values) + cell.half_unit
+    return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, noise=noise)
+
+
+def _incomparable(
+    row: PublishedRow, cell: PublishedCell, reason: str, ours: float | None = None
+) -> Reproduction:
+    return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, reason=reason)
+
+
+def _prediction_bound(values: list[float]) -> float:
+    """How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
+
+    Theirs is taken for one more run of the same spread. A published median of several varies less,
+    so the bound is on the safe side of "below" and "above".
+    """
+    from scipy.special import stdtrit
+
+    count = len(values)
+    return float(stdtrit(count - 1, 0.975)) * stdev(values) * math.sqrt(1 + 1 / count)

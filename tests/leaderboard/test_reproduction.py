@@ -1,0 +1,120 @@
+import math
+from dataclasses import replace
+from statistics import stdev
+
+import pytest
+from scipy.stats import t
+
+from leaderboard.board import build_boards
+from leaderboard.published import published
+from leaderboard.reproduction import REFERENCES, Reproduction, reproductions
+from leaderboard.result import RunRow
+from tasks.suites import SUITES
+from tests.leaderboard.boards import make_row, make_rows, one_board
+
+
+def found(rows: list[RunRow]) -> dict[tuple[str, str], Reproduction]:
+    """The comparisons of the only entry of these rows, by task and score."""
+    board = one_board(rows)
+    (entry,) = board.entries
+    return {(r.task, " or ".join(r.theirs.scores)): r for r in reproductions(board, entry)}
+
+
+def cola(values: list[float], model: str = "minilm", **fields: object) -> Reproduction:
+    rows = [
+        make_row(model, "glue/cola", seed, value, data="hub", **fields)
+        for seed, value in enumerate(values)
+    ]
+    return found(rows)["glue/cola", "mcc"]
+
+
+def test_every_reference_is_a_published_dev_row() -> None:
+    rows = {(r.table, r.system) for suite in SUITES for r in published(suite) if r.split == "dev"}
+    for name, references in REFERENCES.items():
+        assert name == name.lower()
+        assert set(references) <= rows, name
+
+
+def test_minilm_is_held_against_the_numbers_of_its_readme() -> None:
+    theirs = {key: r.theirs.value for key, r in found(make_rows(data="hub")).items()}
+    assert theirs == {
+        ("glue/cola", "mcc"): 47.5,
+        ("glue/sst2", "accuracy"): 91.5,
+        ("glue/mrpc", "accuracy or f1"): 88.9,
+        ("glue/qqp", "accuracy or f1"): 90.6,
+        ("glue/mnli", "accuracy"): 83.3,
+        ("glue/qnli", "accuracy"): 90.5,
+        ("glue/rte", "accuracy"): 68.8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([0.470, 0.480, 0.475], "within noise"),
+        ([0.400, 0.401, 0.402], "below"),
+        ([0.500, 0.501, 0.502], "above"),
+        ([0.300, 0.400, 0.500], "within noise"),
+    ],
+)
+def test_the_spread_over_seeds_decides(values: list[float], verdict: str) -> None:
+    reproduction = cola(values)
+    assert reproduction.verdict == verdict
+    assert reproduction.ours == pytest.approx(100 * sorted(values)[1])
+    assert reproduction.difference == pytest.approx(100 * sorted(values)[1] - 47.5)
+
+
+def test_noise_is_students_prediction_interval_and_the_rounding() -> None:
+    values = [0.46, 0.47, 0.49, 0.50, 0.45]
+    bound = t.ppf(0.975, 4) * stdev(100 * v for v in values) * math.sqrt(1 + 1 / 5)
+    assert cola(values).noise == pytest.approx(bound + 0.05)
+
+
+def test_equal_seeds_leave_the_rounding_alone() -> None:
+    assert cola([0.4753, 0.4753]).verdict == "within noise"
+    assert cola([0.4757, 0.4757]).verdict == "above"
+
+
+def test_one_seed_has_a_difference_and_no_verdict() -> None:
+    reproduction = cola([0.40])
+    assert reproduction.difference == pytest.approx(-7.5)
+    assert (reproduction.verdict, reproduction.reason) == (
+        "not comparable",
+        "one seed shows no spread to judge by",
+    )
+
+
+def test_a_number_without_its_metrics_name_is_not_comparable() -> None:
+    mrpc = found(make_rows(values=[0.88, 0.89], data="hub"))["glue/mrpc", "accuracy or f1"]
+    assert (mrpc.ours, mrpc.verdict) == (None, "not comparable")
+    assert mrpc.reason == "the source does not say whether it is accuracy or f1"
+
+
+def test_a_metric_that_we_lack_is_not_comparable() -> None:
+    rows = [
+        make_row("roberta-base", "squad/v2.0", 0, {"f1": 0.8}, data="hub"),
+        make_row("roberta-base", "squad/v1.1", 0, {"f1": 0.8, "em": 0.7}, data="hub"),
+    ]
+    (board,) = build_boards(rows, SUITES["squad"])
+    by_score = {(r.task, *r.theirs.scores): r for r in reproductions(board, board.entries[0])}
+    assert by_score["squad/v2.0", "em"].reason == "other metric: em is not among these scores"
+    assert by_score["squad/v2.0", "em"].verdict == "not comparable"
+    assert by_score["squad/v1.1", "em"].difference == pytest.approx(70 - 84.6)
+
+
+@pytest.mark.parametrize("name", ["MiniLM-L6-H384-uncased", "nreimers/MiniLM-L6-H384-uncased"])
+def test_a_model_is_known_by_the_last_part_of_its_name(name: str) -> None:
+    assert cola([0.47, 0.48], model=name).row.system == "MiniLM-L6-H384"
+
+
+def test_nothing_is_published_of_other_models_or_other_data() -> None:
+    assert found(make_rows("tiny", data="hub")) == {}
+    assert found(make_rows(data="mini")) == {}
+    assert found(make_rows(data="hub", limit=100)) == {}
+
+
+def test_order_of_seeds_makes_no_difference() -> None:
+    rows = make_rows(values=[0.4, 0.5, 0.6], data="hub")
+    expected = found(rows)
+    assert found(rows[::-1]) == expected
+    assert replace(expected["glue/rte", "accuracy"], noise=None).verdict == "not comparable"
