@@ -25,7 +25,7 @@ def test_its_top_level_is_the_three_packages(names: set[str]) -> None:
 
 
 def test_it_holds_every_file_of_the_packages(names: set[str]) -> None:
-    """Recipes, templates, migrations, vocabulary and mini data travel with the code."""
+    """Recipes, templates, published tables, vocabulary and mini data travel with the code."""
     files = {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
@@ -34,7 +34,7 @@ def test_it_holds_every_file_of_the_packages(names: set[str]) -> None:
     }
     assert files - names == set()
     suffixes = {Path(name).suffix for name in names}
-    assert {".toml", ".tsv", ".txt", ".j2", ".css", ".js", ".json", ".jsonl"} <= suffixes
+    assert {".toml", ".csv", ".tsv", ".txt", ".j2", ".css", ".js", ".json", ".jsonl"} <= suffixes
 
 
 def test_it_carries_the_licence(names: set[str]) -> None:

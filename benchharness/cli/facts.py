@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchharness.models import ModelSpec
     from benchharness.recipes import ResolvedRecipe
+    from leaderboard.published import PublishedRow
     from leaderboard.result import Failure, Result, RunRow
     from tasks.suites import Suite
     from tasks.task import Task
@@ -15,6 +16,7 @@ __all__ = [
     "collection_facts",
     "model_facts",
     "outcome_facts",
+    "published_facts",
     "recipe_facts",
     "run_facts",
     "suite_facts",
@@ -75,6 +77,20 @@ def recipe_facts(recipe: "ResolvedRecipe", model: str, task: str) -> dict[str, A
     """A resolved recipe: every value with its source."""
     settings = {name: asdict(setting) for name, setting in recipe.settings.items()}
     return {"recipe": recipe.name, "model": model, "task": task, "settings": settings}
+
+
+def published_facts(row: "PublishedRow") -> dict[str, Any]:
+    """A published row with its source; `scores` are in percent, averages by suite and rule."""
+    scores: dict[str, dict[str, float]] = {}
+    for cell in row.cells:
+        scores.setdefault(cell.task, {})[" or ".join(cell.scores)] = cell.value
+    names = ("suite", "table", "system", "by", "split", "protocol", "parameters", "date")
+    return {
+        **{name: getattr(row, name) for name in names},
+        "scores": scores,
+        "source": row.source,
+        "place": row.place,
+    }
 
 
 def run_facts(row: "RunRow") -> dict[str, Any]:

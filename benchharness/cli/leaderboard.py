@@ -10,6 +10,7 @@ from benchharness.cli.options import DATABASE, AsJson, Database, Suites
 
 if TYPE_CHECKING:
     from leaderboard.board import Board, Cell, Entry
+    from leaderboard.reproduction import Reproduction
 
 __all__ = ["leaderboard", "show_boards"]
 
@@ -19,12 +20,20 @@ Data = Annotated[
         "--data", metavar="hub|DIR|mini", help="Only boards of rows that came through this door."
     ),
 ]
+Published = Annotated[
+    bool,
+    typer.Option(
+        "--published",
+        help="Show published results too, unranked, below boards of whole official data.",
+    ),
+]
 
 
 def leaderboard(
     *,
     suite: Suites = None,
     data: Data = None,
+    published: Published = False,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
@@ -35,32 +44,46 @@ def leaderboard(
     with open_store(db, create=False) as store:
         boards = [board for board in gather_boards(store, suite or ()) if _is_from(board, data)]
     if as_json:
-        typer.echo(json.dumps([board_to_json(board) for board in boards], indent=2))
+        listed = [board_to_json(board, published=published) for board in boards]
+        typer.echo(json.dumps(listed, indent=2))
     elif boards:
-        show_boards(boards)
+        show_boards(boards, published=published)
     else:
         typer.echo("no run fits; `bench list runs` shows what is stored.")
 
 
-def show_boards(boards: "list[Board]") -> None:
-    """Prints boards on stdout."""
+def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
+    """Prints boards on stdout, each with the published rows of its suite where they are wanted."""
     from rich.console import Console
 
+    from leaderboard.published.block import published_blocks
+    from leaderboard.published.terminal import render_published
     from leaderboard.terminal import render
 
     for board in boards:
         render(board, Console())
+        for block in published_blocks(board) if published else ():
+            render_published(block, Console())
 
 
-def board_to_json(board: "Board") -> dict[str, Any]:
-    """A board as plain data; scores are in their own unit, mostly 0 to 1."""
+def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
+    """A board as plain data; scores are in their own unit, mostly 0 to 1.
+
+    What is published stays in percent, as printed, also in an entry's reproductions.
+    """
+    from benchharness.cli.facts import published_facts
+    from leaderboard.published.block import published_blocks
+
+    blocks = published_blocks(board) if published else ()
+    rows = [published_facts(line.row) for block in blocks for line in block.lines]
     return {
         "suite": board.suite,
         "rule": board.rule.name,
         "data": list(board.data),
         "limit": board.limit,
         "tasks": list(board.tasks),
-        "entries": [_entry_to_json(entry) for entry in board.entries],
+        "entries": [_entry_to_json(board, entry) for entry in board.entries],
+        **({"published": rows} if published else {}),
     }
 
 
@@ -68,7 +91,9 @@ def _is_from(board: "Board", data: str | None) -> bool:
     return data is None or data in board.data or str(Path(data).resolve()) in board.data
 
 
-def _entry_to_json(entry: "Entry") -> dict[str, Any]:
+def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
+    from leaderboard.reproduction import reproductions
+
     return {
         "rank": entry.rank,
         "model": entry.model,
@@ -80,6 +105,23 @@ def _entry_to_json(entry: "Entry") -> dict[str, Any]:
         "missing": list(entry.missing),
         "tasks": {task: _cell_to_json(cell) for task, cell in entry.cells.items()},
         "failures": [run.key for run in entry.failures],
+        "reproduction": [_reproduction_to_json(found) for found in reproductions(board, entry)],
+    }
+
+
+def _reproduction_to_json(found: "Reproduction") -> dict[str, Any]:
+    return {
+        "task": found.task,
+        "score": " or ".join(found.theirs.scores),
+        "ours": found.ours,
+        "theirs": found.theirs.value,
+        "difference": found.difference,
+        "noise": found.noise,
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "system": found.row.system,
+        "source": found.row.source,
+        "place": found.row.place,
     }
 
 

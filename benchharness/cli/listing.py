@@ -1,4 +1,4 @@
-"""`bench list`: suites, tasks, models and stored runs."""
+"""`bench list`: suites, tasks, models, published results and stored runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -10,7 +10,9 @@ from benchharness.cli.printing import print_json, print_table
 
 __all__ = ["list_app"]
 
-list_app = typer.Typer(no_args_is_help=True, help="List suites, tasks, models or stored runs.")
+list_app = typer.Typer(
+    no_args_is_help=True, help="List suites, tasks, models, published results or stored runs."
+)
 
 Model = Annotated[
     str | None, typer.Option("--model", metavar="NAME", help="Only runs of this model.")
@@ -52,6 +54,18 @@ def models(*, as_json: AsJson = False) -> None:
     rows = [model_facts(spec) for spec in MODELS.values()]
     columns = ("name", "aliases", "parameters", "max_tokens", "checkpoint", "title")
     _show(rows, columns, as_json=as_json)
+
+
+@list_app.command()
+def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
+    """The published results, with split, protocol and source; scores are in percent."""
+    from benchharness.cli.facts import published_facts
+    from leaderboard.published import published as rows_of
+    from tasks.suites import SUITES, find_suites
+
+    chosen = [found.name for name in suite or () for found in find_suites(name)]
+    rows = [published_facts(row) for name in chosen or SUITES for row in rows_of(name)]
+    _show(rows, ("system", "split", "protocol", "date", "scores", "source"), as_json=as_json)
 
 
 @list_app.command()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from leaderboard.board import Board, Entry
+from leaderboard.report.reference import ReproductionView, reproduction_views
 from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
 from leaderboard.result import Failure, Result, RunRow
@@ -13,13 +14,17 @@ __all__ = ["Group", "Page", "build_page"]
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The runs of one entry on one task, seed by seed; what a cell of a table links to."""
+    """The runs of one entry on one task, seed by seed; what a cell of a table links to.
+
+    `reproductions` hold its scores against the published ones of the same model.
+    """
 
     anchor: str
     model: str
     task: str
     recipe: str
     statistics: tuple[Statistics, ...]
+    reproductions: tuple[ReproductionView, ...]
     runs: tuple[RunSection, ...]
 
 
@@ -66,17 +71,22 @@ def _each_once(boards: Iterable[Iterable[Group]]) -> Iterator[tuple[Group, ...]]
 
 def _groups(board: Board, sections: Mapping[str, RunSection]) -> Iterator[Group]:
     for entry in board.entries:
+        views = reproduction_views(board, entry)
         by_task: dict[str, list[RunRow]] = {}
         for run in entry.runs:
             by_task.setdefault(run.task, []).append(run)
         # A failed task that no entry has scores of is no column; it comes last.
         tasks = [task for task in board.tasks if task in by_task]
         for task in dict.fromkeys([*tasks, *sorted(by_task)]):
-            yield _group(entry, task, by_task[task], sections)
+            yield _group(entry, task, by_task[task], sections, views.get(task, ()))
 
 
 def _group(
-    entry: Entry, task: str, runs: Sequence[RunRow], sections: Mapping[str, RunSection]
+    entry: Entry,
+    task: str,
+    runs: Sequence[RunRow],
+    sections: Mapping[str, RunSection],
+    reproductions: tuple[ReproductionView, ...],
 ) -> Group:
     keys = {run.key for run in runs}
     cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
@@ -86,5 +96,6 @@ def _group(
         task=task,
         recipe=entry.recipe_label,
         statistics=tuple(statistics(cell) for cell in cells),
+        reproductions=reproductions,
         runs=tuple(sections[run.key] for run in runs if run.key in sections),
     )

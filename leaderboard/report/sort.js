@@ -40,12 +40,13 @@ function compare(a, b, sign) {
 
 for (const board of document.querySelectorAll("section.board")) {
   const label = board.querySelector(".filter");
-  const rows = [...board.querySelectorAll("tbody tr")];
+  const rows = [...board.querySelectorAll(".sortable tbody tr")];
+  const published = [...board.querySelectorAll(".references tbody tr")];
   const count = board.querySelector(".count");
-  label.hidden = rows.length < 2;
+  label.hidden = rows.length + published.length < 2;
   label.querySelector("input").addEventListener("input", (event) => {
     const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of rows) {
+    for (const row of [...rows, ...published]) {
       const text = row.querySelector("th").textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leaderboard.board import Board, Cell, Entry, score_names, shown
+from leaderboard.report.reference import ReferenceView, reference_views
 
 __all__ = [
     "CellView",
@@ -78,7 +79,7 @@ class RowView:
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """One board."""
+    """One board, with the published blocks that belong under it."""
 
     anchor: str
     title: str
@@ -91,6 +92,7 @@ class TableView:
     has_spread: bool
     has_flags: bool
     ranked: int
+    references: tuple[ReferenceView, ...]
 
 
 def run_anchor(key: str) -> str:
@@ -133,6 +135,7 @@ def build_table(board: Board, number: int) -> TableView:
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(cell.flags for cell in cells),
         ranked=sum(entry.rank is not None for entry in board.entries),
+        references=reference_views(board, f"board-{number}"),
     )
 
 

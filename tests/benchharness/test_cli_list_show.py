@@ -70,6 +70,20 @@ def test_models_have_their_aliases_and_revisions() -> None:
     assert rows["roberta-base"]["revision"] == MODELS["roberta-base"].revision
 
 
+def test_published_results_have_their_split_protocol_and_source() -> None:
+    rows = call_json("list", "published", "--suite", "glue")
+    assert {row["suite"] for row in rows} == {"glue"}
+    assert rows[0]["protocol"] == "human"
+    (tiny,) = (row for row in rows if row["system"].startswith("BERT-Tiny"))
+    assert tiny["scores"]["glue/mrpc"] == {"f1": 81.1, "accuracy": 71.1}
+    assert tiny["scores"]["glue"] == {"GLUE-9": 64.2}
+    assert (tiny["split"], tiny["protocol"]) == ("test", "best of grid")
+    assert tiny["source"] == "google-research/bert README.md"
+    everything = call_json("list", "published")
+    assert {row["suite"] for row in everything} == set(SUITES)
+    assert "BERT-Tiny (2/128)" in call("list", "published")
+
+
 def test_a_run_has_what_scripts_read(db: str) -> None:
     rows = call_json("list", "runs", "--db", db)
     assert len(rows) == 4

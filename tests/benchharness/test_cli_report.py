@@ -67,6 +67,32 @@ def test_leaderboard_as_json(board):
     assert "glue/rte" in entry["missing"]
 
 
+def test_published_results_stand_below_boards_of_whole_data_when_asked(board):
+    assert "published (" not in board("leaderboard", *DB).out
+    out = board("leaderboard", *DB, "--published").out
+    assert out.count("GLUE, published (dev)") == 1
+    assert out.index("GLUE on hub data") < out.index("GLUE, published (dev)")
+    assert "GLUE, published" not in board("leaderboard", *DB, "--published", "--data", "mini").out
+    real, mini = (
+        json.loads(board("leaderboard", *DB, "--published", "--json", "--data", data).out)[0]
+        for data in ("hub", "mini")
+    )
+    assert mini["published"] == []
+    assert {row["split"] for row in real["published"]} == {"dev", "test"}
+
+
+def test_json_holds_measured_scores_against_published_ones(bench):
+    with open_store("board.sqlite") as store:
+        for seed in (1, 2):
+            job = replace(make_job(model="minilm", seed=seed), data="hub")
+            store.add_result(make_result(job))
+    (found,) = json.loads(bench("leaderboard", *DB, "--json").out)
+    (line,) = found["entries"][0]["reproduction"]
+    assert (line["task"], line["score"], line["theirs"]) == ("glue/cola", "mcc", 47.5)
+    assert (line["ours"], line["difference"], line["verdict"]) == (50.0, 2.5, "above")
+    assert line["source"] == "microsoft/unilm minilm/README.md"
+
+
 def test_report_is_written_where_it_is_wanted(board):
     ended = board("report", *DB, "--out", "deep/page.html")
     assert (ended.code, ended.out) == (0, "report: deep/page.html\n")

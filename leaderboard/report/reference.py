@@ -1,0 +1,116 @@
+"""Published rows as the report shows them: blocks under a board, lines beside an entry's runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leaderboard.board import Board, Entry
+from leaderboard.published import PublishedCell, PublishedRow
+from leaderboard.published.block import PublishedLine, published_blocks
+from leaderboard.reproduction import Reproduction, reproductions
+
+__all__ = [
+    "ReferenceCell",
+    "ReferenceLine",
+    "ReferenceView",
+    "ReproductionView",
+    "reference_views",
+    "reproduction_views",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceCell:
+    """The numbers of one task as printed, and which scores they are."""
+
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceLine:
+    """One published row."""
+
+    system: str
+    details: str
+    source: str
+    score: ReferenceCell
+    cells: tuple[ReferenceCell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceView:
+    """The published rows of one split, unranked."""
+
+    anchor: str
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[ReferenceLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproductionView:
+    """One published number beside ours, as text; `ours` and `difference` are empty without ours."""
+
+    score: str
+    ours: str
+    theirs: str
+    difference: str
+    verdict: str
+    source: str
+
+
+def reference_views(board: Board, anchor: str) -> tuple[ReferenceView, ...]:
+    """The blocks under a board; `anchor` is the board's own."""
+    return tuple(
+        ReferenceView(
+            anchor=f"{anchor}-published-{block.split}",
+            title=f"Published ({block.split})",
+            columns=tuple(task.rpartition("/")[2] for task in block.tasks),
+            lines=tuple(map(_line, block.lines)),
+        )
+        for block in published_blocks(board)
+    )
+
+
+def _line(line: PublishedLine) -> ReferenceLine:
+    row = line.row
+    said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.parameters, row.date)
+    return ReferenceLine(
+        system=row.system,
+        details=", ".join(part for part in said if part),
+        source=_source(row),
+        score=_cell(line.averages),
+        cells=tuple(map(_cell, line.cells)),
+    )
+
+
+def _source(row: PublishedRow) -> str:
+    return f"{row.source}: {row.place}"
+
+
+def _cell(cells: Sequence[PublishedCell]) -> ReferenceCell:
+    return ReferenceCell(
+        text=" / ".join(cell.printed for cell in cells) or "–",
+        note=", ".join(f"{' or '.join(cell.scores)} {cell.printed}" for cell in cells),
+    )
+
+
+def reproduction_views(board: Board, entry: Entry) -> Mapping[str, tuple[ReproductionView, ...]]:
+    """The comparisons of an entry with what is published of its model, by task."""
+    views: dict[str, tuple[ReproductionView, ...]] = {}
+    for found in reproductions(board, entry):
+        views[found.task] = (*views.get(found.task, ()), _reproduction(found))
+    return views
+
+
+def _reproduction(found: Reproduction) -> ReproductionView:
+    noise = "" if found.noise is None else f" (±{found.noise:.1f})"
+    reason = f": {found.reason}" if found.reason else ""
+    return ReproductionView(
+        score=" or ".join(found.theirs.scores),
+        ours="" if found.ours is None else f"{found.ours:.1f}",
+        theirs=found.theirs.printed,
+        difference="" if found.difference is None else f"{found.difference:+.1f}",
+        verdict=found.verdict + noise + reason,
+        source=f"{found.row.system}, {_source(found.row)}",
+    )
