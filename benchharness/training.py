@@ -7,7 +7,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,19 @@ from torch import Tensor, nn
 
 from benchharness.batching import (
     Features,
-    count_steps,
     cut_by_length,
     length_batches,
     pad,
     shuffled_batches,
 )
+from benchharness.meter import DivergedError, Fit, Meter, Plan
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from leaderboard.result import CurvePoint
-from tasks.errors import JobError
 
-__all__ = ["DivergedError", "Fit", "fit", "learning_rate", "predict", "seed_everything"]
+__all__ = ["fit", "learning_rate", "predict", "seed_everything"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-
-CURVE_POINTS = 40
-"""How many losses a learning curve shows at most, besides the evaluations."""
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """What starting one more micro-batch costs, in padded tokens. The CPU's: 16 to 128 are as fast
@@ -42,31 +36,6 @@ CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
 """Padded tokens of a batch in prediction; the CPU's measured (MiniLM), the GPU's an estimate."""
-
-STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
-"""Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
-
-
-class DivergedError(JobError):
-    """The loss, a gradient or a prediction is no longer a finite number."""
-
-    kind = "diverged"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What training leaves behind besides the network.
-
-    `tokens` are real ones, without padding; `seconds` do not count the evaluations, which took
-    `evaluation_seconds`.
-    """
-
-    curve: tuple[CurvePoint, ...]
-    steps: int
-    examples: int
-    tokens: int
-    seconds: float
-    evaluation_seconds: float
 
 
 def seed_everything(seed: int) -> None:
@@ -101,8 +70,8 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
     optimizer = _adamw(network, recipe)
     overhead = CUT_OVERHEAD[compute.device.type]
     items = len(features.item_sizes)
-    plan = _Plan.of(items, recipe, compute)
-    meter = _Meter(items=items, steps=plan.steps, report=report)
+    plan = Plan.of(items, recipe, compute)
+    meter = Meter(items=items, steps=plan.steps, report=report)
     batches = shuffled_batches(items, recipe.batch_size, recipe.epochs, seed)
     for step, batch in enumerate(batches, start=1):
         rate = learning_rate(step - 1, plan.steps, recipe)
@@ -181,115 +150,6 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     if step < warmup:
         return recipe.learning_rate * step / warmup
     return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """After which steps losses are read, the curve gets a point, and the network is evaluated."""
-
-    steps: int
-    evaluations: frozenset[int]
-    points: frozenset[int]
-    reads: frozenset[int]
-
-    @classmethod
-    def of(cls, items: int, recipe: Recipe, compute: Compute) -> "_Plan":
-        steps = count_steps(items, recipe.batch_size, recipe.epochs)
-        evaluations = _evenly(steps, recipe.evaluations)
-        points = evaluations | _evenly(steps, CURVE_POINTS)
-        interval = STEPS_BETWEEN_READS[compute.device.type]
-        reads = points | frozenset(range(interval, steps + 1, interval))
-        return cls(steps=steps, evaluations=evaluations, points=points, reads=reads)
-
-
-def _evenly(steps: int, times: int) -> frozenset[int]:
-    """The steps after which something is done so many times, the last time after the last step."""
-    times = min(times, steps)
-    return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
-
-
-@dataclass(kw_only=True)
-class _Meter:
-    """Counts what training does; losses stay on the device until they are read."""
-
-    items: int
-    steps: int
-    report: Reporter
-    step: int = 0
-    tokens: int = 0
-    examples: int = 0
-    evaluating: float = 0.0
-    started: float = field(default_factory=time.monotonic)
-    curve: list[CurvePoint] = field(default_factory=list)
-    unread: list[Tensor] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float:
-        """Training time so far, without evaluations."""
-        return max(time.monotonic() - self.started - self.evaluating, 1e-9)
-
-    @property
-    def epoch(self) -> float:
-        """Passes over the data so far."""
-        return round(self.examples / self.items, 4)
-
-    def count(self, loss: Tensor, norm: Tensor, *, items: int, tokens: int) -> None:
-        """Takes note of one optimizer step."""
-        self.step += 1
-        self.examples += items
-        self.tokens += tokens
-        self.unread.append(torch.stack([loss, norm]))
-
-    def read(self) -> None:
-        """Reads the losses since the last time, reports the last, and stops at one not finite."""
-        values = torch.stack(self.unread).tolist()
-        self.unread.clear()
-        for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise DivergedError(
-                    f"the training diverged: at step {step} of {self.steps} the loss is {loss:g} "
-                    f"and the gradient's norm {norm:g}; try a lower --set learning_rate."
-                )
-            self.losses.append(loss)
-        self.report(
-            Progress(
-                phase="training",
-                step=self.step,
-                steps=self.steps,
-                epoch=self.epoch,
-                loss=self.losses[-1],
-                examples_per_second=self.examples / self.seconds,
-            )
-        )
-
-    def pause(self, evaluate: Callable[[], Mapping[str, float]]) -> Mapping[str, float]:
-        """Evaluates, and keeps that time apart."""
-        start = time.monotonic()
-        scores = evaluate()
-        self.evaluating += time.monotonic() - start
-        return scores
-
-    def mark(self, rate: float, scores: Mapping[str, float]) -> None:
-        """Puts a point on the curve: the mean loss since the point before."""
-        mean = sum(self.losses) / len(self.losses)
-        self.losses.clear()
-        self.curve.append(
-            CurvePoint(
-                step=self.step, epoch=self.epoch, loss=mean, learning_rate=rate, scores=scores
-            )
-        )
-
-    def result(self) -> Fit:
-        """What is known when training has ended."""
-        return Fit(
-            curve=tuple(self.curve),
-            steps=self.step,
-            examples=self.examples,
-            tokens=self.tokens,
-            seconds=self.seconds,
-            evaluation_seconds=self.evaluating,
-        )
 
 
 def predict(

@@ -15,12 +15,13 @@ from torch import nn
 from benchharness.batching import Features
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import Head, Limits, head_for
+from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import Fit, fit, predict
+from benchharness.training import fit, predict
 from leaderboard.job import Job
 from leaderboard.predictions import to_row
 from leaderboard.result import Cost, Evaluation, Result

@@ -8,14 +8,15 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from benchharness import training
+from benchharness import meter
 from benchharness.batching import Features, pad
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork, loss
+from benchharness.meter import DivergedError, Fit
 from benchharness.precision import Compute
 from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import DivergedError, Fit, fit, learning_rate, predict
+from benchharness.training import fit, learning_rate, predict
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
@@ -216,7 +217,7 @@ def test_the_curve_is_evaluated_as_often_as_asked():
 
 
 def test_a_points_loss_is_the_mean_since_the_point_before(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training, "CURVE_POINTS", 2)
+    monkeypatch.setattr(meter, "CURVE_POINTS", 2)
     seen: list[float] = []
     trained = train(
         make_network(),
@@ -239,8 +240,8 @@ def test_progress():
 
 
 def test_losses_are_read_only_now_and_then_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(training.STEPS_BETWEEN_READS, "cpu", 3)
-    monkeypatch.setattr(training, "CURVE_POINTS", 1)
+    monkeypatch.setitem(meter.STEPS_BETWEEN_READS, "cpu", 3)
+    monkeypatch.setattr(meter, "CURVE_POINTS", 1)
     lines: list[Progress] = []
     trained = train(make_network(), replace(RECIPE, batch_size=16), report=lines.append)
     assert [line.step for line in lines] == [3, 6, 8]
