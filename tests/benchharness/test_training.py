@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from benchharness import meter
+from benchharness import meter, training
 from benchharness.batching import Features, pad
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork, loss
