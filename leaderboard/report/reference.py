@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leaderboard.board import Board, Entry
-from leaderboard.published import PublishedCell, PublishedRow
+from leaderboard.published import PublishedCell
 from leaderboard.published.block import PublishedLine, published_blocks
 from leaderboard.reproduction import Reproduction, reproductions
 
@@ -28,11 +28,12 @@ class ReferenceCell:
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceLine:
-    """One published row."""
+    """One published row; `place` says where in the source it stands."""
 
     system: str
     details: str
     source: str
+    place: str
     score: ReferenceCell
     cells: tuple[ReferenceCell, ...]
 
@@ -78,14 +79,11 @@ def _line(line: PublishedLine) -> ReferenceLine:
     return ReferenceLine(
         system=row.system,
         details=", ".join(part for part in said if part),
-        source=_source(row),
+        source=row.source,
+        place=row.place,
         score=_cell(line.averages),
         cells=tuple(map(_cell, line.cells)),
     )
-
-
-def _source(row: PublishedRow) -> str:
-    return f"{row.source}: {row.place}"
 
 
 def _cell(cells: Sequence[PublishedCell]) -> ReferenceCell:
@@ -112,5 +110,5 @@ def _reproduction(found: Reproduction) -> ReproductionView:
         theirs=found.theirs.printed,
         difference="" if found.difference is None else f"{found.difference:+.1f}",
         verdict=found.verdict + noise + reason,
-        source=f"{found.row.system}, {_source(found.row)}",
+        source=f"{found.row.system}, {found.row.source}: {found.row.place}",
     )
