@@ -62,7 +62,6 @@ POOLING_DISAGREES = {
     ("albert_paper_squad_race", "RoBERTa"): (83.2, 82.81),
     ("roberta_readme_squad_race", "RoBERTa-large"): (83.2, 82.81),
     ("deberta_readme_race", "DeBERTa-large"): (86.3, 86.11),
-    # The Turkers answered a sample of their own.
     ("race_leaderboard_2021", "Amazon Mechanical Turker"): (73.3, 73.97),
 }
 """Rows that print another accuracy than their levels give: printed, pooled."""
