@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-__all__ = ["Job", "Setting"]
+__all__ = ["SCORED_HERE", "Job", "Setting"]
+
+SCORED_HERE = "scored here"
+"""The recipe of a job that trained nothing: somebody's prediction file, scored by us."""
 
 METHOD = 1
 """Goes up when a change to training or prediction changes results: old ones are not reused."""

@@ -14,6 +14,7 @@ from benchharness.cli.leaderboard import leaderboard
 from benchharness.cli.listing import list_app
 from benchharness.cli.report import report
 from benchharness.cli.run import run
+from benchharness.cli.score import score
 from benchharness.cli.show import show
 from benchharness.cli.submit import submit
 from leaderboard.visible import visible
@@ -61,6 +62,7 @@ app.add_typer(list_app, name="list")
 app.command(short_help="Show a run, a model, a task, a suite.")(show)
 app.command(short_help="Show the leaderboard as a table.")(leaderboard)
 app.command(short_help="Write the leaderboard as an HTML page.")(report)
+app.command(short_help="Score a prediction file that anyone made.")(score)
 app.command(short_help="Write, check or mend a submission.")(submit)
 app.command(short_help="Check this machine, its caches, the hub.")(doctor)
 app.command(short_help="Fetch models and data for offline runs.")(fetch)

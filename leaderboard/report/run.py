@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboard.board import shown
-from leaderboard.job import Job
+from leaderboard.job import SCORED_HERE, Job
 from leaderboard.report.curve import Panel, curve_panels
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, Evaluation, Failure, Result
@@ -104,6 +104,8 @@ def _score_line(evaluation: Evaluation) -> ScoreLine:
 
 def _cost(cost: Cost) -> Iterator[tuple[str, str]]:
     yield "wall time", _duration(cost.seconds)
+    if not cost.steps:  # scored here, not trained
+        return
     yield "training", _duration(cost.train_seconds)
     yield "predicting", _duration(cost.predict_seconds)
     yield "steps", f"{cost.steps:,}"
@@ -127,6 +129,8 @@ def _command(job: Job) -> str:
 
     A recipe from a file is given value by value: the file may have changed or be elsewhere.
     """
+    if job.recipe == SCORED_HERE:
+        return _scoring_command(job)
     from_folder = job.weights.startswith("sha256:")
     words = ["bench", "run", "--model", job.checkpoint if from_folder else job.model]
     words += ["--suite", job.task.partition("/")[0], "--task", job.task.rpartition("/")[2]]
@@ -141,3 +145,14 @@ def _command(job: Job) -> str:
     if any(task == job.task and split.startswith("test") for task, split in job.predicted_splits):
         words += ["--test"]
     return shlex.join(words)
+
+
+def _scoring_command(job: Job) -> str:
+    """The command that scores the prediction files again; the settings' sources are the files."""
+    files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
+    words = ["bench", "score", *files, "--task", job.task, "--data", job.data]
+    for _, split in job.predicted_splits:
+        words += ["--split", split]
+    if (threshold := job.settings.get("na_prob_threshold")) is not None:
+        words += ["--na-prob", threshold.source, "--na-prob-threshold", str(threshold.value)]
+    return shlex.join([*words, "--store", "--model", job.model])

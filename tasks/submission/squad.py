@@ -7,7 +7,7 @@ no-answer threshold is applied before it is written: "" is "no answer".
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tasks.examples import SpanPrediction
@@ -48,8 +48,11 @@ def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
     return (json.dumps(dict(answers), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def read_answers(name: str, content: bytes) -> Reading:
-    """Either of the two files by anybody: pairs of id and text, or of id and number."""
+def read_answers(name: str, content: bytes, questions: Sequence[str] | None = None) -> Reading:
+    """Either of the two files by anybody: pairs of id and text, or of id and number.
+
+    `questions` are the ids that it must have; without them it must have as many as an official set.
+    """
     faults = Faults(name)
     text = decoded(content, faults)
     pairs = None if text is None else _pairs(text, faults)
@@ -59,7 +62,16 @@ def read_answers(name: str, content: bytes) -> Reading:
     is_scores = _holds_scores(name, [value for _, value in pairs])
     read: Callable[[str, Any, Faults], str | float] = _score if is_scores else _text
     answers = [(question, read(question, value, faults)) for question, value in pairs]
-    _check_questions([question for question, _ in answers], faults)
+    found = Counter(question for question, _ in answers)
+    for question, times in found.items():
+        if times > 1:
+            faults.add(f"the question {question} stands there {times} times")
+    if questions is not None:
+        _compare(found.keys(), questions, faults)
+        return conclude(answers, faults)
+    if len(found) not in QUESTIONS:
+        sets = ", ".join(f"{count} ({name})" for count, name in QUESTIONS.items())
+        faults.add(f"it has {len(found)} questions, expected {sets}")
     if not is_scores and len(answers) in UNANSWERABLE and all(text for _, text in answers):
         faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
     return conclude(list(dict(answers).items()), faults)
@@ -118,11 +130,13 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _check_questions(questions: Sequence[str], faults: Faults) -> None:
-    known = Counter(questions)
-    for question, times in known.items():
-        if times > 1:
-            faults.add(f"the question {question} stands there {times} times")
-    if len(known) not in QUESTIONS:
-        sets = ", ".join(f"{count} ({name})" for count, name in QUESTIONS.items())
-        faults.add(f"it has {len(known)} questions, expected {sets}")
+def _compare(found: Set[str], questions: Sequence[str], faults: Faults) -> None:
+    """Answers to other questions do no harm, as in the official scripts; a missing one does."""
+    missing = [question for question in questions if question not in found]
+    if missing:
+        faults.add(
+            f"{len(missing)} of {len(questions)} questions are missing, such as {missing[0]}"
+        )
+    others = len(found - set(questions))
+    if others:
+        faults.add(f"{others} of its answers are to other questions", mendable=True)

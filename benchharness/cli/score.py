@@ -1,0 +1,140 @@
+"""`bench score`: scores a prediction file that anyone made, and can put it on the board."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchharness.cli.options import DATABASE, AsJson, Database
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from benchharness.scoring import Scored
+
+__all__ = ["score"]
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PREDICTIONS...",
+        help="A prediction file for each split that is scored (MNLI has two).",
+    ),
+]
+TaskName = Annotated[str, typer.Option("--task", metavar="NAME", help="The task: glue/cola.")]
+Data = Annotated[
+    str,
+    typer.Option("--data", metavar="hub|DIR|mini", help="Where the rows with their labels are."),
+]
+Splits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--split",
+        metavar="NAME",
+        help="The split that a file predicts; repeatable. Default: dev, then the other dev split.",
+    ),
+]
+NoAnswer = Annotated[
+    Path | None,
+    typer.Option("--na-prob", metavar="FILE", help="SQuAD 2.0: na_prob.json or null_odds.json."),
+]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--na-prob-threshold",
+        metavar="X",
+        help="SQuAD 2.0: no answer where --na-prob exceeds X, as evaluate-v2.0.py has it.",
+    ),
+]
+Keep = Annotated[
+    bool, typer.Option("--store", help='Put the scores on the board as "scored here".')
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="With --store: whose predictions they are."),
+]
+
+
+def score(  # noqa: PLR0913  (one parameter for each option)
+    files: Files,
+    *,
+    task: TaskName,
+    data: Data = "hub",
+    split: Splits = None,
+    na_prob: NoAnswer = None,
+    na_prob_threshold: Threshold = 1.0,
+    store: Keep = False,
+    model: Model = None,
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
+    """Score prediction files that anyone made, as the benchmark's official scorer does.
+
+    Nothing is trained, and torch is not needed.
+    """
+    from benchharness.cli.printing import print_json
+    from benchharness.scoring import NoAnswer, score_files
+    from tasks.errors import BenchError
+
+    if store != (model is not None):
+        raise BenchError(
+            "--store and --model NAME belong together: say whose predictions they are."
+        )
+    no_answer = NoAnswer(file=na_prob, threshold=na_prob_threshold) if na_prob else None
+    scored = score_files(files, task, data, split or (), no_answer)
+    key = None if model is None else _keep(scored, model, db)
+    if as_json:
+        print_json(_facts(scored, key))
+    else:
+        _print(scored, key)
+
+
+def _keep(scored: "Scored", model: str, db: str) -> str:
+    """Stores the scores as a result; gives its key."""
+    from benchharness.scoring import to_result
+    from leaderboard.store import open_store
+
+    result = to_result(scored, model)
+    with open_store(db) as store:
+        store.add_result(result)
+    return result.job.key
+
+
+def _facts(scored: "Scored", key: str | None) -> dict[str, Any]:
+    return {
+        "task": scored.task.name,
+        "data": scored.data,
+        "splits": {
+            one.split: {
+                "predictions": len(one.predictions),
+                "scores": dict(one.scores),
+                "official": dict(one.official),
+                "flags": list(one.flags),
+                "notes": list(one.notes),
+            }
+            for one in scored.splits
+        },
+        "stored": key,
+    }
+
+
+def _print(scored: "Scored", key: str | None) -> None:
+    for one in scored.splits:
+        for note in one.notes:
+            typer.echo(visible(f"bench: {note}"), err=True)
+        count = len(one.predictions)
+        typer.echo(visible(f"{scored.task.name} {one.split} ({scored.data}), {count} predictions"))
+        _print_scores(one.scores)
+        if one.official:
+            typer.echo("as the official script prints them, in percent:")
+            _print_scores(one.official)
+        for flag in one.flags:
+            typer.echo(f"  ! {flag}")
+    if key is not None:
+        typer.echo(f"stored: {key[:12]}, scored here")
+
+
+def _print_scores(scores: Mapping[str, float]) -> None:
+    width = max(map(len, scores))
+    for name, value in scores.items():
+        typer.echo(f"  {name:<{width}}  {value:.6g}")

@@ -1,0 +1,108 @@
+"""Random predictions for any split, and the files in which each benchmark's people write them."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    Example,
+    PairExample,
+    PairPrediction,
+    Prediction,
+    SpanExample,
+    SpanPrediction,
+    TagExample,
+    TagPrediction,
+)
+from tasks.metrics import to_iob1, to_iob2
+from tasks.prediction_files.labels import OFFICIAL
+from tasks.submission import AnswerFile
+from tasks.submission.answers import Labels, Text
+from tasks.submission.compose import write_answers
+from tasks.submission.multirc import Option
+from tasks.task import PairTask, Task
+
+Pair = tuple[Prediction, Example]
+
+
+def guess(task: Task, example: Example, draw: random.Random) -> Prediction:
+    """A random answer; a number may lie outside of its scale."""
+    match example:
+        case PairExample() if isinstance(task, PairTask):
+            label = draw.choice(task.labels) if task.labels else round(draw.uniform(-1, 6), 3)
+            return PairPrediction(id=example.id, label=label)
+        case SpanExample():
+            return SpanPrediction(id=example.id, text=draw.choice([*example.context.split(), ""]))
+        case ChoiceExample():
+            return ChoicePrediction(id=example.id, option=draw.randrange(len(example.options)))
+        case TagExample():
+            tags = [draw.choice(("O", "B-PER", "I-PER", "B-LOC")) for _ in example.words]
+            return TagPrediction(id=example.id, tags=to_iob2(tags))
+    raise TypeError(example)
+
+
+def write(
+    task: Task, guesses: Sequence[Prediction], examples: Sequence[Example], folder: Path
+) -> Path:
+    """A file of the guesses as the task's benchmark has it."""
+    pairs = list(zip(guesses, examples, strict=True))
+    official = OFFICIAL.get(task.name)
+    if official is not None:
+        path = folder / official.name
+        path.write_bytes(write_answers(official, [_official(official, *pair) for pair in pairs]))
+        return path
+    path = folder / ("predictions.json" if task.head == "span" else "predictions.tsv")
+    path.write_text(WRITERS[task.head](task, pairs), encoding="utf-8")
+    return path
+
+
+def _official(file: AnswerFile, prediction: Prediction, example: Example) -> object:
+    """What is written for a prediction."""
+    if isinstance(prediction, ChoicePrediction) and isinstance(example, ChoiceExample):
+        is_text = isinstance(file.answers, Text)
+        return example.options[prediction.option] if is_text else prediction.option
+    assert isinstance(prediction, PairPrediction)
+    if file.format == "multirc":
+        paragraph, question, _ = map(int, prediction.id.split("-"))
+        return Option(paragraph, question, int(prediction.label == "True"))
+    if isinstance(file.answers, Labels):
+        return file.answers.written[str(prediction.label)]
+    return str(prediction.label)
+
+
+def _texts(task: Task, pairs: Sequence[Pair]) -> str:
+    return json.dumps({p.id: p.text for p, _ in pairs if isinstance(p, SpanPrediction)})
+
+
+def _labels(task: Task, pairs: Sequence[Pair]) -> str:
+    rows = [(p.id, str(p.label)) for p, _ in pairs if isinstance(p, PairPrediction)]
+    return _table(("index", "prediction"), rows)
+
+
+def _options(task: Task, pairs: Sequence[Pair]) -> str:
+    is_race = task.suite == "race"
+    names = "ABCD" if is_race else "0123"
+    rows = [(p.id, names[p.option]) for p, _ in pairs if isinstance(p, ChoicePrediction)]
+    return _table(("id", "answer") if is_race else ("index", "prediction"), rows)
+
+
+def _columns(task: Task, pairs: Sequence[Pair]) -> str:
+    """Word, part of speech, tag in IOB1; a document begins before the first sentence."""
+    lines = ["-DOCSTART- -X- O", ""]
+    for prediction, example in pairs:
+        assert isinstance(prediction, TagPrediction)
+        assert isinstance(example, TagExample)
+        tags = to_iob1(prediction.tags)
+        lines += [f"{word} NN {tag}" for word, tag in zip(example.words, tags, strict=True)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _table(header: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
+    return "".join(f"{first}\t{second}\n" for first, second in [header, *rows])
+
+
+WRITERS = {"span": _texts, "pair": _labels, "choice": _options, "tag": _columns}
