@@ -1,4 +1,5 @@
 import json
+import os
 import random
 import subprocess
 import sys
@@ -93,6 +94,26 @@ def test_squad_2_is_scored_as_the_script_does(threshold, bench, made, tmp_path):
         assert found["official"] == expected
         assert found["scores"]["f1"] == pytest.approx(expected["f1"] / 100, abs=1e-12)
         assert found["scores"]["em"] == pytest.approx(expected["exact"] / 100, abs=1e-12)
+
+
+@pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+def test_the_official_files_are_scored_as_the_scripts_do(version, bench, tmp_path):
+    task, folder = TASKS[f"squad/{version}"], os.environ["BENCH_TEST_DATA"]
+    examples = read(task, "dev", parse_data(folder)).examples
+    draw = random.Random(version)
+    answers = {
+        e.id: draw.choice([*(text for text, _ in e.answers), *e.context.split()[:3], ""])
+        for e in examples
+    }
+    (tmp_path / "predictions.json").write_text(json.dumps(answers))
+    ended = bench("score", "predictions.json", "--task", task.name, "--data", folder, "--json")
+    assert ended.code == 0, ended.err
+    if version == "v1.1":
+        expected = evaluate_v1(plain(examples), answers)
+    else:
+        expected = evaluate_v2(plain(examples), answers, None, 1.0)
+    assert json.loads(ended.out)["splits"]["dev"]["official"] == expected
 
 
 def test_the_text_says_what_was_scored(bench, made):

@@ -3,6 +3,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,16 @@ from leaderboard.result import Evaluation
 from leaderboard.store import open_store
 from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
+from tasks.read import read
+from tasks.sources import Data
+from tasks.sources.mini import mini_folder
 from tasks.submission import SUBMISSIONS, check
 from tasks.submission.answers import Labels
 from tasks.suites import SUITES, find_task
 from tasks.task import PairTask
 from tests.leaderboard.boards import make_row
 from tests.leaderboard.results import make_job, make_result
+from tests.tasks.prediction_files.made import guess
 from tests.tasks.submission.small import clean, members, shrink, shrink_all, zipped
 
 GLUE = SUITES["glue"]
@@ -66,7 +71,7 @@ def store_run(
                 split=split,
                 fingerprint="f" * 64,
                 scores={},
-                predictions=tuple(map(to_row, given)),
+                predictions=as_rows(given),
             )
         )
     with open_store("board.sqlite") as store:
@@ -174,6 +179,65 @@ def test_an_impossible_place_is_a_sentence(bench, small):
     assert ended.err.startswith(
         "bench: the submission nowhere/out.zip could not be written: No such"
     )
+
+
+def as_rows(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], ...]:
+    return tuple(map(to_row, predictions))
+
+
+@pytest.fixture
+def superglue(monkeypatch, bench):
+    """Stored runs of every task of SuperGLUE on the embedded files, as a folder of files."""
+    data, files = Data(door="files", folder=mini_folder()), []
+    with open_store("board.sqlite") as store:
+        for file in SUBMISSIONS["superglue"].files:
+            task = find_task(file.task)
+            rows = read(task, "test", data)
+            files.append(replace(file, rows=len(rows.examples), paragraphs=None, questions=None))
+            draw = random.Random(0)
+            guesses = [guess(task, example, draw) for example in rows.examples]
+            leader = task.trained_on or task.name
+            fingerprints = {f"{task.name}:test": rows.fingerprint}
+            job = make_job(task=leader, data=str(data), fingerprints=fingerprints)
+            tested = Evaluation(
+                task=task.name,
+                split="test",
+                fingerprint=rows.fingerprint,
+                scores={},
+                predictions=as_rows(guesses),
+            )
+            if task.trained_on is None:
+                store.add_result(make_result(job, evaluations=(tested,)))
+    shrunk = {"superglue": replace(SUBMISSIONS["superglue"], files=tuple(files))}
+    monkeypatch.setattr("benchharness.cli.gather.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("tasks.submission.inspection.SUBMISSIONS", shrunk)
+    return shrunk["superglue"]
+
+
+SUPER = ("submit", "--model", "minilm", "--suite", "superglue", "--db", "board.sqlite")
+
+
+def test_superglue_is_a_zip_that_passes_its_own_checker(bench, superglue):
+    assert "superglue/axb, superglue/axg" in bench(*SUPER).err
+    ended = bench(*SUPER, "--fill")
+    assert ended.code == 0, ended.err
+    assert check(Path("superglue-minilm.zip")) == ()
+    found = members(Path("superglue-minilm.zip"))
+    assert list(found) == [file.name for file in superglue.files]
+    first = json.loads(found["ReCoRD.jsonl"].splitlines()[0])
+    example = read(find_task("superglue/record"), "test", Data(door="files", folder=mini_folder()))
+    assert first["label"] in example.examples[0].options
+
+
+def test_changed_rows_are_not_submitted(bench, superglue, monkeypatch):
+    monkeypatch.setattr(
+        "benchharness.cli.gather.read",
+        lambda *arguments: replace(read(*arguments), fingerprint="0" * 64),
+    )
+    ended = bench(*SUPER, "--fill")
+    assert ended.code == 4
+    assert "superglue/record test" in ended.err
+    assert "has changed since run" in ended.err
 
 
 def test_squad_is_a_folder_with_the_threshold_applied(bench):
