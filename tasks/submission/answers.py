@@ -115,10 +115,14 @@ def _bare(found: Scalar) -> str:
 
 
 def _is_number(found: Scalar) -> bool:
+    """Also "1e-3" and "nan", but none of the digits and underscores that only Python reads."""
     if isinstance(found, bool) or found is None:
         return False
+    text = str(found)
+    if not text.isascii() or "_" in text:
+        return False
     try:
-        float(found)
+        float(text)
     except ValueError:
         return False
     return True

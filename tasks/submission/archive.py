@@ -13,8 +13,8 @@ from tasks.submission.faults import Faults
 __all__ = ["Member", "read_zip", "write_zip"]
 
 LARGEST = 100 * 2**20
-"""Bytes. The largest file of any submission, GLUE's QQP.tsv, has less than 5 MB; what claims far
-more is a mistake or an attack."""
+"""Bytes. The largest submission, GLUE's, has less than 10 MB; what unpacks to far more is a mistake
+or an attack."""
 
 DATE = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip can say; the same answers give the same bytes."""
@@ -31,37 +31,32 @@ class Member:
 
 def read_zip(content: bytes, faults: Faults) -> list[Member]:
     """The files of a zip, also of one inside it; what cannot be read is a fault."""
+    members: list[Member] = []
+    for path, inside in _files(content, "it", faults):
+        if path.suffix.casefold() != ".zip":
+            folder = "" if path.parent == PurePosixPath() else str(path.parent)
+            members.append(Member(folder=folder, name=path.name, content=inside))
+            continue
+        faults.add(f"{path} is a zip inside the zip", mendable=True)
+        members += [
+            Member(folder="", name=inner.name, content=answers)
+            for inner, answers in _files(inside, str(path), faults)
+        ]
+    return members
+
+
+def _files(content: bytes, name: str, faults: Faults) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """The paths and contents of one zip's files."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            return list(_members(archive, faults))
-    except zipfile.BadZipFile:
-        faults.add("it is not a zip")
-        return []
-
-
-def _members(archive: zipfile.ZipFile, faults: Faults) -> Iterator[Member]:
-    for info in archive.infolist():
-        if info.is_dir():
-            continue
-        content = _content(archive, info, faults)
-        if content is None:
-            continue
-        path = PurePosixPath(info.filename)
-        if path.suffix.casefold() == ".zip":
-            faults.add(f"{info.filename} is a zip inside the zip", mendable=True)
-            yield from _inner(content, info.filename, faults)
-        else:
-            yield Member(folder=str(path.parent).strip("."), name=path.name, content=content)
-
-
-def _inner(content: bytes, name: str, faults: Faults) -> Iterator[Member]:
-    """The files of a zip inside the zip, which may hold no further zip."""
-    try:
-        with zipfile.ZipFile(BytesIO(content)) as archive:
+            total = sum(info.file_size for info in archive.infolist())
+            if total > LARGEST:
+                faults.add(f"{name} unpacks to {total:,} bytes, far more than any answers")
+                return
             for info in archive.infolist():
-                inner = None if info.is_dir() else _content(archive, info, faults)
-                if inner is not None:
-                    yield Member(folder="", name=PurePosixPath(info.filename).name, content=inner)
+                if not info.is_dir() and (found := _content(archive, info, faults)) is not None:
+                    # Some programs on Windows write backslashes.
+                    yield PurePosixPath(info.filename.replace("\\", "/")), found
     except zipfile.BadZipFile:
         faults.add(f"{name} is damaged")
 
@@ -69,11 +64,6 @@ def _inner(content: bytes, name: str, faults: Faults) -> Iterator[Member]:
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
     if info.flag_bits & 1:
         faults.add(f"{info.filename} needs a password")
-        return None
-    if info.file_size > LARGEST:
-        faults.add(
-            f"{info.filename} unpacks to {info.file_size:,} bytes, far more than any answers"
-        )
         return None
     try:
         return archive.read(info)

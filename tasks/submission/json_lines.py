@@ -26,7 +26,7 @@ def write_json_lines(answers: Sequence[str | int]) -> bytes:
 
 def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
     """Objects as JSON, one a line."""
-    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects).encode()
+    return "".join(json.dumps(each) + "\n" for each in objects).encode()
 
 
 def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:

@@ -7,9 +7,12 @@ from typing import Generic, NamedTuple, TypeVar
 from tasks.submission.answers import Scalar
 from tasks.submission.faults import Faults
 
-__all__ = ["Numbered", "in_order"]
+__all__ = ["LONGEST", "Numbered", "in_order"]
 
 T = TypeVar("T")
+
+LONGEST = 15
+"""Digits of an index; Python refuses to read numbers of thousands."""
 
 
 class Numbered(NamedTuple, Generic[T]):
@@ -57,7 +60,7 @@ def _number(row: Numbered[T], faults: Faults) -> int | None:
     if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
         return row.place
     text = str(row.place).strip().removesuffix(".0")
-    if not (text.isascii() and text.isdecimal()):
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
         faults.add(f"the index is {row.place!r}, expected a whole number", row.line)
         return None
     faults.add("the index is not written as a plain whole number", row.line, mendable=True)

@@ -45,7 +45,7 @@ def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
 
 def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
     """Either file, for pairs of id and text or number."""
-    return (json.dumps(dict(answers), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(dict(answers), allow_nan=False) + "\n").encode()
 
 
 def read_answers(name: str, content: bytes, questions: Sequence[str] | None = None) -> Reading:

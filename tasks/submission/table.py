@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tasks.submission.answer_file import AnswerFile, Reading, conclude
 from tasks.submission.answers import Understood
 from tasks.submission.faults import Faults
-from tasks.submission.order import Numbered, in_order
+from tasks.submission.order import LONGEST, Numbered, in_order
 from tasks.submission.text import Line, decoded, lines_of
 
 __all__ = ["read_rows", "read_table", "write_table"]
@@ -105,8 +105,8 @@ def _cells(
 
 def _index(cell: str) -> str | int:
     """A number where it is written as one."""
-    is_plain = cell.isascii() and cell.isdecimal() and str(int(cell)) == cell
-    return int(cell) if is_plain else cell
+    is_plain = cell.isascii() and cell.isdecimal() and len(cell) <= LONGEST
+    return int(cell) if is_plain and str(int(cell)) == cell else cell
 
 
 def _unquoted(cell: str, line: int, faults: Faults) -> str:

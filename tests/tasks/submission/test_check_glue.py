@@ -1,5 +1,6 @@
 """Every planted fault of a GLUE submission is found, and mended where it has one right answer."""
 
+import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +119,10 @@ MENDABLE: dict[str, tuple[Damage, str]] = {
         lambda files: zipped({**files, "notes.txt": b"our best run"}),
         "notes.txt does not belong here",
     ),
+    "backslashes": (
+        lambda files: zipped({f"run\\{name}": content for name, content in files.items()}),
+        "run/CoLA.tsv lies in a folder",
+    ),
     "a Mac's twin": (
         lambda files: zipped({**files, "__MACOSX/._CoLA.tsv": b"\0"}),
         "__MACOSX/._CoLA.tsv does not belong here",
@@ -132,6 +137,11 @@ STUCK: dict[str, tuple[Damage, str]] = {
     "a row too many": (cola(lambda t: [*t, "6\t1"]), "index 6 is none of the 6 expected"),
     "a row twice": (cola(lambda t: [*t, t[-1]]), "index 5 stands here again, after line 7"),
     "a half row": (cola(lambda t: [*t[:-1], "5"]), "line 7: the line has 1 columns"),
+    "an endless number": (
+        cola(lambda t: [*t[:-1], f"{'9' * 5000}\t1"]),
+        "expected a whole number",
+    ),
+    "digits of another script": (said("\t1.000", "\t\u0661", "STS-B.tsv"), "the score is"),
     "no number": (cola(lambda t: [*t[:-1], "five\t1"]), "the index is 'five'"),
     "other label": (said("\t1", "\t2", "CoLA.tsv"), "the label is '2', expected 0 or 1"),
     "no label": (said("\t1", "\t", "CoLA.tsv"), "the label is ''"),
@@ -195,7 +205,7 @@ def test_a_fault_without_one_is_found_and_not_guessed_at(name: str, tmp_path: Pa
     assert not (tmp_path / "out.zip").exists()
 
 
-@pytest.mark.parametrize("name", [name for name in MENDABLE | STUCK if name != "folder"])
+@pytest.mark.parametrize("name", MENDABLE | STUCK)
 def test_only_the_damaged_file_is_blamed(name: str, tmp_path: Path) -> None:
     damage, _ = (MENDABLE | STUCK)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("glue"))))}
@@ -266,4 +276,15 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("CoLA.tsv", b"0" * 200_000)
     monkeypatch.setattr("tasks.submission.archive.LARGEST", 100_000)
-    assert "CoLA.tsv unpacks to 200,000 bytes" in str(check(path)[0])
+    assert "submission.zip: it unpacks to 200,000 bytes" in str(check(path)[0])
+
+
+def test_a_bomb_inside_a_zip_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("CoLA.tsv", b"0" * 200_000)
+    path = put(tmp_path, zipped({"in.zip": inner.getvalue()}))
+    monkeypatch.setattr("tasks.submission.archive.LARGEST", 100_000)
+    assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))

@@ -138,6 +138,10 @@ STUCK: dict[str, tuple[Damage, str]] = {
     ),
     "no label": (each("CB.jsonl", lambda one: {"idx": one["idx"]}), "the object has no label"),
     "a list of labels": (each("CB.jsonl", lambda one: {**one, "label": []}), "is a list"),
+    "an endless idx": (
+        edited("CB.jsonl", lambda text: text.replace('"idx": 5', '"idx": ' + "9" * 5000)),
+        "line 6: the line is not JSON",
+    ),
     "no idx": (each("CB.jsonl", lambda one: {"label": one["label"]}), "the index is None"),
     "too few": (edited("CB.jsonl", lines(lambda found: found[1:])), "1 index is missing: 0"),
     "an idx twice": (
@@ -213,6 +217,15 @@ def test_only_the_damaged_file_is_blamed(name: str, tmp_path: Path) -> None:
     damage, _ = (STUCK | MENDABLE)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("superglue"))))}
     assert len(blamed - {"submission.zip"}) <= 1
+
+
+def test_half_a_character_is_no_crash(tmp_path: Path) -> None:
+    files = clean("superglue")
+    files["ReCoRD.jsonl"] = files["ReCoRD.jsonl"].replace(b"entity 0", b"\\ud83d")
+    path = put(tmp_path, zipped(files))
+    assert check(path) == ()
+    repair(path, tmp_path / "out.zip")
+    assert members(tmp_path / "out.zip") == files
 
 
 def test_labels_are_written_as_the_server_reads_them() -> None:
