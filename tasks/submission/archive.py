@@ -20,6 +20,10 @@ DATE = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip can say; the same answers give the same bytes."""
 
 
+DAMAGE = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, zlib.error, LZMAError)
+"""What `zipfile` raises for bytes that are no zip, or one of a kind that it cannot read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Member:
     """A file in a zip: the folders it lies in ("" for none), its name and its bytes."""
@@ -54,11 +58,12 @@ def _files(content: bytes, name: str, faults: Faults) -> Iterator[tuple[PurePosi
                 faults.add(f"{name} unpacks to {total:,} bytes, far more than any answers")
                 return
             for info in archive.infolist():
-                if not info.is_dir() and (found := _content(archive, info, faults)) is not None:
+                is_folder = info.filename.endswith("/")
+                if not is_folder and (found := _content(archive, info, faults)) is not None:
                     # Some programs on Windows write backslashes.
                     yield PurePosixPath(info.filename.replace("\\", "/")), found
-    except zipfile.BadZipFile:
-        faults.add(f"{name} is damaged")
+    except DAMAGE as error:
+        faults.add(f"{name} is damaged: {error}")
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
@@ -67,7 +72,7 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) ->
         return None
     try:
         return archive.read(info)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, LZMAError) as error:
+    except DAMAGE as error:
         faults.add(f"{info.filename} is damaged: {error}")
         return None
 
