@@ -186,7 +186,11 @@ def test_an_error_page_is_an_answer(hub: HubServer, monkeypatch: pytest.MonkeyPa
     assert hub_is_reachable()
 
 
-@pytest.mark.parametrize("endpoint", [free_endpoint(), "nonsense", "http://host.invalid"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [free_endpoint(), "nonsense", "http://host.invalid"],
+    ids=["closed port", "no address", "no host"],
+)
 def test_nothing_there_is_not_reachable(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     start = time.monotonic()
