@@ -15,6 +15,12 @@ class Ended(NamedTuple):
     err: str
 
 
+@pytest.fixture(autouse=True)
+def a_wide_pipe(monkeypatch):
+    """Tables are as wide as in a pipe, whatever width the test runner's environment names."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives how it ended."""
