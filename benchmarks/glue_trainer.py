@@ -3,8 +3,9 @@
 Reads the files, tokenizes and scores on its own, with nothing of benchharness, so that its scores
 can stand beside ours. Hyperparameters are those of google-research/bert's
 run_classifier.py: learning rate 5e-5, 3 epochs, batch 32, 10 % linear warm-up, weight decay 0.01,
-clipping at 1.0, Adam epsilon 1e-6, 128 tokens. Everything that makes it fast without changing
-what it learns is on: padding to the batch, batches of like length, fused AdamW.
+clipping at 1.0, Adam epsilon 1e-6, 128 tokens. What makes it fast without changing
+what it learns is on: padding to the batch and fused AdamW. Grouping by length is off: it changes
+which examples share a step (docs/log.md).
 
     python benchmarks/glue_trainer.py CHECKPOINT GLUE_FOLDER --task cola --seed 1 --bf16
 
@@ -113,7 +114,6 @@ def fine_tune(checkpoint: str, folder: Path, name: str, options: argparse.Namesp
             use_cpu=True,
             save_strategy="no",
             optim="adamw_torch_fused",
-            train_sampling_strategy="group_by_length",
             report_to=[],
             disable_tqdm=True,
         )
