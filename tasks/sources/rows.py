@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tasks.errors import BenchError, DataError
+from tasks.mini import folder as mini_folder
 from tasks.sources.data import Data
 from tasks.sources.files import file_rows, find_files
 from tasks.sources.hub import hub_rows
-from tasks.sources.mini import mini_folder
 from tasks.sources.source import Row, Source
 
 __all__ = ["has_rows", "rows"]

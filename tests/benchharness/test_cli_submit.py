@@ -13,9 +13,9 @@ from leaderboard.result import Evaluation
 from leaderboard.store import open_store
 from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
+from tasks.mini import folder as mini_folder
 from tasks.read import read
 from tasks.sources import Data
-from tasks.sources.mini import mini_folder
 from tasks.submission import SUBMISSIONS, check
 from tasks.submission.answers import Labels
 from tasks.suites import SUITES, find_task

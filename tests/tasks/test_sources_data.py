@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import DataError
+from tasks.mini import folder as mini_folder
 from tasks.sources import Data, parse_data
-from tasks.sources.mini import mini_folder
 
 
 @pytest.mark.parametrize("door", ["hub", "mini"])

@@ -13,10 +13,10 @@ from hub_reader import ask
 
 from tasks.errors import DataError
 from tasks.glue import GLUE_TASKS, HUB, REVISION
+from tasks.mini import folder as mini_folder
 from tasks.read import read
 from tasks.sources import Data, Row, parse_data, rows
 from tasks.sources.hub import hub_is_reachable
-from tasks.sources.mini import mini_folder
 from tasks.task import PairTask
 from tests.hub_server import HubServer, serve_hub
 
