@@ -78,6 +78,14 @@ def test_bert_reads_squad_as_in_its_paper(task: str, rate: float, epochs: float,
     assert (recipe.max_tokens, recipe.stride, recipe.max_question_tokens) == (384, 128, 64)
 
 
+@pytest.mark.parametrize("task", ["boolq", "cb", "multirc", "record", "rte"])
+def test_bert_reads_superglue_long(task: str) -> None:
+    """At the length of the official baseline, and otherwise as everywhere."""
+    long = resolve_recipe(BERT, f"superglue/{task}", None, {}).settings
+    assert long["max_tokens"].value == 256
+    assert long["epochs"] == resolve_recipe(BERT, "superglue/wic", None, {}).settings["epochs"]
+
+
 @pytest.mark.parametrize(
     ("task", "rate", "batch", "warmup", "updates"),
     [
