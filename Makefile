@@ -28,7 +28,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@touch $@
 
 demo: $(VENV)/installed
-	$(BIN)/bench run --model tiny --suite glue --data mini
+	$(BIN)/bench run --model tiny --suite glue --data mini --seeds 1
 	@echo "open results/leaderboard.html in a browser"
 
 check: $(VENV)/installed-dev

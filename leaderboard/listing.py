@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
+from leaderboard.collapse import curve_flags
 from leaderboard.result import RunRow
 from leaderboard.schema import FINISHED, Predictions, Run, Score
 
@@ -34,6 +35,7 @@ COLUMNS: tuple[Any, ...] = (
     Run.error,
     Run.start_from,
     Run.provenance,
+    Run.curve,
 )
 """What RunRow takes from `runs`; a failure has taken no seconds that count."""
 
@@ -55,12 +57,21 @@ def rows_of(session: Session, ids: Select[Any]) -> list[RunRow]:
     return [
         RunRow(
             scores=scores.get(run_id, {}),
-            flags=flags.get(run_id, {}),
+            flags=_with_curve_flags(flags.get(run_id, {}), scores.get(run_id, ()), values),
             largest_split=_largest_split(values.pop("provenance")),
             **values,
         )
         for run_id, values in ((row.pop("id"), row) for row in map(dict, found.mappings()))
     ]
+
+
+def _with_curve_flags(
+    flags: Mapping[str, tuple[str, ...]], tasks: Iterable[str], values: dict[str, Any]
+) -> Mapping[str, tuple[str, ...]]:
+    """The flags by task, with what the run's learning curve says of all its tasks."""
+    found = curve_flags([point["loss"] for point in values.pop("curve") or ()])
+    named = dict.fromkeys([*flags, *tasks]) if found else flags
+    return {task: (*flags.get(task, ()), *found) for task in named}
 
 
 def _largest_split(provenance: Mapping[str, Any] | None) -> int:

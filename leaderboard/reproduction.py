@@ -7,7 +7,8 @@ from statistics import median, stdev
 from types import MappingProxyType
 from typing import Literal
 
-from leaderboard.board import Board, Entry
+from leaderboard.board import Board
+from leaderboard.entry import Entry
 from leaderboard.published import PublishedCell, PublishedRow, published
 
 __all__ = ["REFERENCES", "Reproduction", "reproductions"]

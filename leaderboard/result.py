@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from leaderboard.job import Job
 
-__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Result", "RunRow"]
+__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Kind", "Result", "RunRow"]
+
+Kind = Literal["model", "ensemble", "floor"]
+"""What made a run: an encoder, the stored predictions of several runs, or no encoder at all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +146,16 @@ class RunRow:
     error: str
     start_from: str | None = None
     largest_split: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """By the beginning of `weights`: an encoder's come from a hub, a folder or the package."""
+        match self.weights.partition(":")[0]:
+            case "ensemble":
+                return "ensemble"
+            case "floor":
+                return "floor"
+        return "model"
 
     @property
     def suite(self) -> str:

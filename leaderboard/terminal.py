@@ -1,6 +1,7 @@
 """A board as a table in the terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -8,7 +9,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from leaderboard.board import Board, Cell, Entry, shown
+from leaderboard.board import Board
+from leaderboard.cell import Cell, shown
+from leaderboard.entry import Entry
 from leaderboard.visible import visible
 
 __all__ = ["render"]
@@ -19,14 +22,22 @@ NAMES = 1
 NAME_WIDTH = 14
 """As long as "distilbert-base" nearly is; nine tasks and this much fit 80 columns."""
 
+STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": fmean,
+    "min": min,
+    "max": max,
+}
+"""What is said of the seeds beside their median and their spread."""
+
 
 def render(board: Board, console: Console) -> None:
     """Print the board: rank, model, score, each task's median and spread, then a legend.
 
-    Names are shown as text: rich markup in them has no effect, and control characters are spelled
-    out. Without colours (a pipe, NO_COLOR) the same table is plain. Where a line is too narrow,
-    spreads go below their values, then tasks outside of the score are left out, then the tasks are
-    spread over several tables.
+    An entry of several seeds has their mean, minimum and maximum in lines of their own. Names are
+    shown as text: rich markup in them has no effect, and control characters are spelled out.
+    Without colours (a pipe, NO_COLOR) the same table is plain. Where a line is too narrow, spreads
+    go below their values, then tasks outside of the score are left out, then the tasks are spread
+    over several tables.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     tables, left_out = _fitting(board, console)
@@ -70,16 +81,8 @@ def _fits(table: Table, console: Console) -> bool:
 
 
 def _table(board: Board, tasks: Sequence[str], gap: str = "\n", space: int = 0) -> Table:
-    best = {task: board.best(task) for task in tasks}
-    rows = [
-        [
-            _rank(entry),
-            _name(entry),
-            _score(board, entry, gap),
-            *(_cell(entry.cells.get(task), best[task], gap) for task in tasks),
-        ]
-        for entry in board.entries
-    ]
+    groups = [list(_lines(board, entry, tasks, gap)) for entry in board.entries]
+    rows = [row for group in groups for row in group]
     heads = [Text(head) for head in ("#", "model", "score", *map(_short, tasks))]
     table = Table(box=SIMPLE_HEAD, padding=(0, space, 0, 0), pad_edge=False, show_edge=False)
     for number, head in enumerate(heads):
@@ -89,9 +92,31 @@ def _table(board: Board, tasks: Sequence[str], gap: str = "\n", space: int = 0) 
         lines = [line for cells in (heads, *rows) for line in cells[number].split()]
         width = max(line.cell_len for line in lines)
         table.add_column(head, justify="right", no_wrap=True, min_width=width)
-    for row in rows:
-        table.add_row(*row)
+    kinds = [entry.kind for entry in board.entries]
+    for group, kind, following in zip(groups, kinds, [*kinds[1:], None], strict=True):
+        for row in group:
+            table.add_row(*row)
+        if following not in (kind, None):
+            table.add_section()
     return table
+
+
+def _lines(board: Board, entry: Entry, tasks: Sequence[str], gap: str) -> Iterator[list[Text]]:
+    """An entry's medians, then the other statistics of what has several seeds."""
+    cells = [entry.cells.get(task) for task in tasks]
+    pairs = zip(cells, tasks, strict=True)
+    values = [_cell(cell, _best(board, entry, task), gap) for cell, task in pairs]
+    yield [_rank(entry), _name(entry), _score(board, entry, gap), *values]
+    samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
+    if max(map(len, samples)) > 1:
+        for name, statistic in STATISTICS.items():
+            numbers = (shown(statistic(sample)) if len(sample) > 1 else "" for sample in samples)
+            yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
+
+
+def _best(board: Board, entry: Entry, task: str) -> str:
+    """The value that is bold in a column; only single models compete."""
+    return board.best(task) if entry.kind == "model" else ""
 
 
 def _short(task: str) -> str:
@@ -110,7 +135,7 @@ def _name(entry: Entry) -> Text:
 
 def _details(entry: Entry) -> Iterator[str]:
     yield entry.recipe_label
-    if entry.precision != "fp32":
+    if entry.kind == "model" and entry.precision != "fp32":
         yield entry.precision
     if entry.failures:
         yield f"{len(entry.failures)} failed"
@@ -127,7 +152,7 @@ def _cell(cell: Cell | None, best: str, gap: str) -> Text:
     if cell is None:
         return Text("-", style="dim")
     value = shown(cell.median)
-    text = Text(value + ("!" if cell.flags else ""), style="bold" if value == best else "")
+    text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if value == best else "")
     return _with_spread(text, cell.spread, gap)
 
 
@@ -145,9 +170,20 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
         place = "left out of this table for its width" if left_out else "shown beside it"
         names = ", ".join(_short(task) for task in board.extras)
         yield f"{names}: not part of the score, {place}."
-    flags = {flag for e in board.entries for cell in e.cells.values() for flag in cell.flags}
-    if flags:
-        yield f"!: {visible('; '.join(sorted(flags)))}."
+    if any(entry.kind != "model" for entry in board.entries):
+        yield "ensembles and floors stand below the models and have no rank."
+    for note, places in _notes(board).items():
+        yield f"!: {visible(note)}: {visible(', '.join(places))}."
+
+
+def _notes(board: Board) -> dict[str, list[str]]:
+    """What a reader must know, and of which values: "tiny wnli"."""
+    found: dict[str, list[str]] = {}
+    for entry in board.entries:
+        for task, cell in entry.cells.items():
+            for note in cell.notes:
+                found.setdefault(note, []).append(f"{entry.model} {_short(task)}")
+    return found
 
 
 def _seeds(board: Board) -> str:

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
-SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1")
+SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
 TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
 
 

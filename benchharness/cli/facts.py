@@ -116,6 +116,7 @@ def run_facts(row: "RunRow") -> dict[str, Any]:
 
 def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
     """A run with all that is stored of it, except for its predictions, which are counted."""
+    from leaderboard.collapse import curve_flags
     from leaderboard.result import Failure
 
     job = outcome.job
@@ -134,6 +135,7 @@ def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
         }
     return head | {
         "evaluations": {f"{e.task}:{e.split}": _evaluation(e) for e in outcome.evaluations},
+        "flags": list(curve_flags([point.loss for point in outcome.curve])),
         "curve": [asdict(point) for point in outcome.curve],
         "cost": asdict(outcome.cost),
         "provenance": dict(outcome.provenance),

@@ -9,7 +9,9 @@ import typer
 from benchharness.cli.options import DATABASE, AsJson, Database, Suites
 
 if TYPE_CHECKING:
-    from leaderboard.board import Board, Cell, Entry
+    from leaderboard.board import Board
+    from leaderboard.cell import Cell
+    from leaderboard.entry import Entry
     from leaderboard.reproduction import Reproduction
 
 __all__ = ["leaderboard", "show_boards"]
@@ -37,7 +39,7 @@ def leaderboard(
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the leaderboard: rank, score, and each task's median and spread over seeds."""
+    """Show the leaderboard: rank, score, and each task's median, mean, spread and ends over seeds."""
     from benchharness.cli.report import gather_boards
     from leaderboard.store import open_store
 
@@ -100,8 +102,10 @@ def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
         "recipe": entry.recipe,
         "precision": entry.precision,
         "variant": entry.variant,
+        "kind": entry.kind,
         "score": entry.score,
         "spread": entry.spread,
+        "seed_scores": list(entry.seed_scores),
         "missing": list(entry.missing),
         "tasks": {task: _cell_to_json(cell) for task, cell in entry.cells.items()},
         "failures": [run.key for run in entry.failures],
@@ -130,6 +134,9 @@ def _cell_to_json(cell: "Cell") -> dict[str, Any]:
         "median": cell.median,
         "mean": cell.mean,
         "spread": cell.spread,
+        "min": min(cell.values),
+        "max": max(cell.values),
+        "collapsed": cell.collapsed,
         "values": list(cell.values),
         "seeds": [run.seed for run in cell.runs],
         "keys": [run.key for run in cell.runs],

@@ -48,7 +48,7 @@ Data = Annotated[
 Seeds = Annotated[
     int | None,
     typer.Option(
-        "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: seed 1."
+        "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: 5."
     ),
 ]
 Seed = Annotated[

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from leaderboard.board import Board, Entry
+from leaderboard.board import Board
+from leaderboard.entry import Entry
 from leaderboard.report.reference import ReproductionView, reproduction_views
 from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics

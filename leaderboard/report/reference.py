@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from leaderboard.board import Board, Entry
+from leaderboard.board import Board
+from leaderboard.entry import Entry
 from leaderboard.published import PublishedCell
 from leaderboard.published.block import PublishedLine, published_blocks
 from leaderboard.reproduction import Reproduction, reproductions

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.board import shown
+from leaderboard.cell import shown
+from leaderboard.collapse import curve_flags
 from leaderboard.job import SCORED_HERE, Job
 from leaderboard.report.curve import Panel, curve_panels
 from leaderboard.report.table import run_anchor
@@ -40,6 +41,7 @@ class RunSection:
     log: str
     scores: tuple[ScoreLine, ...]
     panels: tuple[Panel, ...]
+    curve_flags: tuple[str, ...]
     cost: tuple[tuple[str, str], ...]
     provenance: Mapping[str, Any]
     command: str
@@ -57,6 +59,7 @@ def build_run(run: Result | Failure) -> RunSection:
         log="",
         scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
         panels=curve_panels(run.curve),
+        curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,
     )
@@ -71,6 +74,7 @@ def _failed(run: Failure) -> RunSection:
         log=run.details,
         scores=(),
         panels=(),
+        curve_flags=(),
         cost=(),
         provenance={},
     )

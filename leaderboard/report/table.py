@@ -1,9 +1,12 @@
 """A board as the report's table shows it: every text and number ready, nothing left to compute."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from leaderboard.board import Board, Cell, Entry, score_names, shown
+from leaderboard.board import Board
+from leaderboard.cell import Cell, score_names, shown
+from leaderboard.entry import Entry
 from leaderboard.report.reference import ReferenceView, reference_views
 
 __all__ = [
@@ -30,16 +33,18 @@ class Statistics:
     low: str
     high: str
     seeds: str
+    notes: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
         """All of it in one line."""
-        if not self.spread:
-            return f"{self.median}, {self.seeds}"
-        return (
-            f"median {self.median}, mean {self.mean} ± {self.spread}, "
-            f"from {self.low} to {self.high}, {self.seeds}"
-        )
+        numbers = self.median
+        if self.spread:
+            numbers = (
+                f"median {self.median}, mean {self.mean} ± {self.spread}, "
+                f"from {self.low} to {self.high}"
+            )
+        return ", ".join((numbers, self.seeds, *self.notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,7 @@ class RowView:
     """One entry."""
 
     rank: str
+    kind: str
     model: str
     details: str
     failed: str
@@ -91,6 +97,7 @@ class TableView:
     seeds: str
     has_spread: bool
     has_flags: bool
+    has_unranked_kinds: bool
     ranked: int
     references: tuple[ReferenceView, ...]
 
@@ -116,6 +123,7 @@ def statistics(cell: Cell) -> Statistics:
         low=shown(min(cell.values)),
         high=shown(max(cell.values)),
         seeds=f"{number} seed" + ("" if number == 1 else "s"),
+        notes=tuple(cell.notes),
     )
 
 
@@ -133,7 +141,8 @@ def build_table(board: Board, number: int) -> TableView:
         rows=tuple(_row(board, entry, best) for entry in board.entries),
         seeds=_seeds(cells),
         has_spread=any(cell.spread is not None for cell in cells),
-        has_flags=any(cell.flags for cell in cells),
+        has_flags=any(note for cell in cells for note in cell.notes),
+        has_unranked_kinds=any(entry.kind != "model" for entry in board.entries),
         ranked=sum(entry.rank is not None for entry in board.entries),
         references=reference_views(board, f"board-{number}"),
     )
@@ -152,6 +161,7 @@ def _row(board: Board, entry: Entry, best: Mapping[str, str]) -> RowView:
     failed = len(entry.failures)
     return RowView(
         rank="" if entry.rank is None else str(entry.rank),
+        kind=entry.kind,
         model=entry.model,
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
@@ -161,6 +171,8 @@ def _row(board: Board, entry: Entry, best: Mapping[str, str]) -> RowView:
 
 
 def _details(entry: Entry) -> str:
+    if entry.kind != "model":
+        return entry.recipe_label
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
     return f"{entry.recipe_label}, {entry.precision}, {seeds} {'seed' if high == 1 else 'seeds'}"
@@ -172,8 +184,22 @@ def _score(board: Board, entry: Entry) -> CellView:
         missing = ", ".join(task.rpartition("/")[2] for task in entry.missing)
         return CellView(text=f"{there} of {len(board.rule.cells)} tasks", note=f"no {missing}")
     spread = "" if entry.spread is None else shown(entry.spread)
-    top = entry.rank == 1 and len(board.entries) > 1
-    return CellView(text=shown(entry.score), spread=spread, order=repr(entry.score), best=top)
+    top = entry.rank == 1 and sum(other.rank is not None for other in board.entries) > 1
+    return CellView(
+        text=shown(entry.score),
+        spread=spread,
+        order=repr(entry.score),
+        note=_seed_note(entry.seed_scores),
+        best=top,
+    )
+
+
+def _seed_note(scores: Sequence[float]) -> str:
+    """What the score is of the seeds that have every task, where there are several."""
+    if len(scores) < 2:
+        return ""
+    low, high = shown(min(scores)), shown(max(scores))
+    return f"over {len(scores)} seeds: mean {shown(fmean(scores))}, from {low} to {high}"
 
 
 def _cell(entry: Entry, task: str, best: str) -> CellView:
@@ -187,8 +213,8 @@ def _cell(entry: Entry, task: str, best: str) -> CellView:
         order=repr(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
         note=numbers.sentence,
-        flags="; ".join(cell.flags),
-        best=numbers.median == best,
+        flags="; ".join(cell.notes),
+        best=entry.kind == "model" and numbers.median == best,
     )
 
 

@@ -33,7 +33,7 @@ def test_a_suite_is_all_its_tasks():
     request = check()
     assert names(request) == list(SUITES["glue"].tasks)
     assert [model.name for model in request.models] == ["tiny"]
-    assert (request.seeds, request.overrides) == ((1,), {})
+    assert (request.seeds, request.overrides) == ((1, 2, 3, 4, 5), {})
 
 
 def test_a_collection_is_all_the_tasks_of_its_suites():

@@ -143,7 +143,7 @@ def test_dry_run_as_json(bench, fake_jobs):
 
 
 def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
-    command = (*RUN, "--task", "cola", "--limit", "8", "--dry-run", "--json")
+    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
     ended = bench(*command, "--test")
     (tested,) = json.loads(ended.out)["jobs"]

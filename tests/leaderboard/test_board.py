@@ -5,7 +5,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from leaderboard.board import Board, build_boards, shown
+from leaderboard.board import Board, build_boards
+from leaderboard.cell import shown
 from tests.leaderboard.boards import (
     GLUE,
     TASKS,

@@ -114,7 +114,37 @@ def test_one_seed_needs_no_word_on_spread() -> None:
 def test_flag_is_marked_and_explained() -> None:
     text = of([make_row(flags={"glue/rte": ("constant predictions",)})])
     assert "50.0!" in text
-    assert "!: constant predictions." in text
+    assert "!: 1 of 1 seed collapsed (constant predictions): minilm rte." in text
+
+
+def test_seeds_have_their_mean_and_ends_below_the_median() -> None:
+    lines = [line.split() for line in of(make_rows(values=[0.5, 0.61, 0.9])).splitlines()]
+    assert ["mean", *["67.0"] * 10] in lines
+    assert ["min", *["50.0"] * 10] in lines
+    assert ["max", *["90.0"] * 10] in lines
+    assert lines[3][:4] == ["1", "minilm", "61.0", "61.0"]
+
+
+def test_collapsed_seeds_are_counted() -> None:
+    collapsed = {"glue/rte": ("constant predictions", "the training loss never fell")}
+    rows = [make_row(seed=seed, flags=collapsed if seed == 2 else {}) for seed in range(5)]
+    text = of(rows, width=160)
+    reasons = "constant predictions, the training loss never fell"
+    assert f"!: 1 of 5 seeds collapsed ({reasons}): minilm rte." in text
+    assert "median of 5 seeds" in text
+
+
+def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
+    rows = [
+        *make_rows("majority", [0.2], weights="floor:majority@1", recipe="floor"),
+        *make_rows("minilm x5", [0.95], weights="ensemble:minilm x5", recipe="ensemble"),
+        *make_rows("minilm", [0.9]),
+        *make_rows("tiny", [0.1]),
+    ]
+    lines = [line.split() for line in of(rows, width=120).splitlines()]
+    placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
+    assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
+    assert "ensembles and floors stand below the models and have no rank." in of(rows)
 
 
 def test_nothing_finished_yet() -> None:
