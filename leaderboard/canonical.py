@@ -33,7 +33,7 @@ def digest(data: Any) -> str:
 
 def recipe_digest(job: Job) -> str:
     """Twelve hex digits of the values of a job's settings: two recipes of one name differ here."""
-    return digest({name: setting.value for name, setting in job.settings.items()})[:12]
+    return digest(job.values)[:12]
 
 
 def storable(text: str) -> str:

@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-__all__ = ["SCORED_HERE", "Job", "Setting"]
+__all__ = ["SCORED_HERE", "START_FROM", "Job", "Setting"]
 
 SCORED_HERE = "scored here"
 """The recipe of a job that trained nothing: somebody's prediction file, scored by us."""
+
+START_FROM = "start_from"
+"""The setting that names the task, or the checkpoint, that a job's encoder was trained on before."""
 
 METHOD = 1
 """Goes up when a change to training or prediction changes results: old ones are not reused."""
@@ -32,7 +35,8 @@ class Job:
     `weights` what identifies its content: a hub revision, or "sha256:..." of a folder's files.
     `data` is the door ("hub", "mini" or a folder), `limit` the rows kept of each split, and
     `fingerprints` the digest of every split used, by "task:split": one train split, and every split
-    that is predicted, so that changed data are another job.
+    that is predicted, so that changed data are another job. `start_from` is the key of the job
+    whose encoder it goes on from, None for the checkpoint's own weights.
     """
 
     model: str
@@ -55,13 +59,14 @@ class Job:
         """The SHA-256 (hex) of everything that can change the result, and of nothing else.
 
         Left out: names and paths (`model`, `checkpoint`, `data`), the recipe's name and the sources
-        of its values. The same weights, rows and values are the same job wherever they lie.
+        of its values. The same weights, rows and values are the same job wherever they lie. What it
+        starts from is told by `weights` and `start_from`, not by the setting of that name.
         """
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
             "fingerprints": dict(self.fingerprints),
-            "settings": {name: s.value for name, s in self.settings.items()},
+            "settings": self.values,
             "seed": self.seed,
             "precision": self.precision,
             "start_from": self.start_from,
@@ -69,6 +74,20 @@ class Job:
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def values(self) -> dict[str, str | int | float | bool]:
+        """The hyperparameters: the values of all settings but the one that names the start."""
+        return {name: s.value for name, s in self.settings.items() if name != START_FROM}
+
+    @property
+    def started_from(self) -> str:
+        """What was trained before it, for a reader: "glue/mnli (run 12 digits)", or nothing."""
+        if self.start_from is None:
+            return ""
+        named = self.settings.get(START_FROM)
+        run = f"run {self.start_from[:12]}"
+        return f"{named.value} ({run})" if named else run
 
     @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,143 @@
+"""The folders in which runs leave their encoders for others."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_worker import make_job
+
+from benchharness.checkpoints import (
+    MANIFEST,
+    check_checkpoint,
+    checkpoint_folder,
+    delete_checkpoint,
+    is_whole,
+    new_checkpoint,
+    require_room,
+)
+from tasks.errors import JobError
+
+JOB = make_job(task="glue/mnli")
+KEY = JOB.key
+
+
+def write(root: Path, content: str = "weights") -> Path:
+    folder = checkpoint_folder(root, KEY)
+    with new_checkpoint(folder, JOB) as draft:
+        (draft / "model.safetensors").write_text(content)
+        (draft / "config.json").write_text("{}")
+    return folder
+
+
+def test_a_written_checkpoint_is_whole_and_says_whose_it_is(tmp_path: Path):
+    folder = write(tmp_path / "results" / "checkpoints")
+    assert is_whole(folder, KEY)
+    assert set(check_checkpoint(folder, KEY)) == {"model.safetensors", "config.json"}
+    manifest = json.loads((folder / MANIFEST).read_text())
+    assert (manifest["run"], manifest["task"], manifest["model"]) == (KEY, "glue/mnli", "tiny")
+    assert [path.name for path in folder.parent.iterdir()] == [KEY]
+
+
+def test_nothing_is_there_before_all_of_it_is(tmp_path: Path):
+    folder = checkpoint_folder(tmp_path, KEY)
+    with new_checkpoint(folder, JOB) as draft:
+        (draft / "model.safetensors").write_text("half")
+        assert not folder.exists()
+        assert not is_whole(folder, KEY)
+    assert is_whole(folder, KEY)
+
+
+def fail_to_write(folder: Path) -> None:
+    with new_checkpoint(folder, JOB) as draft:
+        (draft / "model.safetensors").write_text("half")
+        raise OSError(28, "No space left on device")
+
+
+def test_a_failure_to_write_leaves_no_draft_and_what_was_there(tmp_path: Path):
+    with pytest.raises(OSError, match="No space"):
+        fail_to_write(checkpoint_folder(tmp_path, KEY))
+    assert list(tmp_path.iterdir()) == []
+    folder = write(tmp_path)
+    with pytest.raises(OSError, match="No space"):
+        fail_to_write(folder)
+    assert is_whole(folder, KEY)
+
+
+def test_a_new_one_takes_the_place_of_the_old(tmp_path: Path):
+    write(tmp_path, "old")
+    folder = write(tmp_path, "new")
+    assert (folder / "model.safetensors").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == [KEY]
+
+
+def damage_a_byte(folder: Path) -> None:
+    (folder / "model.safetensors").write_text("weighty")
+
+
+def take_a_file_away(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def take_the_manifest_away(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+
+
+def cut_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text('{"run": "')
+
+
+def empty_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("[]")
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (damage_a_byte, "is damaged .model.safetensors is not what was written"),
+        (take_a_file_away, "is not whole in .*config.json is missing"),
+        (take_the_manifest_away, "manifest.json is missing"),
+        (cut_the_manifest, "cannot be read"),
+        (empty_the_manifest, "cannot be read"),
+        (shutil.rmtree, "is not whole in"),
+    ],
+)
+def test_damage_is_found(tmp_path: Path, damage, sentence: str):
+    folder = write(tmp_path)
+    damage(folder)
+    assert not is_whole(folder, KEY)
+    with pytest.raises(JobError, match=sentence) as caught:
+        check_checkpoint(folder, KEY)
+    assert str(caught.value).startswith(f"the encoder of run {KEY[:12]} ")
+    assert str(caught.value).endswith("the same command trains that run again.")
+
+
+def test_another_runs_checkpoint_is_no_ones_start(tmp_path: Path):
+    folder = write(tmp_path).rename(tmp_path / ("0" * 64))
+    with pytest.raises(JobError, match="is damaged .manifest.json"):
+        check_checkpoint(folder, "0" * 64)
+
+
+def test_deleting_takes_the_drafts_of_killed_processes_along(tmp_path: Path):
+    folder, other = write(tmp_path), tmp_path / "another"
+    other.mkdir()
+    (tmp_path / f"{KEY}.123.draft").mkdir()
+    (tmp_path / f"{KEY}.123.old").mkdir()
+    delete_checkpoint(folder)
+    assert list(tmp_path.iterdir()) == [other]
+    delete_checkpoint(folder)
+
+
+def test_a_draft_of_a_killed_process_with_our_number_is_in_nobodys_way(tmp_path: Path):
+    draft = tmp_path / f"{KEY}.{os.getpid()}.draft"
+    draft.mkdir()
+    (draft / "rest").write_text("of a killed process")
+    assert set(check_checkpoint(write(tmp_path), KEY)) == {"model.safetensors", "config.json"}
+
+
+def test_a_full_disk_is_noticed_before_the_training(tmp_path: Path):
+    folder = checkpoint_folder(tmp_path / "not" / "there", KEY)
+    require_room(folder, 1)
+    with pytest.raises(JobError, match=r"encoder, 1000000.0 GB, and .* has only .* GB free"):
+        require_room(folder, 10**15)
