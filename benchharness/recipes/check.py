@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import fields
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from benchharness.recipes.recipe import Recipe
 from leaderboard.job import Setting
@@ -23,7 +23,7 @@ _POSITIVE = _Rule("above 0", lambda value: value > 0)
 _NOT_NEGATIVE = _Rule("at least 0", lambda value: value >= 0)
 _COUNT = _Rule("at least 1", lambda value: value >= 1)
 _SHARE = _Rule("at least 0 and at most 1", lambda value: 0 <= value <= 1)
-_DECAY = _Rule("at least 0 and below 1", lambda value: 0 <= value < 1)
+_BELOW_ONE = _Rule("at least 0 and below 1", lambda value: 0 <= value < 1)
 # Four special tokens at most (RoBERTa's around a pair) and one of each text.
 _ROOM = _Rule("at least 6", lambda value: value >= 6)
 
@@ -34,18 +34,20 @@ _RULES = {
     "accumulation": _COUNT,
     "warmup_ratio": _SHARE,
     "weight_decay": _NOT_NEGATIVE,
-    "adam_beta1": _DECAY,
-    "adam_beta2": _DECAY,
+    "adam_beta1": _BELOW_ONE,
+    "adam_beta2": _BELOW_ONE,
     "adam_epsilon": _POSITIVE,
     "max_grad_norm": _NOT_NEGATIVE,
     "max_tokens": _ROOM,
     "evaluations": _COUNT,
+    "dropout": _BELOW_ONE,
+    "classifier_dropout": _BELOW_ONE,
     "stride": _COUNT,
     "max_question_tokens": _COUNT,
 }
 
 _TYPES: dict[str, type] = {
-    f.name: float if f.type in (float, "float") else int for f in fields(Recipe)
+    f.name: float if float in (f.type, *get_args(f.type)) else int for f in fields(Recipe)
 }
 
 

@@ -9,6 +9,9 @@
     [glue.mrpc]                     what is different for one task
     epochs = { value = 5.0, source = "..." }
 
+    [like]                          whose values hold where this file has none; only in ours
+    recipe = { value = "roberta", source = "..." }
+
 A user's own file may give a bare value (`epochs = 5`); its source is then the file's name.
 """
 
@@ -21,7 +24,9 @@ from typing import Any
 from leaderboard.job import Setting
 from tasks.errors import BenchError
 
-__all__ = ["packaged_names", "read_recipe"]
+__all__ = ["packaged_names", "read_like", "read_recipe"]
+
+LIKE = "like"
 
 
 @cache
@@ -31,7 +36,7 @@ def packaged_names() -> Mapping[str, Path]:
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """The settings of a file by table: "default", "head/span", and task names such as "glue/mrpc".
+    """The settings of a file by table: "default", "like", "head/span", "glue/mrpc".
 
     Values are as they stand in the file; names and ranges are checked where layers are merged.
     Raises BenchError where the file is missing, is no TOML, or is laid out otherwise.
@@ -47,6 +52,12 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
 
 
+def read_like(path: Path) -> str:
+    """The name of the recipe that a file lies over, empty where it names none."""
+    like = read_recipe(path).get(LIKE, {}).get("recipe")
+    return str(like.value) if like else ""
+
+
 def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for suite, content in document.items():
         if not isinstance(content, dict):
@@ -54,7 +65,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
                 f"{path.name} has {suite!r} outside of a table; write it under [default] or "
                 "[suite.task]."
             )
-        if suite == "default":
+        if suite in ("default", LIKE):
             yield suite, content
             continue
         for task, lines in content.items():

@@ -21,8 +21,11 @@ class Recipe:
     infinity. `max_tokens` bounds an encoded example. `evaluations` is how often dev is scored,
     evenly spaced, the last time at the end.
 
-    Only span tasks have the last two: windows of a long context begin every `stride` tokens, and
-    each holds at most `max_question_tokens` of the question.
+    `dropout` is that of the encoder and `classifier_dropout` that of the layer on it, the
+    checkpoint's own where they are None.
+
+    Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
+    `stride` tokens, and each holds at most `max_question_tokens` of the question.
     """
 
     learning_rate: float
@@ -37,6 +40,8 @@ class Recipe:
     max_grad_norm: float
     max_tokens: int
     evaluations: int
+    dropout: float | None = None
+    classifier_dropout: float | None = None
     stride: int | None = None
     max_question_tokens: int | None = None
 

@@ -1,12 +1,12 @@
 """From a model, a task and the command line to every hyperparameter's value and its source."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.check import check_setting
-from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.read import packaged_names, read_like, read_recipe
 from benchharness.recipes.recipe import Recipe
 from leaderboard.job import Setting
 from tasks.errors import BenchError, unknown_name
@@ -20,6 +20,9 @@ FALLBACK = "bert"
 
 ONLY = {"stride": "span", "max_question_tokens": "span"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
+
+OURS = "ours:"
+"""How the source of a value begins that we chose ourselves: it is no other model's either."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +42,17 @@ def resolve_recipe(
 ) -> ResolvedRecipe:
     """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
-    Later layers win: the family's defaults, its values for the head type and for the task, the same
-    three of `recipe` ("fast" or the path of a TOML file; None and "paper" add nothing), then
-    `overrides` as typed after `--set`. What is only for another head type (a stride) is checked and
-    left out, because it is no part of this job. Raises BenchError with one line for each value that
-    is unknown, ill-typed or out of range.
+    Later layers win: the defaults of the recipe that the model's own is like, its values for the
+    head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast" or
+    the path of a TOML file; None and "paper" add nothing); then `overrides` as typed after `--set`.
+    What is only for another head type (a stride) is checked and left out, because it is no part of
+    this job. Raises BenchError with one line for each value that is unknown, ill-typed or out of
+    range.
     """
-    layers = [*_file_layers(packaged_recipe(spec), task, head)]
+    layers = list(_packaged_layers(spec, task, head))
     name = recipe or PAPER
     if name != PAPER:
-        layers += _file_layers(_recipe_path(name), task, head)
+        layers += _laid_over(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     settings = {key: value for key, value in _merge(layers).items() if ONLY.get(key, head) == head}
     label = name if name in (PAPER, FAST) else Path(name).stem
@@ -63,6 +67,29 @@ def packaged_recipe(spec: ModelSpec) -> Path:
     return packaged_names()[FALLBACK]
 
 
+def _packaged_layers(spec: ModelSpec, task: str, head: str) -> Iterator[Mapping[str, Setting]]:
+    """The layers of a model's recipe over those of the recipes that it is like, BERT's first."""
+    own = packaged_recipe(spec)
+    for path in _ancestors(own):
+        for layer in _file_layers(path, task, head):
+            yield {name: _inherited(setting, path) for name, setting in layer.items()}
+    yield from _file_layers(own, task, head)
+
+
+def _ancestors(path: Path) -> list[Path]:
+    """The packaged recipes that one is like, the furthest first."""
+    if path.stem == FALLBACK:
+        return []
+    parent = packaged_names()[read_like(path) or FALLBACK]
+    return [*_ancestors(parent), parent]
+
+
+def _inherited(setting: Setting, path: Path) -> Setting:
+    if setting.source.startswith(OURS):
+        return setting
+    return replace(setting, source=f"as {path.stem}: {setting.source}")
+
+
 def _recipe_path(name: str) -> Path:
     if name == FAST:
         return packaged_names()[FAST]
@@ -74,12 +101,22 @@ def _recipe_path(name: str) -> Path:
     )
 
 
+def _laid_over(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
+    """The layers of `--recipe`, which is always like the model's own recipe."""
+    if like := read_like(path):
+        raise BenchError(
+            f"{path.name} is like {like!r}, but a recipe of your own lies over that of the model: "
+            "leave the table [like] out."
+        )
+    return _file_layers(path, task, head)
+
+
 def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
     tables = read_recipe(path)
     return [tables.get(name, {}) for name in ("default", f"head/{head}", task)]
 
 
-def _merge(layers: list[Mapping[str, Setting]]) -> dict[str, Setting]:
+def _merge(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
     """The last value of each name, checked; all that is wrong is reported at once."""
     merged: dict[str, Setting] = {}
     for layer in layers:

@@ -1,19 +1,24 @@
 import math
+import re
 import tomllib
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 
+from benchharness.batching import count_steps
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names, read_recipe
 from tasks.errors import BenchError
+from tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]
 ROBERTA = MODELS["roberta-large"]
 NAMES = [field.name for field in fields(Recipe)]
-WINDOWS = ["stride", "max_question_tokens"]
+REQUIRED = {field.name for field in fields(Recipe) if field.default is MISSING}
+WINDOWS = {"stride", "max_question_tokens"}
+PAPERS = [name for name in packaged_names() if name != "fast"]
 
 
 def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:
@@ -44,21 +49,32 @@ def test_every_packaged_value_has_a_source(path: Path) -> None:
     assert all(str(v["source"]).strip() for v in values)
 
 
-@pytest.mark.parametrize("name", [n for n in packaged_names() if n != "fast"])
-def test_every_family_gives_every_value_for_every_table(name: str) -> None:
-    spec = ModelSpec(name="x", checkpoint="org/x", family=name)
-    for table in read_recipe(packaged_names()[name]):
-        resolved = resolve_recipe(spec, table, None, {}, head="span")
-        assert list(resolved.settings) == NAMES
+@pytest.mark.parametrize("name", packaged_names())
+def test_every_table_of_a_packaged_file_is_read_for_some_task(name: str) -> None:
+    heads = {f"head/{task.head}" for task in TASKS.values()}
+    tables = set(read_recipe(packaged_names()[name]))
+    assert tables <= {"default", "like", *heads, *TASKS}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_recipe_gives_every_value_for_every_task(name: str) -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
+    for task in TASKS.values():
+        resolved = resolve_recipe(spec, task.name, None, {}, task.head)
+        names = list(resolved.settings)
+        assert names == [n for n in NAMES if n in names]
+        assert set(names) >= REQUIRED | (WINDOWS if task.head == "span" else set())
+        assert all(setting.source.strip() for setting in resolved.settings.values())
         assert resolved.name == "paper"
         Recipe.from_settings(resolved.settings)
 
 
 @pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
 def test_every_known_model_has_a_recipe(spec: ModelSpec) -> None:
-    names = [*resolve_recipe(spec, "glue/rte", "fast", {}).settings]
-    assert names + WINDOWS == NAMES
-    assert list(resolve_recipe(spec, "squad/v1.1", "fast", {}, head="span").settings) == NAMES
+    names = set(resolve_recipe(spec, "glue/rte", "fast", {}).settings)
+    assert names >= REQUIRED
+    assert not names & WINDOWS
+    assert not spec.recipe or spec.recipe in packaged_names()
 
 
 def test_bert_is_as_in_its_released_code() -> None:
@@ -123,8 +139,8 @@ def test_distilbert_trains_the_smallest_tasks_for_longer() -> None:
 
 
 def test_a_family_without_a_file_gets_berts() -> None:
-    electra = ModelSpec(name="electra", checkpoint="google/electra", family="electra")
-    assert resolve_recipe(electra, "glue/rte", None, {}) == resolve_recipe(
+    unknown = ModelSpec(name="x", checkpoint="org/x", family="unknown")
+    assert resolve_recipe(unknown, "glue/rte", None, {}) == resolve_recipe(
         BERT, "glue/rte", None, {}
     )
 
@@ -135,6 +151,61 @@ def test_a_models_own_recipe_goes_before_its_familys() -> None:
         "mini data"
         in resolve_recipe(MODELS["tiny"], "glue/rte", None, {}).settings["learning_rate"].source
     )
+
+
+TRAIN_ROWS = {
+    "cola": 8551,
+    "sst2": 67349,
+    "mrpc": 3668,
+    "stsb": 5749,
+    "qqp": 363846,
+    "mnli": 392702,
+    "qnli": 104743,
+    "rte": 2490,
+    "wnli": 635,
+}
+
+STEPS = re.compile(r"(\d+) of (\d+) steps")
+
+
+@pytest.mark.parametrize("task", TRAIN_ROWS)
+@pytest.mark.parametrize(
+    "name", ["albert", "xlnet", "deberta", "deberta-large", "deberta-v3-small", "deberta-v3-large"]
+)
+def test_printed_steps_are_just_the_steps_of_the_whole_data(name: str, task: str) -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
+    settings = resolve_recipe(spec, f"glue/{task}", None, {}).settings
+    recipe = Recipe.from_settings(settings)
+    printed = STEPS.search(settings["warmup_ratio"].source)
+    if printed is None:
+        assert settings["warmup_ratio"].source.startswith("as bert")
+        return
+    warmup, total = map(int, printed.groups())
+    steps = count_steps(TRAIN_ROWS[task], recipe.batch_size, recipe.epochs)
+    assert steps == total
+    assert math.ceil(steps * recipe.warmup_ratio) == warmup
+
+
+def test_a_recipe_says_whose_values_it_takes_over() -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", family="xlm-roberta")
+    theirs = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
+    ours = resolve_recipe(spec, "glue/rte", None, {}).settings
+    assert {name: s.value for name, s in ours.items()} == {n: s.value for n, s in theirs.items()}
+    assert ours["learning_rate"].source == f"as roberta: {theirs['learning_rate'].source}"
+    assert ours["accumulation"].source.startswith("ours: ")
+
+
+def test_a_size_has_its_own_values_over_those_of_its_family() -> None:
+    large = ModelSpec(name="x", checkpoint="org/x", family="electra", recipe="electra-large")
+    settings = resolve_recipe(large, "glue/rte", None, {}).settings
+    assert (settings["learning_rate"].value, settings["epochs"].value) == (5e-5, 10.0)
+    assert settings["adam_epsilon"].source.startswith("as bert: ")
+    v1 = ModelSpec(name="x", checkpoint="org/x", family="albert", recipe="albert-v1")
+    v2 = ModelSpec(name="x", checkpoint="org/x", family="albert")
+    for name, first, second in (("learning_rate", 2e-5, 1e-5), ("dropout", 0.1, 0.0)):
+        assert value(v1, "race/all", name) == first
+        assert value(v2, "race/all", name) == second
+        assert value(v1, "glue/rte", name) == value(v2, "glue/rte", name)
 
 
 # layers
@@ -256,6 +327,7 @@ def test_an_unknown_recipe_gets_a_close_one() -> None:
         (b"[default]\nepochs = [3]\n", "default epochs: expected a number or"),
         (b"[default\n", "is not valid TOML"),
         (b"\xff\xfe", "cannot be read"),
+        (b"[like]\nrecipe = 'roberta'\n", "leave the table [like] out"),
     ],
 )
 def test_a_file_of_another_layout_is_refused(tmp_path: Path, text: bytes, message: str) -> None:

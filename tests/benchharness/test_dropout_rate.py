@@ -1,0 +1,68 @@
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from benchharness.dropout_rate import set_dropout
+from benchharness.encoder import Encoder
+from benchharness.pooling import TextClassifier
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "vocab_size": 50,
+    "pad_token_id": 0,
+}
+MORE: dict[str, dict[str, Any]] = {
+    "albert": {"embedding_size": 8},
+    "electra": {"embedding_size": 8},
+    "modernbert": {"cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2},
+    "xlnet": {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 32},
+    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2},
+    "t5": {"d_model": 16, "d_kv": 8, "num_layers": 2, "num_heads": 2, "d_ff": 32},
+}
+FAMILIES = dict.fromkeys(("bert", "roberta", "deberta", "deberta-v2", *MORE))
+
+
+def make_encoder(family: str) -> Encoder:
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.for_model(family, **SIZES | MORE.get(family, {}))
+    network = transformers.AutoModel.from_config(config)
+    body = network.encoder if family == "t5" else network
+    return Encoder(network=body, tokenizer=None, config=config, family=family, max_tokens=40)
+
+
+def differ(encoder: Encoder) -> bool:
+    """Whether two passes in training give other states."""
+    tokens = torch.arange(3, 19).reshape(1, 16)
+    encoder.network.train()
+    first, second = (encoder.network(input_ids=tokens)[0] for _ in range(2))
+    return not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_dropout_is_none_at_all(family: str) -> None:
+    encoder = make_encoder(family)
+    set_dropout(encoder, 0.5, None)
+    assert differ(encoder)
+    set_dropout(encoder, 0.0, None)
+    assert not differ(encoder)
+
+
+def test_none_leaves_the_checkpoints_own() -> None:
+    encoder = make_encoder("bert")
+    before = encoder.config.to_dict()
+    set_dropout(encoder, None, None)
+    assert encoder.config.to_dict() == before
+    assert differ(encoder)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_classifier_gets_its_own_rate(family: str) -> None:
+    encoder = make_encoder(family)
+    set_dropout(encoder, 0.0, 0.25)
+    assert TextClassifier.on(encoder.network, encoder.config, 2).dropout.p == 0.25
+    assert not differ(encoder)
