@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from benchharness.batching import Features
+from benchharness.dropout_rate import set_dropout
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
@@ -89,6 +90,7 @@ def _prepare(job: Job, report: Reporter) -> _Setup:
     head = head_for(task)
     splits = {name: _read(job, name) for name in job.fingerprints}
     encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
+    set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
     provenance = _provenance(job, splits, encoder, compute, started)
     report(Progress(phase="encoding"))
     limits = _limits(recipe, encoder)
