@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from benchharness import __version__
+from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
 from benchharness.cli.fetch import fetch
 from benchharness.cli.leaderboard import leaderboard
 from benchharness.cli.listing import list_app
+from benchharness.cli.plan import plan
 from benchharness.cli.report import report
 from benchharness.cli.run import run
 from benchharness.cli.score import score
@@ -60,8 +62,10 @@ def _options(
 app.command(short_help="Fine-tune, score, store and show.")(run)
 app.add_typer(list_app, name="list")
 app.command(short_help="Show a run, a model, a task, a suite.")(show)
+app.add_typer(diff_app, name="diff")
 app.command(short_help="Show the leaderboard as a table.")(leaderboard)
 app.command(short_help="Write the leaderboard as an HTML page.")(report)
+app.command(short_help="Say how many seeds tell two systems apart.")(plan)
 app.command(short_help="Score a prediction file that anyone made.")(score)
 app.command(short_help="Write, check or mend a submission.")(submit)
 app.command(short_help="Check this machine, its caches, the hub.")(doctor)

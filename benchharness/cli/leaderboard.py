@@ -1,12 +1,11 @@
 """`bench leaderboard`: the table in the terminal."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, Suites
+from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites
 
 if TYPE_CHECKING:
     from leaderboard.board import Board
@@ -16,12 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["leaderboard", "show_boards"]
 
-Data = Annotated[
-    str | None,
-    typer.Option(
-        "--data", metavar="hub|DIR|mini", help="Only boards of rows that came through this door."
-    ),
-]
 Published = Annotated[
     bool,
     typer.Option(
@@ -34,17 +27,17 @@ Published = Annotated[
 def leaderboard(
     *,
     suite: Suites = None,
-    data: Data = None,
+    data: DataFilter = None,
     published: Published = False,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the leaderboard: rank, score, and each task's median, mean, spread and ends over seeds."""
+    """Show the leaderboard: rank, score, and what each task's seeds come to."""
     from benchharness.cli.report import gather_boards
     from leaderboard.store import open_store
 
     with open_store(db, create=False) as store:
-        boards = [board for board in gather_boards(store, suite or ()) if _is_from(board, data)]
+        boards = gather_boards(store, suite or (), data)
     if as_json:
         listed = [board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
@@ -87,10 +80,6 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
         "entries": [_entry_to_json(board, entry) for entry in board.entries],
         **({"published": rows} if published else {}),
     }
-
-
-def _is_from(board: "Board", data: str | None) -> bool:
-    return data is None or data in board.data or str(Path(data).resolve()) in board.data
 
 
 def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:

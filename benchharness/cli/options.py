@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["DATABASE", "REPORT", "AsJson", "Database", "Out", "Suites"]
+__all__ = [
+    "DATABASE",
+    "REPORT",
+    "AsJson",
+    "DataFilter",
+    "Database",
+    "Out",
+    "Suites",
+    "Tasks",
+]
 
 DATABASE = "results/leaderboard.sqlite"
 REPORT = "results/leaderboard.html"
@@ -23,4 +32,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout inste
 Suites = Annotated[
     list[str] | None,
     typer.Option("--suite", metavar="NAME", help="A suite of tasks, such as glue; repeatable."),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help="A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
+    ),
+]
+DataFilter = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="hub|DIR|mini", help="Only boards of rows that came through this door."
+    ),
 ]

@@ -56,15 +56,23 @@ def make_report(store: "Store", out: Path, suites: Sequence[str] = ()) -> None:
         ) from error
 
 
-def gather_boards(store: "Store", suites: Sequence[str] = ()) -> "list[Board]":
-    """The boards of the named suites, or of all; a suite without runs has none."""
+def gather_boards(
+    store: "Store", suites: Sequence[str] = (), data: str | None = None
+) -> "list[Board]":
+    """The boards of the named suites, or of all; a suite without runs has none.
+
+    `data` keeps only those whose rows came through that door.
+    """
     from leaderboard.board import build_boards
     from tasks.suites import SUITES, find_suites
 
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     chosen = (named if suites else SUITES).values()
     return [
-        board for suite in chosen for board in build_boards(store.runs(suite=suite.name), suite)
+        board
+        for suite in chosen
+        for board in build_boards(store.runs(suite=suite.name), suite)
+        if data is None or data in board.data or str(Path(data).resolve()) in board.data
     ]
 
 

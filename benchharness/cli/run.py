@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchharness.cli.options import DATABASE, REPORT, AsJson, Database, Out, Suites
+from benchharness.cli.options import DATABASE, REPORT, AsJson, Database, Out, Suites, Tasks
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
@@ -27,14 +27,6 @@ Models = Annotated[
         "--model",
         metavar="NAME|DIR",
         help="A known model, a checkpoint's folder, or its name on the hub; repeatable.",
-    ),
-]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--task",
-        metavar="NAME",
-        help="A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
     ),
 ]
 Data = Annotated[

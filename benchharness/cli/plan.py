@@ -1,0 +1,132 @@
+"""`bench plan`: how many seeds would tell two systems apart."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.printing import print_json, print_table
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from benchharness.cli.rows import Rows
+    from leaderboard.comparison import Comparison
+
+__all__ = ["plan"]
+
+System = Annotated[
+    str,
+    typer.Argument(
+        metavar="SYSTEM",
+        help="A model with stored runs; MODEL:RECIPE where it has several rows on a board.",
+    ),
+]
+Alpha = Annotated[
+    float, typer.Option("--alpha", help="The chance to see a difference where there is none.")
+]
+Power = Annotated[
+    float, typer.Option("--power", help="The chance to see a difference that is there.")
+]
+
+COLUMNS = ("task", "one", "other", "difference", "p-value", "seeds now", "seeds of each")
+
+
+def plan(  # noqa: PLR0913  (one parameter for each option)
+    one: System,
+    other: System,
+    *,
+    suite: Suites = None,
+    task: Tasks = None,
+    data: DataFilter = None,
+    alpha: Alpha = 0.05,
+    power: Power = 0.8,
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many seeds would tell two systems apart, by the spread of their stored runs.
+
+    The test is Welch's two-sided t-test of the means over seeds.
+    """
+    from benchharness.cli.rows import find_rows
+    from leaderboard.comparison import compare
+    from leaderboard.store import open_store
+
+    _check_chances(alpha=alpha, power=power)
+    with open_store(db, create=False) as store:
+        found = find_rows(store, (one, other), suite or (), task or (), data)
+    compared = [(rows, compare(*rows, alpha=alpha, power=power)) for rows in found]
+    if as_json:
+        chances = {"alpha": alpha, "power": power}
+        print_json([{**_board(rows), **chances, **_facts(each)} for rows, each in compared])
+        return
+    for rows, comparisons in compared:
+        _show(rows, comparisons)
+    typer.echo(
+        f"seeds of each: what a two-sided Welch t-test at alpha {alpha:g} needs to find this "
+        f"difference with power {power:g}, were the stored spreads the true ones."
+    )
+
+
+def _check_chances(**chances: float) -> None:
+    from tasks.errors import BenchError
+
+    for name, value in chances.items():
+        if not 0 < value < 1:
+            raise BenchError(f"--{name} {value:g} is no chance: give a number between 0 and 1.")
+
+
+def _show(rows: "Rows", comparisons: "Sequence[Comparison]") -> None:
+    names = " and ".join(entry.model for entry in rows.entries)
+    typer.echo(visible(f"{rows.board.title} on {rows.board.data_label}: {names}"))
+    lines = [dict(zip(COLUMNS, _cells(comparison), strict=True)) for comparison in comparisons]
+    print_table(lines, COLUMNS, "no task has results of both.")
+
+
+def _cells(comparison: "Comparison") -> tuple[str, ...]:
+    one, other = comparison.values
+    first, second = comparison.spreads or (None, None)
+    p_value = comparison.p_value
+    return (
+        comparison.task.rpartition("/")[2],
+        _mean(one, first),
+        _mean(other, second),
+        f"{comparison.difference * 100:+.2f}",
+        "" if p_value is None else f"{p_value:.3f}",
+        f"{len(one)} and {len(other)}",
+        comparison.reason or str(comparison.needed),
+    )
+
+
+def _mean(values: Sequence[float], spread: float | None) -> str:
+    mean = f"{fmean(values) * 100:.2f}"
+    return mean if spread is None else f"{mean} ± {spread * 100:.2f}"
+
+
+def _board(rows: "Rows") -> dict[str, Any]:
+    from leaderboard.selection import full_label
+
+    board, entries, _ = rows
+    return {
+        "suite": board.suite,
+        "data": list(board.data),
+        "limit": board.limit,
+        "systems": [full_label(entry) for entry in entries],
+    }
+
+
+def _facts(comparisons: "Sequence[Comparison]") -> dict[str, Any]:
+    return {
+        "tasks": {
+            comparison.task: {
+                "values": [list(values) for values in comparison.values],
+                "difference": comparison.difference,
+                "spreads": list(comparison.spreads or ()),
+                "p_value": comparison.p_value,
+                "seeds_needed": comparison.needed,
+                "reason": comparison.reason,
+            }
+            for comparison in comparisons
+        }
+    }

@@ -1,0 +1,63 @@
+"""The rows of stored boards that a command's words name, such as those of two models on a suite."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchharness.cli.report import gather_boards
+from benchharness.cli.request import select_tasks
+from leaderboard.board import Board
+from leaderboard.entry import Entry
+from leaderboard.selection import boards_with
+from leaderboard.store import Store
+from tasks.errors import BenchError
+from tasks.suites import find_suites
+
+__all__ = ["Rows", "find_rows"]
+
+
+class Rows(NamedTuple):
+    """Entries of one board and the tasks that are asked for and that all of them have."""
+
+    board: Board
+    entries: tuple[Entry, ...]
+    tasks: tuple[str, ...]
+
+
+def find_rows(
+    store: Store,
+    systems: Sequence[str],
+    suites: Sequence[str],
+    tasks: Sequence[str],
+    data: str | None,
+) -> list[Rows]:
+    """The named systems on every board that has all of them.
+
+    `suites`, `tasks` and `data` narrow the boards and their tasks; empty they do not. Raises
+    BenchError where a name is unknown or no task has results of all systems.
+    """
+    wanted = _wanted(suites, tasks)
+    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
+    boards = gather_boards(store, tuple(names), data)
+    found = [
+        Rows(board, tuple(entries), _shared(board, entries, wanted))
+        for board, entries in boards_with(boards, systems)
+    ]
+    if not any(rows.tasks for rows in found):
+        raise BenchError(f"no task that was asked for has results of {' and '.join(systems)}.")
+    return [rows for rows in found if rows.tasks]
+
+
+def _wanted(suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
+    """Full names of tasks; none where nothing narrows them."""
+    if not suites and not tasks:
+        return ()
+    found = [suite for name in suites for suite in find_suites(name)]
+    return tuple(task.name for task in select_tasks(found, tasks))
+
+
+def _shared(board: Board, entries: Sequence[Entry], wanted: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        task
+        for task in board.tasks
+        if (task in wanted or not wanted) and all(task in entry.cells for entry in entries)
+    )

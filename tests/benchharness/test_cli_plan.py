@@ -1,0 +1,71 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.power import seeds_needed
+from leaderboard.store import open_store
+from tests.leaderboard.results import make_evaluation, make_job, make_result
+
+RTE = {"good": (0.80, 0.82, 0.84), "bad": (0.70, 0.75, 0.80)}
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Two models with three seeds of RTE, one of them also with COLA."""
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for model, values in RTE.items():
+            for seed, value in enumerate(values):
+                store.add_result(result(model, "glue/rte", seed, {"accuracy": value}))
+        store.add_result(result("good", "glue/cola", 0, {"mcc": 0.5}))
+
+
+def result(model, task, seed, scores):
+    job = make_job(model=model, task=task, seed=seed)
+    evaluation = make_evaluation(job, task, "dev", scores=scores)
+    return replace(make_result(job), evaluations=(evaluation,))
+
+
+def test_the_table_says_how_many_seeds(bench, stored):
+    ended = bench("plan", "good", "bad", "--db", "board.sqlite")
+    assert ended.code == 0, ended.err
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert ended.out.startswith("GLUE on mini data: good and bad")
+    (row,) = (line for line in lines if line[:1] == ["rte"])
+    assert " ".join(row) == "rte 82.00 ± 2.00 75.00 ± 5.00 +7.00 0.122 3 and 3 7"
+    assert "alpha 0.05" in ended.out
+    assert "power 0.8" in ended.out
+
+
+def test_json_and_other_chances(bench, stored):
+    words = ("--power", "0.95", "--alpha", "0.01", "--task", "rte", "--suite", "glue")
+    (found,) = json.loads(
+        bench("plan", "good", "bad", "--db", "board.sqlite", *words, "--json").out
+    )
+    assert found["systems"] == ["good:bert:float32", "bad:bert:float32"]
+    assert (found["alpha"], found["power"]) == (0.01, 0.95)
+    assert set(found["tasks"]) == {"glue/rte"}
+    assert found["tasks"]["glue/rte"]["seeds_needed"] == seeds_needed(
+        0.07, (0.02, 0.05), alpha=0.01, power=0.95
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("good", "best"), "no board has good and best"),
+        (
+            ("good", "bad", "--task", "cola"),
+            "no task that was asked for has results of good and bad",
+        ),
+        (("good", "bad", "--task", "colla"), "Did you mean"),
+        (("good", "bad", "--power", "1"), "--power 1 is no chance"),
+        (("good", "bad", "--alpha", "0"), "--alpha 0 is no chance"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(bench, stored, words, sentence):
+    ended = bench("plan", *words, "--db", "board.sqlite")
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert ended.out == ""
