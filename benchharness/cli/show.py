@@ -41,8 +41,8 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
 
 
 def _recipe(names: Sequence[str]) -> dict[str, Any]:
+    from benchharness.cli.chosen_recipe import recipe_owner
     from benchharness.cli.facts import recipe_facts
-    from benchharness.models import find_model
     from benchharness.recipes import resolve_recipe
     from tasks.errors import BenchError
     from tasks.suites import find_task
@@ -52,7 +52,7 @@ def _recipe(names: Sequence[str]) -> dict[str, Any]:
             f"`bench show recipe` takes a model and a task, found {len(names)} names: try "
             "`bench show recipe roberta cola`."
         )
-    model, task = find_model(names[0]), find_task(names[1])
+    model, task = recipe_owner(names[0]), find_task(names[1])
     recipe = resolve_recipe(model, task.name, None, {}, task.head)
     return {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
 

@@ -1,0 +1,79 @@
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchharness.cli.diff import diff_app
+from benchharness.models import MODELS, ModelSpec
+from benchharness.recipes import resolve_recipe
+from benchharness.recipes.compare import compare_recipes
+from tasks.errors import BenchError
+from tasks.suites import TASKS
+
+APP = typer.Typer()
+APP.add_typer(diff_app, name="diff")
+
+
+def call(*arguments: str) -> str:
+    ended = CliRunner().invoke(APP, ["diff", "recipe", *arguments], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+def test_two_recipes_stand_side_by_side_on_a_task() -> None:
+    lines = [line.split() for line in call("roberta", "electra", "glue/qqp").splitlines()]
+    assert ["setting", "roberta", "electra"] in lines
+    assert ["learning_rate", "1e-05", "0.0001"] in lines
+    assert ["warmup_ratio", "0.25", "0.1"] in lines
+    assert not [line for line in lines if line[:1] == ["batch_size"]]
+
+
+def test_without_a_task_the_tasks_of_each_pair_of_values_are_named() -> None:
+    text = call("electra", "electra-large")
+    (line,) = (line for line in text.splitlines() if "learning_rate" in line)
+    assert line.split() == ["learning_rate", "0.0001", "5e-05", "every", "task"]
+    text = call("electra", "bert")
+    (line,) = (line for line in text.splitlines() if line.split()[:2] == ["epochs", "10"])
+    assert line.strip().endswith("glue/stsb, glue/rte")
+    text = call("electra", "roberta")
+    (line,) = (line for line in text.splitlines() if line.split()[:3] == ["epochs", "3", "10"])
+    assert "all but glue/stsb, glue/rte, squad/v1.1" in line
+
+
+def test_json_has_the_sources() -> None:
+    found = json.loads(call("albert-v1", "albert", "race/all", "--json"))
+    rate = next(row for row in found if row["setting"] == "learning_rate")
+    assert rate["tasks"] == ["race/all"]
+    assert rate["second"] == {
+        "value": 1e-5,
+        "source": "google-research/albert README.md, for version 2",
+    }
+    assert rate["first"]["source"] == "arXiv:1909.11942, table 14"
+
+
+def test_equal_recipes_say_so() -> None:
+    assert call("bert", "bert-large", "glue/rte") == "the two recipes have the same values.\n"
+
+
+def test_a_setting_that_one_of_them_leaves_alone_is_a_difference() -> None:
+    assert "the checkpoint's" in call("albert", "bert", "glue/rte")
+
+
+def test_an_unknown_name_gets_a_close_one() -> None:
+    with pytest.raises(BenchError, match="Did you mean 'roberta'"):
+        call("robertta", "bert")
+
+
+def test_differences_are_just_those_of_the_resolved_settings() -> None:
+    first = MODELS["roberta-large"]
+    second = ModelSpec(name="x", checkpoint="org/x", recipe="xlnet")
+    found = compare_recipes(first, second, TASKS.values())
+    for task in TASKS.values():
+        ours, theirs = (
+            {name: setting.value for name, setting in settings.items()}
+            for spec in (first, second)
+            for settings in [resolve_recipe(spec, task.name, None, {}, task.head).settings]
+        )
+        expected = {n for n in (*ours, *theirs) if ours.get(n) != theirs.get(n)}
+        assert {d.setting for d in found if task.name in d.tasks} == expected
