@@ -13,7 +13,7 @@ SCORED_HERE = "scored here"
 """The recipe of a job that trained nothing: somebody's prediction file, scored by us."""
 
 START_FROM = "start_from"
-"""The setting that names the task, or the checkpoint, that a job's encoder was trained on before."""
+"""The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
 
 METHOD = 1
 """Goes up when a change to training or prediction changes results: old ones are not reused."""

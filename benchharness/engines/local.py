@@ -1,10 +1,11 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchharness.checkpoints import CHECKPOINTS, checkpoint_folder
 from benchharness.engines.process import WORKER, Outcome, Report, WorkerProcess, end_processes
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
@@ -19,21 +20,31 @@ class LocalEngine:
     """Runs jobs on this machine's slots.
 
     `timeout` is how many seconds a job may stay silent before it counts as hanging; None waits
-    for ever. `command` starts a worker; the name of its result file is added.
+    for ever. `command` starts a worker; the name of its result file and its options are added.
+    Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
     """
 
     def __init__(
-        self, slots: Sequence[Slot], timeout: float | None = None, command: Sequence[str] = WORKER
+        self,
+        slots: Sequence[Slot],
+        timeout: float | None = None,
+        command: Sequence[str] = WORKER,
+        *,
+        checkpoints: Path = CHECKPOINTS,
+        keep: Collection[str] = (),
     ) -> None:
         self._slots = tuple(slots)
         self._timeout = timeout
         self._command = tuple(command)
+        self._checkpoints = checkpoints.absolute()
+        self._keep = frozenset(keep)
 
-    def run(self, jobs: Iterable[Job], report: Report) -> Generator[Outcome]:
+    def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end.
 
         A job is taken from `jobs` only when a slot is free, so the caller can still leave out what
-        has become needless. Closing the iterator, or an exception in it, ends every process.
+        has become needless; None says that what is left must wait for a job that runs. Closing the
+        iterator, or an exception in it, ends every process.
         """
         queue = iter(jobs)
         free, running = list(self._slots), list[WorkerProcess]()
@@ -52,7 +63,7 @@ class LocalEngine:
 
     def _start(
         self,
-        queue: Iterator[Job],
+        queue: Iterator[Job | None],
         free: list[Slot],
         running: list[WorkerProcess],
         folder: Path,
@@ -62,9 +73,19 @@ class LocalEngine:
         while free and (job := next(queue, None)) is not None:
             slot = free.pop(0)
             file = folder / f"{job.key}.json"
-            running.append(WorkerProcess(job, slot, file, self._command))
+            running.append(WorkerProcess(job, slot, file, self._command, self._options(job)))
             report(job, Progress(phase="loading"))
         return bool(running)
+
+    def _options(self, job: Job) -> list[str]:
+        """Where the worker finds the encoder that its job starts from, and leaves its own."""
+        options: list[str] = []
+        if job.start_from is not None:
+            folder = checkpoint_folder(self._checkpoints, job.start_from)
+            options += ["--start-from", str(folder)]
+        if job.key in self._keep:
+            options += ["--keep", str(checkpoint_folder(self._checkpoints, job.key))]
+        return options
 
     def _is_hanging(self, worker: WorkerProcess) -> bool:
         return self._timeout is not None and worker.silent_seconds > self._timeout

@@ -39,7 +39,14 @@ class WorkerProcess:
     so the thread that starts workers must be the one that watches over them.
     """
 
-    def __init__(self, job: Job, slot: Slot, result_file: Path, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        slot: Slot,
+        result_file: Path,
+        command: Sequence[str],
+        options: Sequence[str] = (),
+    ) -> None:
         self.job = job
         self.slot = slot
         self._result_file = result_file
@@ -47,7 +54,7 @@ class WorkerProcess:
         self._line = b""
         self._last_sign = time.monotonic()
         self._process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
-            (*command, str(result_file)),
+            (*command, str(result_file), *options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,9 +1,12 @@
-"""The process around a job: python -P -m benchharness.worker RESULT_FILE.
+"""The process around a job: python -P -m benchharness.worker RESULT_FILE [--start-from|--keep DIR].
 
 Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and leaves a Result or a
 Failure as JSON in RESULT_FILE, whole or not at all. The exit status is 0, or that of the Failure.
+--start-from names the folder with the encoder that the job goes on from, --keep the folder in which
+it leaves its own.
 """
 
+import argparse
 import ctypes
 import json
 import os
@@ -11,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +43,8 @@ class Interrupted(BaseException):
     """SIGTERM or SIGINT arrived; its number is the argument."""
 
 
-def main(result_file: Path) -> int:
-    """Runs the job from stdin and returns the exit status."""
+def main(result_file: Path, folders: Mapping[str, Path | None]) -> int:
+    """Runs the job from stdin and returns the exit status; `folders` go to `run_job` by name."""
     parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
@@ -48,19 +52,19 @@ def main(result_file: Path) -> int:
     os.environ.update(QUIET)
     job = Job.from_json(json.load(sys.stdin))
     try:
-        outcome: Result | Failure = _run(job)
+        outcome: Result | Failure = _run(job, folders)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
     _write(result_file, json.dumps(outcome.to_json()))
     return outcome.exit_code if isinstance(outcome, Failure) else 0
 
 
-def _run(job: Job) -> Result:
+def _run(job: Job, folders: Mapping[str, Path | None]) -> Result:
     report = ProgressLines()
     report(Progress(phase="loading"))
     from benchharness.worker.run import run_job
 
-    return run_job(job, report)
+    return run_job(job, report, **folders)
 
 
 class ProgressLines:
@@ -134,5 +138,14 @@ def _write(file: Path, text: str) -> None:
     draft.replace(file)
 
 
+def _parse(words: Sequence[str]) -> tuple[Path, dict[str, Path | None]]:
+    parser = argparse.ArgumentParser(prog="python -P -m benchharness.worker")
+    parser.add_argument("result_file", type=Path)
+    parser.add_argument("--start-from", type=Path)
+    parser.add_argument("--keep", type=Path)
+    folders = vars(parser.parse_args(words))
+    return folders.pop("result_file"), folders
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(*_parse(sys.argv[1:])))

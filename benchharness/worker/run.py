@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import fit, predict
+from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
 from leaderboard.predictions import to_row
 from leaderboard.result import Cost, Evaluation, Result
@@ -49,16 +51,25 @@ class _Setup:
     splits: Mapping[str, SplitRows]
     features: Mapping[str, Features]
     provenance: Mapping[str, Any]
+    keeper: Keeper | None
 
 
-def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
+def run_job(
+    job: Job,
+    report: Reporter = lambda _: None,
+    *,
+    start_from: Path | None = None,
+    keep: Path | None = None,
+) -> Result:
     """Fine-tunes an encoder, predicts and scores as the job says.
 
-    Raises DataError where a split is no longer what the job was planned with, ModelError for a
-    checkpoint that cannot be used, and DivergedError where numbers stop being finite.
+    `start_from` is the folder in which the run that the job starts from has left its encoder,
+    `keep` the one in which this run leaves its own. Raises DataError where a split is no longer
+    what the job was planned with, ModelError for a checkpoint that cannot be used, JobError for
+    such a folder, and DivergedError where numbers stop being finite.
     """
     start = time.monotonic()
-    setup = _prepare(job, report)
+    setup = _prepare(job, report, start_from, keep)
     first, *others = (name for name in setup.splits if name != _training(job))
     evaluations: dict[str, Evaluation] = {}
 
@@ -70,6 +81,8 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     trained = time.monotonic()
     for name in others:
         evaluate(name)
+    if setup.keeper is not None:
+        setup.keeper.write()
     end = time.monotonic()
     return Result(
         job=job,
@@ -81,7 +94,7 @@ def run_job(job: Job, report: Reporter = lambda _: None) -> Result:
     )
 
 
-def _prepare(job: Job, report: Reporter) -> _Setup:
+def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | None) -> _Setup:
     """Reads, loads and encodes; the same seed gives the same network."""
     started = _now()
     report(Progress(phase="loading"))
@@ -90,8 +103,10 @@ def _prepare(job: Job, report: Reporter) -> _Setup:
     head = head_for(task)
     splits = {name: _read(job, name) for name in job.fingerprints}
     encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
+    keeper = Keeper.of(encoder, keep, job) if keep else None
     set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
-    provenance = _provenance(job, splits, encoder, compute, started)
+    start = {"started_from": take_up(encoder, start_from, job)} if job.start_from else {}
+    provenance = {**_provenance(job, splits, encoder, compute, started), **start}
     report(Progress(phase="encoding"))
     limits = _limits(recipe, encoder)
     return _Setup(
@@ -106,6 +121,7 @@ def _prepare(job: Job, report: Reporter) -> _Setup:
             for name, rows in splits.items()
         },
         provenance=provenance,
+        keeper=keeper,
     )
 
 

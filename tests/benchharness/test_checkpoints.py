@@ -115,7 +115,7 @@ def test_damage_is_found(tmp_path: Path, damage, sentence: str):
 
 def test_another_runs_checkpoint_is_no_ones_start(tmp_path: Path):
     folder = write(tmp_path).rename(tmp_path / ("0" * 64))
-    with pytest.raises(JobError, match="is damaged .manifest.json"):
+    with pytest.raises(JobError, match=r"is damaged \(manifest.json"):
         check_checkpoint(folder, "0" * 64)
 
 

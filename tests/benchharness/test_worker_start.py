@@ -1,0 +1,129 @@
+"""Runs that leave their encoder, and runs that start from it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from benchharness.checkpoints import is_whole, new_checkpoint
+from benchharness.encoder import load_encoder
+from benchharness.worker.kept import Keeper, take_up
+from benchharness.worker.run import run_job
+from leaderboard.job import Job
+from tasks.errors import JobError
+from tests.benchharness.checkpoints import save_checkpoint
+from tests.benchharness.test_worker import make_job
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory):
+    """An MNLI job, its result, and the folder in which it left its encoder."""
+    job = make_job("mnli", limit=32)
+    folder = tmp_path_factory.mktemp("checkpoints") / job.key
+    return job, run_job(job, keep=folder), folder
+
+
+def starting_from(start: Job, task: str = "glue/rte") -> Job:
+    return replace(make_job(task, limit=32), start_from=start.key)
+
+
+def test_a_run_leaves_a_checkpoint_that_any_tool_loads(left):
+    job, result, folder = left
+    assert is_whole(folder, job.key)
+    assert result.evaluations == run_job(job).evaluations, "keeping changes nothing"
+    encoder, pretrained = load_encoder(str(folder), None, 5), load_encoder("builtin:tiny", None, 1)
+    written = load_file(folder / WEIGHTS)
+    loaded = encoder.network.state_dict()
+    assert loaded.keys() == written.keys() == pretrained.network.state_dict().keys()
+    assert all(torch.equal(loaded[name], written[name]) for name in written)
+    text = "The cat, which sat there, did not see the dog."
+    assert encoder.tokenizer(text) == pretrained.tokenizer(text)
+
+
+def test_the_whole_encoder_was_trained_with_its_pooler(left):
+    _, _, folder = left
+    before = load_encoder("builtin:tiny", None, 1).network.state_dict()
+    written = load_file(folder / WEIGHTS)
+    parts = ("embeddings.word", "layer.0.attention", "layer.1.output.dense", "pooler.dense.weight")
+    for part in parts:
+        (name, *_) = (name for name in written if part in name)
+        assert not torch.equal(before[name], written[name]), name
+
+
+def test_a_run_starts_from_those_weights_with_a_new_head(left):
+    start, _, folder = left
+    job = starting_from(start)
+    result, scratch = run_job(job, start_from=folder), run_job(replace(job, start_from=None))
+    assert result.evaluations != scratch.evaluations
+    assert result == replace(
+        run_job(job, start_from=folder), cost=result.cost, curve=result.curve,
+        provenance=result.provenance, finished=result.finished,
+    )  # fmt: skip
+    started_from = result.provenance["started_from"]
+    assert started_from["run"] == start.key
+    assert len(started_from["sha256"]) == 64
+    assert "started_from" not in scratch.provenance
+
+
+def test_another_head_type_starts_from_it_too(left):
+    start, _, folder = left
+    assert run_job(starting_from(start, "superglue/copa"), start_from=folder).evaluations[0].scores
+
+
+def test_a_head_that_drops_the_pooler_leaves_the_pretrained_one(tmp_path: Path):
+    job = make_job("squad/v1.1", limit=8)
+    run_job(job, keep=tmp_path / job.key)
+    written = load_file(tmp_path / job.key / WEIGHTS)
+    before = load_encoder("builtin:tiny", None, job.seed).network.state_dict()
+    assert torch.equal(written["pooler.dense.weight"], before["pooler.dense.weight"])
+    assert not torch.equal(
+        written["encoder.layer.1.output.dense.weight"],
+        before["encoder.layer.1.output.dense.weight"],
+    )
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
+def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
+    checkpoint = str(save_checkpoint(tmp_path / "pretrained", family))
+    job = make_job("mnli", limit=8, model=checkpoint)
+    encoder, folder = load_encoder(checkpoint, None, 1), tmp_path / job.key
+    keeper = Keeper.of(encoder, folder, job)
+    with torch.no_grad():
+        for weight in encoder.network.parameters():
+            weight.add_(1)
+    keeper.write()
+    other = load_encoder(checkpoint, None, 2)
+    said = take_up(other, folder, replace(job, start_from=job.key))
+    assert said["run"] == job.key
+    ours, theirs = encoder.network.state_dict(), other.network.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_damaged_start_is_refused(left, tmp_path: Path):
+    start, _, folder = left
+    copy = tmp_path / start.key
+    copy.mkdir()
+    for file in folder.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    whole = (copy / WEIGHTS).read_bytes()
+    (copy / WEIGHTS).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(JobError, match=r"is damaged \(model.safetensors"):
+        run_job(starting_from(start), start_from=copy)
+
+
+def test_weights_of_another_network_are_refused(left, tmp_path: Path):
+    start, _, _ = left
+    with new_checkpoint(tmp_path / start.key, start) as draft:
+        save_file({"some.weight": torch.zeros(2)}, draft / WEIGHTS)
+    with pytest.raises(JobError, match="does not fit this model"):
+        run_job(starting_from(start), start_from=tmp_path / start.key)
+
+
+def test_a_start_needs_its_folder(left):
+    start, _, _ = left
+    with pytest.raises(JobError, match="no folder was given with the encoder of run"):
+        run_job(starting_from(start))
