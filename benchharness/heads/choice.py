@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from benchharness.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
-from benchharness.pooling import TextClassifier
+from benchharness.pooling import TextClassifier, attend_globally
 from benchharness.precision import in_fp32
 from benchharness.tokens import Frame, Ids, join, tokenize_ids
 from tasks.errors import DataError
@@ -95,7 +95,10 @@ class ChoiceNetwork(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.network
-        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs=1)
+        self.classifier = TextClassifier.on(
+            encoder.network, encoder.config, outputs=1, is_choice=True
+        )
+        attend_globally(self.encoder, encoder.config, "choice")
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows,) for inputs of (rows, tokens)."""
@@ -110,8 +113,8 @@ class ChoiceNetwork(nn.Module):
         return torch.cat([checkpoint(self._score, part, use_reentrant=False) for part in parts])
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
-        first = self.encoder(**inputs)[0][:, :1]  # the token that the classifier reads
-        return in_fp32(self.classifier, first)[:, 0]
+        state = self.classifier.read(self.encoder(**inputs)[0], inputs["attention_mask"])
+        return in_fp32(self.classifier.score, state)[:, 0]
 
 
 def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:  # noqa: ARG001  (as every head)

@@ -13,7 +13,7 @@ from benchharness.batching import Features
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.marks import MarkPooling, encode_marked
-from benchharness.pooling import TextClassifier
+from benchharness.pooling import TextClassifier, attend_globally
 from tasks.errors import DataError
 from tasks.examples import PairExample, PairPrediction
 from tasks.task import PairTask
@@ -90,15 +90,14 @@ class PairNetwork(nn.Module):
         size = encoder.config.hidden_size
         self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
+        attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, outputs) for inputs of (rows, tokens)."""
-        if self.pooling is None:
-            plain: Tensor = self.classifier(self.encoder(**inputs)[0])
-            return plain
-        marks = inputs.pop("marks")
-        hidden = self.encoder(**inputs)[0]
-        logits: Tensor = self.classifier(hidden, beside=self.pooling(hidden, marks))
+        marks = inputs.pop("marks", None)
+        hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
+        beside = None if self.pooling is None else self.pooling(hidden, marks)
+        logits: Tensor = self.classifier(hidden, mask, beside)
         return logits
 
 

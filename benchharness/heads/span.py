@@ -19,7 +19,7 @@ from benchharness.batching import Features, expand
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.windows import best_windows, cut_windows
-from benchharness.pooling import drop_pooler, fresh_linear
+from benchharness.pooling import TokenClassifier, attend_globally
 from benchharness.precision import in_fp32
 from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
 from tasks.errors import DataError, ModelError
@@ -188,19 +188,18 @@ def _rows(features: SpanFeatures, tokens: NDArray[np.int64]) -> NDArray[np.int64
 
 
 class SpanNetwork(nn.Module):
-    """An encoder and a linear layer from every token to its two logits: first, and last."""
+    """An encoder and its family's layers from every token to its two logits: first, and last."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.network
-        drop_pooler(self.encoder)
-        self.dropout = nn.Dropout(float(getattr(encoder.config, "qa_dropout", 0.0)))
-        self.output = fresh_linear(encoder.config.hidden_size, 2, encoder.config)
+        self.classifier = TokenClassifier.for_spans(encoder.network, encoder.config)
+        attend_globally(self.encoder, encoder.config, "span")
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, 2), -inf at padding, so that no answer can lie there."""
-        hidden = self.encoder(**inputs)[0]
-        logits = in_fp32(self.output, self.dropout(hidden))
+        states = self.classifier.read(self.encoder(**inputs)[0])
+        logits = in_fp32(self.classifier.output, states)
         return logits.masked_fill(inputs["attention_mask"][..., None] == 0, -torch.inf)
 
 

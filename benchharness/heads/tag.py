@@ -17,7 +17,7 @@ from benchharness.batching import Features, expand
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.windows import best_windows, cut_windows
-from benchharness.pooling import classifier_dropout, drop_pooler, fresh_linear
+from benchharness.pooling import TokenClassifier
 from benchharness.precision import in_fp32
 from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
 from tasks.errors import DataError
@@ -132,24 +132,17 @@ def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
 
 
 class TagNetwork(nn.Module):
-    """An encoder, dropout and a linear layer from every token to a logit for each tag."""
+    """An encoder and its family's layers from every token to a logit for each tag."""
 
     def __init__(self, encoder: Encoder, outputs: int) -> None:
         super().__init__()
         self.encoder = encoder.network
-        drop_pooler(self.encoder)
-        self.dropout = nn.Dropout(_dropout(encoder.config))
-        self.output = fresh_linear(encoder.config.hidden_size, outputs, encoder.config)
+        self.classifier = TokenClassifier.for_tags(encoder.network, encoder.config, outputs)
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, tags)."""
-        return in_fp32(self.output, self.dropout(self.encoder(**inputs)[0]))
-
-
-def _dropout(config: Any) -> float:
-    if config.model_type == "distilbert":
-        return float(config.dropout)
-    return classifier_dropout(config)
+        states = self.classifier.read(self.encoder(**inputs)[0])
+        return in_fp32(self.classifier.output, states)
 
 
 def network(encoder: Encoder, task: TagTask) -> TagNetwork:

@@ -27,6 +27,7 @@ GPT_SIZES = {
     "initializer_range": 0.3,
     "bos_token_id": 0,
     "eos_token_id": 0,
+    "pad_token_id": 0,
 }
 
 
@@ -77,7 +78,12 @@ FAMILIES: Mapping[str, Family] = {
     "ernie": Family(sizes={"type_vocab_size": 4, "use_task_id": True}),
     "mpnet": Family(sizes={"pad_token_id": 1}),
     "mobilebert": Family(
-        sizes={"embedding_size": 16, "true_hidden_size": 16, "intra_bottleneck_size": 16}
+        sizes={
+            "embedding_size": 16,
+            "true_hidden_size": 16,
+            "intra_bottleneck_size": 16,
+            "initializer_range": 0.12,
+        }
     ),
     "funnel": Family(
         base={
@@ -97,7 +103,9 @@ FAMILIES: Mapping[str, Family] = {
     "longformer": Family(
         sizes={"pad_token_id": 1, "type_vocab_size": 1, "attention_window": 8}, tokenizer="bytes"
     ),
-    "big_bird": Family(sizes={"block_size": 8, "num_random_blocks": 1}, tokenizer="unigram"),
+    "big_bird": Family(
+        sizes={"block_size": 8, "num_random_blocks": 1, "sep_token_id": 2}, tokenizer="unigram"
+    ),
     "xlm-roberta": Family(sizes=ROBERTA.sizes, tokenizer="unigram"),
     "camembert": Family(sizes=ROBERTA.sizes, tokenizer="unigram"),
     "modernbert": Family(
