@@ -4,7 +4,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,18 +23,14 @@ from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
+from benchharness.splits import evaluate_split, read_split
 from benchharness.training import fit, predict
 from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
-from leaderboard.predictions import to_row
 from leaderboard.result import Cost, Evaluation, Result
-from tasks.errors import DataError
-from tasks.examples import Prediction
-from tasks.metrics.flags import prediction_flags
-from tasks.read import SplitRows, read
-from tasks.sources import parse_data
+from tasks.read import SplitRows
 from tasks.suites import find_task
-from tasks.task import Task, is_hidden, score
+from tasks.task import Task
 
 __all__ = ["run_job"]
 
@@ -101,7 +97,7 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
     compute = Compute(device=_find_device(), precision=job.precision)
     head = head_for(task)
-    splits = {name: _read(job, name) for name in job.fingerprints}
+    splits = {name: read_split(job, name) for name in job.fingerprints}
     encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
     keeper = Keeper.of(encoder, keep, job) if keep else None
     set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
@@ -150,7 +146,7 @@ def _evaluate(setup: _Setup, name: str, report: Reporter) -> Evaluation:
     rows, features = setup.splits[name], setup.features[name]
     logits = predict(setup.network, features, setup.compute, report)
     predictions = setup.head.decode(logits, features, rows.examples, setup.task)
-    return _evaluation(name, rows, predictions)
+    return evaluate_split(name, rows, predictions)
 
 
 def _now() -> str:
@@ -193,32 +189,6 @@ def _describe(tokenizer: Any) -> str:
 def _find_device() -> torch.device:
     """The GPU that the engine left visible, or the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def _read(job: Job, name: str) -> SplitRows:
-    """The rows of "task:split", which must be those that the job was planned with."""
-    task, split = name.rsplit(":", 1)
-    rows = read(find_task(task), split, parse_data(job.data), job.limit)
-    if rows.fingerprint != job.fingerprints[name]:
-        raise DataError(
-            f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
-            f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
-        )
-    return rows
-
-
-def _evaluation(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
-    """The scores of one split; none where its labels are hidden."""
-    task_name, split = name.rsplit(":", 1)
-    task, hidden = find_task(task_name), any(map(is_hidden, rows.examples))
-    return Evaluation(
-        task=task_name,
-        split=split,
-        fingerprint=rows.fingerprint,
-        scores={} if hidden else score(task, split, predictions, rows.examples),
-        predictions=tuple(map(to_row, predictions)),
-        flags=prediction_flags(predictions),
-    )
 
 
 def _cost(network: nn.Module, fitted: Fit, predicted: float, seconds: float) -> Cost:

@@ -1,0 +1,42 @@
+"""The splits of a job: its rows read as they were planned, its predictions scored."""
+
+from collections.abc import Sequence
+
+from leaderboard.job import Job
+from leaderboard.predictions import to_row
+from leaderboard.result import Evaluation
+from tasks.errors import DataError
+from tasks.examples import Prediction
+from tasks.metrics.flags import prediction_flags
+from tasks.read import SplitRows, read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tasks.task import is_hidden, score
+
+__all__ = ["evaluate_split", "read_split"]
+
+
+def read_split(job: Job, name: str) -> SplitRows:
+    """The rows of "task:split", which must be those that the job was planned with."""
+    task, split = name.rsplit(":", 1)
+    rows = read(find_task(task), split, parse_data(job.data), job.limit)
+    if rows.fingerprint != job.fingerprints[name]:
+        raise DataError(
+            f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
+            f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
+        )
+    return rows
+
+
+def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
+    """The scores of the predictions of "task:split"; none where its labels are hidden."""
+    task_name, split = name.rsplit(":", 1)
+    task, hidden = find_task(task_name), any(map(is_hidden, rows.examples))
+    return Evaluation(
+        task=task_name,
+        split=split,
+        fingerprint=rows.fingerprint,
+        scores={} if hidden else score(task, split, predictions, rows.examples),
+        predictions=tuple(map(to_row, predictions)),
+        flags=prediction_flags(predictions),
+    )
