@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchharness.attention import use_cpu_attention
 from benchharness.batching import Features
 from benchharness.dropout_rate import set_dropout
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.fast_dropout import use_fast_dropout
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
@@ -108,7 +110,7 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     return _Setup(
         task=task,
         head=head,
-        network=head.network(encoder, task),
+        network=_network(head, encoder, task, compute),
         recipe=recipe,
         compute=compute,
         splits=splits,
@@ -119,6 +121,16 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
         provenance=provenance,
         keeper=keeper,
     )
+
+
+def _network(head: Head, encoder: Encoder, task: Task, compute: Compute) -> nn.Module:
+    """The network of a task, with attention and dropout for CPUs where one computes."""
+    if not compute.on_gpu:
+        use_cpu_attention(encoder.network)
+    network = head.network(encoder, task)
+    if not compute.on_gpu:
+        use_fast_dropout(network)
+    return network
 
 
 def _training(job: Job) -> str:
