@@ -16,12 +16,14 @@ from torch import Tensor, nn
 
 from benchharness.batching import (
     Features,
+    count_steps,
     cut_by_length,
     length_batches,
     pad,
     shuffled_batches,
 )
 from benchharness.meter import DivergedError, Fit, Meter, Plan
+from benchharness.param_groups import param_groups, update_groups
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
@@ -70,13 +72,13 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
     optimizer = _adamw(network, recipe)
     overhead = CUT_OVERHEAD[compute.device.type]
     items = len(features.item_sizes)
+    per_epoch = count_steps(items, recipe.batch_size, epochs=1)
     plan = Plan.of(items, recipe, compute)
     meter = Meter(items=items, steps=plan.steps, report=report)
     batches = shuffled_batches(items, recipe.batch_size, recipe.epochs, seed)
     for step, batch in enumerate(batches, start=1):
         rate = learning_rate(step - 1, plan.steps, recipe)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
+        update_groups(optimizer.param_groups, rate, epoch=(step - 1) // per_epoch)
         parts = cut_by_length(
             batch, features.item_lengths, recipe.accumulation, overhead, features.item_sizes
         )
@@ -125,14 +127,8 @@ def _inputs(features: Features, rows: NDArray[Any], device: torch.device) -> dic
 
 
 def _adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW that leaves biases and norms (whatever has one dimension) out of the weight decay."""
-    weights = [p for p in network.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in weights if p.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in weights if p.ndim < 2], "weight_decay": 0.0},
-    ]
     return torch.optim.AdamW(
-        groups,
+        param_groups(network, recipe),
         lr=recipe.learning_rate,
         betas=(recipe.adam_beta1, recipe.adam_beta2),
         eps=recipe.adam_epsilon,

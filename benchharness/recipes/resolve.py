@@ -7,7 +7,7 @@ from pathlib import Path
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.check import check_setting
 from benchharness.recipes.read import packaged_names, read_like, read_recipe
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import FINE_TUNED, Recipe
 from leaderboard.job import Setting
 from tasks.errors import BenchError, unknown_name
 
@@ -20,6 +20,12 @@ FALLBACK = "bert"
 
 ONLY = {"stride": "span", "max_question_tokens": "span"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
+
+OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
+"""What a hyperparameter is when it is off; a job and its key are without it then."""
+
+TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
+"""Hyperparameters that mean nothing where the encoder is frozen."""
 
 OURS = "ours:"
 """How the source of a value begins that we chose ourselves: it is no other model's either."""
@@ -45,16 +51,16 @@ def resolve_recipe(
     Later layers win: the defaults of the recipe that the model's own is like, its values for the
     head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast" or
     the path of a TOML file; None and "paper" add nothing); then `overrides` as typed after `--set`.
-    What is only for another head type (a stride) is checked and left out, because it is no part of
-    this job. Raises BenchError with one line for each value that is unknown, ill-typed or out of
-    range.
+    What is only for another head type (a stride), is off, or means nothing beside other values is
+    checked and left out, because it is no part of this job. Raises BenchError with one line for
+    each value that is unknown, ill-typed or out of range.
     """
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or PAPER
     if name != PAPER:
         layers += _laid_over(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
-    settings = {key: value for key, value in _merge(layers).items() if ONLY.get(key, head) == head}
+    settings = _relevant(_merge(layers), head)
     label = name if name in (PAPER, FAST) else Path(name).stem
     return ResolvedRecipe(name=f"{label}+set" if overrides else label, settings=settings)
 
@@ -135,7 +141,35 @@ def _merge(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
     return {name: checked[name] for name in known if name in checked}
 
 
+def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
+    """The settings that the result of a job depends on."""
+    on = {name: s for name, s in settings.items() if s.value != OFF.get(name)}
+    needless = {name for name, only in ONLY.items() if only != head}
+    if "features" in on:
+        needless.update(TRAINS_ENCODER)
+    if "layer_decay" not in on:
+        needless.add("top_layer_depth")
+    return {name: setting for name, setting in on.items() if name not in needless}
+
+
 def _conflicts(settings: Mapping[str, Setting]) -> list[str]:
+    return [*_too_many_parts(settings), *_trained_yet_frozen(settings)]
+
+
+def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
+    features = settings.get("features")
+    if features is None or features.value == FINE_TUNED:
+        return
+    for name in ("lora_rank", "unfreeze"):
+        if name in settings and settings[name].value != OFF[name]:
+            yield (
+                f"{name} is {settings[name].value!r} ({settings[name].source}), but features is "
+                f"{features.value!r} ({features.source}), which leaves the encoder as it is: give "
+                "one of them."
+            )
+
+
+def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
     batch, parts = settings.get("batch_size"), settings.get("accumulation")
     if batch is None or parts is None or int(parts.value) <= int(batch.value):
         return []

@@ -1,0 +1,71 @@
+"""Which weights learn at which rate, and from which epoch on: by the layer they belong to."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import nn
+
+from benchharness.layers import layers_of
+from benchharness.recipes.recipe import Recipe
+
+__all__ = ["param_groups", "update_groups"]
+
+Weights = list[nn.Parameter]
+
+
+def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
+    """An optimizer's groups of the weights that are to be trained.
+
+    `scale` is what the schedule's rate is multiplied with, as google-research/electra's
+    optimization.py does: the head's is 1, and each layer's is `layer_decay` times that of the layer
+    above it. `from_epoch` is the first epoch in which a group learns. Biases and norms (whatever
+    has one dimension) are left out of the weight decay.
+    """
+    return [
+        {"params": weights, "weight_decay": decay, "scale": scale, "from_epoch": epoch}
+        for part, scale, epoch in _parts(network, recipe)
+        for weights, decay in (
+            ([w for w in part if w.ndim > 1], recipe.weight_decay),
+            ([w for w in part if w.ndim < 2], 0.0),
+        )
+        if weights
+    ]
+
+
+def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:
+    """Sets the rates of an optimizer's groups for a step, and freezes those whose turn is later.
+
+    Howard and Ruder, arXiv:1801.06146, section 3.3, for the latter. A frozen group costs nothing:
+    the backward pass ends above it.
+    """
+    for group in groups:
+        group["lr"] = rate * group["scale"]
+        if group["from_epoch"]:
+            for weight in group["params"]:
+                weight.requires_grad_(group["from_epoch"] <= epoch)
+
+
+def _parts(network: nn.Module, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]:
+    """Weights with their scale and first epoch, from the head down to the embeddings."""
+    is_gradual = recipe.unfreeze == "gradual"
+    if not is_gradual and recipe.layer_decay == 1:
+        yield _trained(network.parameters()), 1.0, 0
+        return
+    head, *below = _from_the_top(network)
+    yield head, 1.0, 0
+    for number, weights in enumerate(below):
+        scale = recipe.layer_decay ** (recipe.top_layer_depth + number)
+        yield weights, scale, number + 1 if is_gradual else 0
+
+
+def _from_the_top(network: Any) -> list[Weights]:
+    """The weights of the head, of each layer of the encoder from the last one, of what is below."""
+    found = layers_of(network.encoder)
+    below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
+    below.append(_trained(w for part in found.embeddings for w in part.parameters()))
+    known = {id(weight) for weights in below for weight in weights}
+    return [[w for w in _trained(network.parameters()) if id(w) not in known], *below]
+
+
+def _trained(weights: Iterable[nn.Parameter]) -> Weights:
+    return [weight for weight in weights if weight.requires_grad]

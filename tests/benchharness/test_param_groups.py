@@ -1,0 +1,170 @@
+"""Rates by layer and gradual unfreezing: the groups, and what moved."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from benchharness.encoder import Encoder
+from benchharness.heads.pair import PairNetwork
+from benchharness.layers import layers_of
+from benchharness.param_groups import param_groups, update_groups
+from benchharness.recipes.recipe import Recipe
+from benchharness.training import learning_rate
+from tests.benchharness.families import FAMILIES, make_config
+from tests.benchharness.families import make_network as make_family
+from tests.benchharness.test_training import RECIPE, make_data, make_network, train, weights_of
+
+DECAYED = replace(RECIPE, layer_decay=0.5)
+GRADUAL = replace(RECIPE, unfreeze="gradual", warmup_ratio=0.0)
+PARTS = ("head", "layer.1.", "layer.0.", "embeddings.")
+"""How the weights of make_network's parts are called, from the top."""
+
+
+def part_of(name: str) -> str:
+    return next((part for part in PARTS[1:] if part in name), "head")
+
+
+def groups_by_name(network: nn.Module, recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """The group of every weight; each stands in exactly one."""
+    groups = param_groups(network, recipe)
+    found = {id(weight): group for group in groups for weight in group["params"]}
+    assert len(found) == sum(len(group["params"]) for group in groups)
+    assert len(found) == sum(weight.requires_grad for weight in network.parameters())
+    return {name: found[id(w)] for name, w in network.named_parameters() if w.requires_grad}
+
+
+def values(network: nn.Module, recipe: Recipe, key: str) -> dict[str, set[Any]]:
+    """What the groups of each part say."""
+    said: dict[str, set[Any]] = {part: set() for part in PARTS}
+    for name, group in groups_by_name(network, recipe).items():
+        said[part_of(name)].add(group[key])
+    return said
+
+
+def test_the_plain_recipe_has_two_groups_at_the_full_rate():
+    groups = param_groups(make_network(), RECIPE)
+    assert [group["weight_decay"] for group in groups] == [0.01, 0.0]
+    assert {(group["scale"], group["from_epoch"]) for group in groups} == {(1.0, 0)}
+    assert all(weight.ndim > 1 for weight in groups[0]["params"])
+    assert all(weight.ndim == 1 for weight in groups[1]["params"])
+
+
+@pytest.mark.parametrize(("top", "powers"), [(2, (0, 2, 3, 4)), (1, (0, 1, 2, 3))])
+def test_the_scales_are_those_of_electra_and_of_ulmfit(top: int, powers: tuple[int, ...]):
+    """ELECTRA's _get_layer_lrs: task n + 2 - (n + 2), layer i n + 2 - (i + 1), embeddings n + 2."""
+    scales = values(make_network(), replace(DECAYED, top_layer_depth=top), "scale")
+    assert scales == {part: {0.5**power} for part, power in zip(PARTS, powers, strict=True)}
+
+
+def test_biases_and_norms_do_not_decay_in_any_layer():
+    for name, group in groups_by_name(make_network(), DECAYED).items():
+        is_small = name.endswith("bias") or "LayerNorm" in name
+        assert group["weight_decay"] == (0.0 if is_small else 0.01), name
+
+
+def test_the_schedule_is_multiplied():
+    groups = param_groups(make_network(), DECAYED)
+    update_groups(groups, learning_rate(3, 10, DECAYED), epoch=0)
+    assert {group["lr"] / group["scale"] for group in groups} == {learning_rate(3, 10, DECAYED)}
+
+
+def moves(network: nn.Module, before: dict[str, torch.Tensor]) -> dict[str, float]:
+    """The furthest that a weight of each part has moved."""
+    moved = dict.fromkeys(PARTS, 0.0)
+    for name, weight in network.named_parameters():
+        distance = float((weight.detach() - before[name]).abs().max())
+        moved[part_of(name)] = max(moved[part_of(name)], distance)
+    return moved
+
+
+def copies(network: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in network.named_parameters()}
+
+
+def test_lower_layers_move_less():
+    """AdamW's first step is the rate for every weight, whatever its gradient."""
+    network = make_network(dropout=0.0)
+    before = copies(network)
+    recipe = replace(DECAYED, epochs=0.5, warmup_ratio=0.0, weight_decay=0.0, adam_epsilon=1e-12)
+    train(network, replace(recipe, batch_size=64, max_grad_norm=1e9))
+    found = moves(network, before)
+    expected = {"head": 1e-3, "layer.1.": 2.5e-4, "layer.0.": 1.25e-4, "embeddings.": 6.25e-5}
+    assert found == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 4, 5])
+def test_every_epoch_trains_one_layer_more(epochs: int):
+    network = make_network()
+    before = copies(network)
+    train(network, replace(GRADUAL, epochs=epochs))
+    moved = [part for part, distance in moves(network, before).items() if distance > 0]
+    assert moved == list(PARTS[:epochs])
+
+
+def test_a_layer_begins_when_its_epoch_does():
+    """The steps in which each part has gradients, of two steps an epoch."""
+    network, seen = make_network(), dict[str, list[int]]()
+    steps = iter_steps(network)
+    for name, weight in network.named_parameters():
+        weight.register_post_accumulate_grad_hook(
+            lambda _, name=name: seen.setdefault(part_of(name), []).append(steps[0])
+        )
+    train(network, replace(GRADUAL, epochs=4))
+    firsts = {part: min(numbers) for part, numbers in seen.items()}
+    assert firsts == {"head": 1, "layer.1.": 3, "layer.0.": 5, "embeddings.": 7}
+
+
+def iter_steps(network: nn.Module) -> list[int]:
+    """A counter of forward passes, one for each step of these tests' batches of like length."""
+    counter = [0]
+    rows = [0]
+
+    def count(_: nn.Module, __: Any, inputs: dict[str, torch.Tensor]) -> None:
+        rows[0] += len(inputs["input_ids"])
+        counter[0] = -(-rows[0] // RECIPE.batch_size)
+
+    network.register_forward_pre_hook(count, with_kwargs=True)
+    return counter
+
+
+def test_what_is_not_to_be_trained_stays_so():
+    """Adapters are all that is trained of an encoder that has them."""
+    network = make_network()
+    fixed = [w for name, w in network.named_parameters() if name.endswith("query.weight")]
+    for weight in fixed:
+        weight.requires_grad_(False)
+    train(network, replace(GRADUAL, epochs=4))
+    assert not any(weight.requires_grad for weight in fixed)
+    untouched = dict(make_network().named_parameters())
+    names = [name for name in untouched if name.endswith("query.weight")]
+    assert all(torch.equal(w, untouched[name]) for w, name in zip(fixed, names, strict=True))
+
+
+def test_gradual_unfreezing_gives_the_same_bits_again():
+    first, again = make_network(), make_network()
+    train(first, replace(GRADUAL, epochs=3))
+    train(again, replace(GRADUAL, epochs=3))
+    assert torch.equal(weights_of(first), weights_of(again))
+
+
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_accumulation_equals_the_large_batch_here_too(accumulation: int):
+    recipe = replace(GRADUAL, epochs=3, layer_decay=0.8)
+    whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
+    train(whole, recipe, data=make_data(rows=32))
+    train(parts, replace(recipe, accumulation=accumulation), data=make_data(rows=32))
+    torch.testing.assert_close(weights_of(parts), weights_of(whole), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_weight_of_every_family_has_one_rate(family: str):
+    config = make_config(family)
+    network = make_family(config)
+    encoder = Encoder(network=network, tokenizer=None, config=config, family=family, max_tokens=40)
+    groups = groups_by_name(PairNetwork(encoder, 2), DECAYED)
+    layers = len(layers_of(network).layers)
+    scales = {group["scale"] for group in groups.values()}
+    assert (max(scales), len(scales)) == (1.0, layers + 2)

@@ -1,0 +1,118 @@
+"""The settings of the ways of transfer: off by default, and then no part of a job."""
+
+import pytest
+
+from benchharness.models import MODELS, find_model
+from benchharness.plan import plan_jobs
+from benchharness.recipes import Recipe, resolve_recipe
+from benchharness.recipes.recipe import FEATURES, FINE_TUNED
+from leaderboard.job import Job
+from tasks.errors import BenchError
+from tasks.suites import find_task
+
+BERT = MODELS["bert-base-uncased"]
+OFF = {
+    "features": "fine-tuned",
+    "lora_rank": "0",
+    "unfreeze": "all",
+    "layer_decay": "1.0",
+    "top_layer_depth": "2",
+}
+
+
+def settings(**overrides: str) -> dict[str, object]:
+    resolved = resolve_recipe(BERT, "glue/rte", None, overrides).settings
+    return {name: setting.value for name, setting in resolved.items()}
+
+
+def added(**overrides: str) -> dict[str, object]:
+    """What a job has that one of the plain recipe has not."""
+    plain = settings()
+    return {name: value for name, value in settings(**overrides).items() if name not in plain}
+
+
+def make_job(**overrides: str) -> Job:
+    (job,) = plan_jobs(
+        [find_model("tiny")], [find_task("glue/rte")], "mini", [1], overrides=overrides, limit=8
+    )
+    return job
+
+
+def test_a_job_without_them_is_the_same_as_before_they_were_known():
+    """Its settings, and so its key, name none of them: older results stay valid."""
+    assert not set(settings()) & set(OFF)
+    assert added(**OFF) == {}
+    assert make_job(**OFF).key == make_job().key
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        *(("features", choice, choice) for choice in FEATURES if choice != FINE_TUNED),
+        ("lora_rank", "8", 8),
+        ("unfreeze", "gradual", "gradual"),
+        ("layer_decay", "0.8", 0.8),
+    ],
+)
+def test_each_makes_another_job(name: str, text: str, value: object):
+    assert added(**{name: text}) == {name: value}
+    assert make_job(**{name: text}).key != make_job().key
+    recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/rte", None, {name: text}).settings)
+    assert getattr(recipe, name) == value
+    assert recipe.is_frozen == (name == "features")
+
+
+def test_the_top_layers_depth_means_nothing_without_a_decay():
+    assert added(top_layer_depth="1") == {}
+    assert added(top_layer_depth="1", layer_decay="0.5") == {
+        "layer_decay": 0.5,
+        "top_layer_depth": 1,
+    }
+
+
+def test_what_trains_the_encoder_means_nothing_where_it_is_frozen():
+    frozen = {"features": "last"}
+    assert added(**frozen, layer_decay="0.8", dropout="0.2") == frozen
+    assert added(**frozen, classifier_dropout="0.2") == {**frozen, "classifier_dropout": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (
+            {"features": "first"},
+            (
+                "features is 'first' (--set), expected one of: fine-tuned, last, second-to-last, "
+                "sum-last-4, concat-last-4, mix."
+            ),
+        ),
+        ({"unfreeze": "1"}, "unfreeze is '1' (--set), expected one of: all, gradual."),
+        (
+            {"layer_decay": "1.1"},
+            "layer_decay is '1.1' (--set), expected a number that is above 0 and at most 1.",
+        ),
+        (
+            {"features": "mix", "lora_rank": "8"},
+            (
+                "lora_rank is 8 (--set), but features is 'mix' (--set), which leaves the encoder "
+                "as it is: give one of them."
+            ),
+        ),
+        (
+            {"features": "mix", "unfreeze": "gradual"},
+            (
+                "unfreeze is 'gradual' (--set), but features is 'mix' (--set), which leaves the "
+                "encoder as it is: give one of them."
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(overrides: dict[str, str], sentence: str):
+    with pytest.raises(BenchError) as error:
+        resolve_recipe(BERT, "glue/rte", None, overrides)
+    assert str(error.value) == sentence
+
+
+def test_a_misspelt_name_is_proposed():
+    with pytest.raises(BenchError, match=r"Did you mean 'unfreeze'\?"):
+        resolve_recipe(BERT, "glue/rte", None, {"unfreez": "all"})
