@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from benchharness.models import ModelSpec
     from benchharness.recipes import ResolvedRecipe
     from leaderboard.published import PublishedRow
+    from leaderboard.published.systems import System
     from leaderboard.result import Failure, Result, RunRow
     from tasks.suites import Suite
     from tasks.task import Task
@@ -20,6 +21,7 @@ __all__ = [
     "recipe_facts",
     "run_facts",
     "suite_facts",
+    "system_facts",
     "task_facts",
 ]
 
@@ -69,8 +71,23 @@ def task_facts(task: "Task") -> dict[str, Any]:
 
 
 def model_facts(spec: "ModelSpec") -> dict[str, Any]:
-    """A model; `parameters` are in millions."""
-    return {**asdict(spec), "aliases": list(spec.aliases)}
+    """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
+    from leaderboard.published.systems import rows_of_model
+
+    tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
+    return {**asdict(spec), "aliases": list(spec.aliases), "published": list(tables)}
+
+
+def system_facts(system: "System") -> dict[str, Any]:
+    """A published system: the checkpoint that it is, or why none runs here."""
+    return {
+        "system": f"{system.name} (in {system.table})" if system.table else system.name,
+        "status": system.status,
+        "model": system.model,
+        "reason": system.reason,
+        "published_rows": system.rows,
+        "in_lectures": system.in_lectures,
+    }
 
 
 def recipe_facts(recipe: "ResolvedRecipe", model: str, task: str) -> dict[str, Any]:

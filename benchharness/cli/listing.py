@@ -47,13 +47,23 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 @list_app.command()
 def models(*, as_json: AsJson = False) -> None:
-    """The known models; any checkpoint folder or hub name runs unregistered. Sizes in millions."""
-    from benchharness.cli.facts import model_facts
-    from benchharness.models import MODELS
+    """The known models, and of every published system what runs here. Sizes in millions.
 
-    rows = [model_facts(spec) for spec in MODELS.values()]
-    columns = ("name", "aliases", "parameters", "max_tokens", "checkpoint", "title")
-    _show(rows, columns, as_json=as_json)
+    Any checkpoint folder or hub name runs unregistered.
+    """
+    from benchharness.cli.facts import model_facts, system_facts
+    from benchharness.models import MODELS
+    from leaderboard.published.systems import systems
+
+    known = [model_facts(spec) for spec in MODELS.values()]
+    published = [system_facts(system) for system in systems()]
+    if as_json:
+        print_json({"models": known, "systems": published})
+        return
+    columns = ("name", "aliases", "parameters", "backbone", "max_tokens", "checkpoint", "title")
+    print_table(known, columns, "nothing to list.")
+    told = [{**row, "as": row["model"] or row["reason"]} for row in published]
+    print_table(told, ("system", "status", "as", "published_rows"), "nothing to list.")
 
 
 @list_app.command()

@@ -16,7 +16,12 @@ class ModelSpec:
     from the seed. `revision` is a commit of the hub repository ("main" is resolved when jobs are
     planned), empty elsewhere. `family` is transformers' model_type, empty where only the hub knows
     it, and `recipe` names the recipe file that fits, where that is not the family's. `parameters`
-    are in millions, `max_tokens` includes the special tokens; both are None where unknown.
+    are in millions, as published, else counted; `backbone` is their number without embeddings and
+    pooler; `max_tokens` includes the special tokens. All are None where unknown.
+
+    `tokenizer` says of what kind it is and whether it keeps the case; `pretraining` on which texts
+    the checkpoint was trained, `hardware` on what and for how long, and `flops` with how many
+    operations, as ELECTRA's paper counts them (arXiv:2003.10555, tables 3 and 4).
     """
 
     name: str
@@ -27,7 +32,12 @@ class ModelSpec:
     aliases: tuple[str, ...] = ()
     title: str = ""
     parameters: float | None = None
+    backbone: float | None = None
     max_tokens: int | None = None
+    tokenizer: str = ""
+    pretraining: str = ""
+    flops: float | None = None
+    hardware: str = ""
     cite: str = ""
     note: str = ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["PublishedCell", "PublishedRow", "published"]
+__all__ = ["PublishedCell", "PublishedRow", "every_row", "published"]
 
 OR = " or "
 """Between the names of scores where a source does not say which of them it prints."""
@@ -73,12 +73,13 @@ class PublishedRow:
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
     """Every published row of a suite: human baselines first, then table by table as printed."""
-    rows = [row for row in _every_row() if row.suite == suite]
+    rows = [row for row in every_row() if row.suite == suite]
     return tuple(sorted(rows, key=lambda row: not row.is_human))
 
 
 @cache
-def _every_row() -> tuple[PublishedRow, ...]:
+def every_row() -> tuple[PublishedRow, ...]:
+    """The rows of all tables, table by table as printed."""
     tables = (file for file in files(__package__).iterdir() if file.name.endswith(".csv"))
     return tuple(
         row

@@ -64,10 +64,25 @@ def test_tasks_of_one_suite() -> None:
 
 
 def test_models_have_their_aliases_and_revisions() -> None:
-    rows = {row["name"]: row for row in call_json("list", "models")}
+    rows = {row["name"]: row for row in call_json("list", "models")["models"]}
     assert list(rows) == list(MODELS)
     assert rows["roberta-base"]["aliases"] == ["roberta"]
     assert rows["roberta-base"]["revision"] == MODELS["roberta-base"].revision
+    assert "roberta_readme" in rows["roberta-base"]["published"]
+
+
+def test_every_system_runs_here_or_says_why_not() -> None:
+    rows = {row["system"]: row for row in call_json("list", "models")["systems"]}
+    assert all(bool(row["model"]) != bool(row["reason"]) for row in rows.values())
+    electra = rows["ELECTRA"]
+    assert (electra["status"], electra["model"]) == ("runs here", "electra-large-discriminator")
+    assert rows["NEZHA-Large"]["status"] == "published row only"
+    assert rows["NEZHA-Large"]["reason"] == "no class in transformers 5"
+    assert rows["ULMFiT"]["status"] == "named in a lecture only"
+    assert rows["ELECTRA-Base (in electra_paper_squad)"]["model"] == ""
+    text = call("list", "models")
+    assert "NEZHA-Large" in text
+    assert "published row only" in text
 
 
 def test_published_results_have_their_split_protocol_and_source() -> None:

@@ -52,9 +52,71 @@ def test_hub_models_are_pinned_or_say_why_not(spec: ModelSpec) -> None:
     assert spec.cite
 
 
+FAMILIES = {
+    "albert",
+    "bert",
+    "big_bird",
+    "camembert",
+    "convbert",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "ernie",
+    "eurobert",
+    "funnel",
+    "gpt2",
+    "longformer",
+    "megatron-bert",
+    "mobilebert",
+    "modernbert",
+    "mpnet",
+    "openai-gpt",
+    "roberta",
+    "t5",
+    "xlm-roberta",
+    "xlnet",
+}
+
+
+def test_the_table_has_every_family() -> None:
+    assert {spec.family for spec in MODELS.values()} >= FAMILIES
+
+
+ENCODERS = [spec for spec in MODELS.values() if spec.is_hub]
+
+
+@pytest.mark.parametrize("spec", ENCODERS, ids=lambda s: s.name)
+def test_a_checkpoint_has_its_facts(spec: ModelSpec) -> None:
+    assert spec.name == spec.name.lower()
+    assert spec.parameters
+    assert spec.backbone
+    assert spec.backbone < spec.parameters
+    assert spec.title
+    assert spec.tokenizer.endswith(("cased", "uncased"))
+    assert spec.max_tokens
+    assert 512 <= spec.max_tokens <= 8192
+
+
+def test_flops_and_hardware_are_as_printed() -> None:
+    assert MODELS["electra-large-discriminator"].flops == 3.1e21
+    assert MODELS["albert-xxlarge-v1"].flops == 3.1e22
+    assert MODELS["bert-base-uncased"].flops == 6.4e19
+    assert MODELS["distilbert-base-uncased"].hardware.startswith("8 V100 for 3.5 days")
+    # ELECTRA's own base was trained on less than the released one.
+    assert MODELS["electra-base-discriminator"].flops is None
+
+
 @pytest.mark.parametrize(
     ("alias", "name"),
     [
+        ("albert", "albert-base-v2"),
+        ("electra", "electra-base-discriminator"),
+        ("deberta", "deberta-base"),
+        ("deberta-v3", "deberta-v3-base"),
+        ("xlnet", "xlnet-base-cased"),
+        ("modernbert", "modernbert-base"),
+        ("t5", "t5-base"),
         ("bert", "bert-base-uncased"),
         ("bert-large", "bert-large-uncased"),
         ("roberta", "roberta-base"),

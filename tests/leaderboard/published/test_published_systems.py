@@ -1,0 +1,69 @@
+"""Every published system is a known checkpoint, or says why it is none."""
+
+import pytest
+
+from benchharness.models import MODELS
+from leaderboard.published.reading import every_row
+from leaderboard.published.systems import find_system, rows_of_model, systems
+from leaderboard.reproduction import REFERENCES
+
+LECTURED = ("BERT", "RoBERTa", "ALBERT", "XLNet", "ELECTRA", "T5", "GPT", "ELMo", "CoVe", "ULMFiT")
+
+
+def test_every_system_of_every_table_is_accounted_for() -> None:
+    unknown = {
+        (row.table, row.system) for row in every_row() if find_system(row.system, row.table) is None
+    }
+    assert not unknown
+
+
+def test_every_system_is_a_known_model_or_has_a_reason() -> None:
+    for system in systems():
+        assert system.model in MODELS if system.model else system.reason, system
+
+
+def test_every_system_stands_in_a_table_or_in_a_lecture() -> None:
+    assert not [system.name for system in systems() if not (system.rows or system.in_lectures)]
+
+
+def test_no_system_is_accounted_for_twice() -> None:
+    keys = [(system.name, system.table) for system in systems()]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", LECTURED)
+def test_what_the_lectures_name_is_there(name: str) -> None:
+    found = find_system(name, "no table")
+    assert found is not None
+    assert found.in_lectures
+
+
+def test_a_table_may_mean_something_else_by_a_name() -> None:
+    released = find_system("ELECTRA-Base", "electra_readme")
+    papers = find_system("ELECTRA-Base", "electra_paper_squad")
+    assert released is not None
+    assert papers is not None
+    assert (released.model, papers.model) == ("electra-base-discriminator", "")
+    assert (papers.status, papers.reason) == (
+        "published row only",
+        "weights were never released",
+    )
+
+
+def test_an_unknown_system_is_none() -> None:
+    assert find_system("BERT-base-imaginary", "electra_readme") is None
+
+
+def test_a_models_rows_are_those_of_all_its_names() -> None:
+    found = {(row.table, row.system) for row in rows_of_model("albert-xxlarge-v1")}
+    assert ("albert_paper_glue_dev", "ALBERT (1.5M)") in found
+    assert ("electra_paper_squad", "ALBERT") in found
+    assert ("albert_readme_race", "ALBERT-xxlarge v2") not in found
+    assert not rows_of_model("tiny")
+
+
+def test_reproductions_compare_a_model_with_itself() -> None:
+    for name, references in REFERENCES.items():
+        (model,) = (spec.name for spec in MODELS.values() if name in (spec.name, *spec.aliases))
+        for reference in references:
+            assert reference in {(row.table, row.system) for row in rows_of_model(model)}
