@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from leaderboard.cell import Cell, build_cell, spread_of
 from leaderboard.grouping import variant_of
-from leaderboard.result import Kind, RunRow
+from leaderboard.job import Kind
+from leaderboard.result import RunRow
 from tasks.rules import ScoreRule
 from tasks.suites import Suite
 

@@ -5,9 +5,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["SCORED_HERE", "START_FROM", "Job", "Setting"]
+__all__ = ["SCORED_HERE", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
+
+Kind = Literal["model", "ensemble", "floor"]
+"""What makes a run: an encoder, the stored predictions of several runs, or no encoder at all."""
 
 SCORED_HERE = "scored here"
 """The recipe of a job that trained nothing: somebody's prediction file, scored by us."""
@@ -90,6 +93,11 @@ class Job:
         return f"{named.value} ({run})" if named else run
 
     @property
+    def kind(self) -> Kind:
+        """What makes the run."""
+        return kind_of(self.weights)
+
+    @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
         """The (task, split) pairs that the fine-tuned model predicts."""
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
@@ -104,3 +112,13 @@ class Job:
         """The job that `to_json` described."""
         settings = {name: Setting(**setting) for name, setting in data["settings"].items()}
         return cls(**{**data, "settings": settings})
+
+
+def kind_of(weights: str) -> Kind:
+    """By what a job's weights begin with: an encoder's come from a hub, a folder or the package."""
+    match weights.partition(":")[0]:
+        case "ensemble":
+            return "ensemble"
+        case "floor":
+            return "floor"
+    return "model"

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-from leaderboard.job import Job
+from leaderboard.job import Job, Kind, kind_of
 
-__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Kind", "Result", "RunRow"]
-
-Kind = Literal["model", "ensemble", "floor"]
-"""What made a run: an encoder, the stored predictions of several runs, or no encoder at all."""
+__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Result", "RunRow"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +146,8 @@ class RunRow:
 
     @property
     def kind(self) -> Kind:
-        """By the beginning of `weights`: an encoder's come from a hub, a folder or the package."""
-        match self.weights.partition(":")[0]:
-            case "ensemble":
-                return "ensemble"
-            case "floor":
-                return "floor"
-        return "model"
+        """What made the run."""
+        return kind_of(self.weights)
 
     @property
     def suite(self) -> str:

@@ -65,7 +65,7 @@ def _closing_lines(
     yield f"{', '.join(parts)}."
     if len(finished) < jobs:
         yield "The same command runs what is missing; `bench list runs` shows what failed."
-    elif len({job.seed for job in outlook.jobs}) == 1:
+    elif len({job.seed for job in outlook.jobs if job.kind == "model"}) == 1:
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
 
 

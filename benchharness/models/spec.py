@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BUILTIN", "ModelSpec"]
+__all__ = ["BUILTIN", "FLOOR", "ModelSpec"]
 
 BUILTIN = "builtin:"
+FLOOR = "floor:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,11 @@ class ModelSpec:
         return self.checkpoint.startswith(BUILTIN)
 
     @property
+    def is_floor(self) -> bool:
+        """True for what stands below the encoders on a board: it has no weights and no seed."""
+        return self.checkpoint.startswith(FLOOR)
+
+    @property
     def is_folder(self) -> bool:
         """True where the checkpoint is a folder on this machine."""
         return Path(self.checkpoint).is_absolute()
@@ -54,4 +60,4 @@ class ModelSpec:
     @property
     def is_hub(self) -> bool:
         """True where the checkpoint is fetched from the hub."""
-        return not (self.is_builtin or self.is_folder)
+        return not (self.is_builtin or self.is_floor or self.is_folder)

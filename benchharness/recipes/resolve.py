@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.check import check_setting
+from benchharness.recipes.floor import FLOOR, floor_settings
 from benchharness.recipes.read import packaged_names, read_like, read_recipe
 from benchharness.recipes.recipe import FINE_TUNED, Recipe
 from leaderboard.job import Setting
@@ -55,6 +56,8 @@ def resolve_recipe(
     checked and left out, because it is no part of this job. Raises BenchError with one line for
     each value that is unknown, ill-typed or out of range.
     """
+    if spec.is_floor:
+        return ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head))
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or PAPER
     if name != PAPER:

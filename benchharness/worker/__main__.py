@@ -62,6 +62,10 @@ def main(result_file: Path, folders: Mapping[str, Path | None]) -> int:
 def _run(job: Job, folders: Mapping[str, Path | None]) -> Result:
     report = ProgressLines()
     report(Progress(phase="loading"))
+    if job.kind == "floor":
+        from benchharness.floors import run_floor
+
+        return run_floor(job, report)
     from benchharness.worker.run import run_job
 
     return run_job(job, report, **folders)

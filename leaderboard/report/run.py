@@ -1,21 +1,18 @@
 """The section of one run: what was run, on what, with which values, and what came out."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from leaderboard.cell import shown
 from leaderboard.collapse import curve_flags
-from leaderboard.job import SCORED_HERE, Job
+from leaderboard.job import Job
+from leaderboard.report.command import command_of
 from leaderboard.report.curve import Panel, curve_panels
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, Evaluation, Failure, Result
 
 __all__ = ["RunSection", "ScoreLine", "build_run"]
-
-PACKAGED = ("paper", "fast")
-"""The recipes that have a name on every machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +84,7 @@ def _common(run: Result | Failure) -> dict[str, Any]:
         "anchor": run_anchor(job.key),
         "job": job,
         "finished": run.finished,
-        "command": _command(job),
+        "command": command_of(job),
     }
 
 
@@ -126,37 +123,3 @@ def _duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def _command(job: Job) -> str:
-    """The command that runs the job again, quoted for a POSIX shell.
-
-    A recipe from a file is given value by value: the file may have changed or be elsewhere.
-    """
-    if job.recipe == SCORED_HERE:
-        return _scoring_command(job)
-    from_folder = job.weights.startswith("sha256:")
-    words = ["bench", "run", "--model", job.checkpoint if from_folder else job.model]
-    words += ["--suite", job.task.partition("/")[0], "--task", job.task.rpartition("/")[2]]
-    words += ["--data", job.data, "--seed", str(job.seed), "--precision", job.precision]
-    recipe = job.recipe.removesuffix("+set")
-    words += ["--recipe", recipe] if recipe in PACKAGED else []
-    for name, setting in job.settings.items():
-        if setting.source == "--set" or recipe not in PACKAGED:
-            words += ["--set", f"{name}={setting.value}"]
-    if job.limit is not None:
-        words += ["--limit", str(job.limit)]
-    if any(task == job.task and split.startswith("test") for task, split in job.predicted_splits):
-        words += ["--test"]
-    return shlex.join(words)
-
-
-def _scoring_command(job: Job) -> str:
-    """The command that scores the prediction files again; the settings' sources are the files."""
-    files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
-    words = ["bench", "score", *files, "--task", job.task, "--data", job.data]
-    for _, split in job.predicted_splits:
-        words += ["--split", split]
-    if (threshold := job.settings.get("na_prob_threshold")) is not None:
-        words += ["--na-prob", threshold.source, "--na-prob-threshold", str(threshold.value)]
-    return shlex.join([*words, "--store", "--model", job.model])

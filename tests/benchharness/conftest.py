@@ -52,5 +52,6 @@ def fake_jobs(monkeypatch):
 
     def plan(jobs):
         monkeypatch.setattr("benchharness.plan.plan_jobs", lambda *args, **options: list(jobs))
+        monkeypatch.setattr("benchharness.floor_jobs.floor_jobs", lambda *args: [])
 
     return plan
