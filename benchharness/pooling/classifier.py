@@ -41,10 +41,11 @@ class TextClassifier(nn.Module):
         """The classifier for an encoder.
 
         The encoder's pooler moves into it, or away: left where it is, it would be computed twice or
-        in vain.
+        in vain. What stands beside comes from the states of single tokens.
         """
         pooling = find_pooling(config.model_type, is_choice)
-        return cls(trim(network), pooling, config, outputs, beside)
+        pooler = trim(network, per_token=beside > 0)
+        return cls(pooler, pooling, config, outputs, beside)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The state that is classified, (rows, size)."""

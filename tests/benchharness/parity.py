@@ -81,7 +81,7 @@ def make_both(family: str, kind: str, **changes: Any) -> tuple[Any, Any]:
     for name, weight in theirs.named_parameters():
         if name.endswith("bias"):  # zero at first, which would hide a lost bias
             nn.init.normal_(weight, std=0.3)
-    ours = put_head(copy_body(family, theirs), config, kind)
+    ours = put_head(copy_body(theirs), config, kind)
     copy_layers(theirs, ours, kind)
     return theirs, ours
 
@@ -102,12 +102,11 @@ def put_head(body: Any, config: Any, kind: str) -> Any:
     return NETWORKS[kind].network(encoder, task)
 
 
-def copy_body(family: str, theirs: Any) -> Any:
+def copy_body(theirs: Any) -> Any:
     """An encoder of its own with their weights."""
     body = make_network(theirs.config)
     inner = getattr(theirs, theirs.base_model_prefix)
-    weights = (inner.encoder if family == "t5" else inner).state_dict()
-    missing, unexpected = body.load_state_dict(weights, strict=False)
+    missing, unexpected = body.load_state_dict(inner.state_dict(), strict=False)
     assert not unexpected
     assert {name.split(".")[0] for name in missing} <= {"pooler", "decoder"}
     if hasattr(theirs, "head"):

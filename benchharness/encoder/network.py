@@ -1,0 +1,124 @@
+"""An encoder's network with the weights of its checkpoint."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from tasks.errors import ModelError
+
+__all__ = ["draw_network", "first_line", "load_config", "load_network"]
+
+NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
+"""Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "big_bird": {"attention_type": "original_full"},
+    "gpt2": {"use_cache": False},
+    "xlnet": {"use_mems_eval": False},
+}
+"""BigBird goes over to full attention at the first batch of short texts and never back, so what it
+computes would depend on the order of batches; up to 704 tokens full attention is its own way. GPT-2
+and XLNet would keep states for tokens that never follow."""
+
+
+def load_config(folder: Path) -> Any:
+    """The config of a checkpoint; ModelError where it is not usable."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{folder / 'config.json'} is not usable: {first_line(error)}") from error
+    for name, value in SETTINGS.get(config.model_type, {}).items():
+        setattr(config, name, value)
+    return config
+
+
+def draw_network(config: Any) -> nn.Module:
+    """A network with random weights."""
+    network = _find_class(config).from_config(config, dtype=torch.float32)
+    return _without_classifier(network, config)
+
+
+def load_network(folder: Path, config: Any, checkpoint: str) -> nn.Module:
+    """The network with the checkpoint's weights; fp32 whatever they were saved in.
+
+    Raises ModelError where they cannot be read, are not the encoder's or are not finite.
+    """
+    from safetensors import SafetensorError
+
+    loader = _find_class(config)
+    try:
+        network, info = loader.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise ModelError(
+            f"the weights in {folder} cannot be loaded ({first_line(error)}): copy the checkpoint "
+            "again."
+        ) from error
+    _check_whole(network, info["missing_keys"], checkpoint)
+    return _without_classifier(network, config)
+
+
+def _find_class(config: Any) -> Any:
+    """The class whose weights a checkpoint has: of T5 the encoder, of ModernBERT the head too."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
+
+    if config.model_type == "modernbert":
+        return transformers.AutoModelForSequenceClassification
+    name = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(config.model_type, "")
+    if name.endswith("EncoderModel"):
+        return transformers.AutoModelForTextEncoding
+    if config.is_encoder_decoder:
+        raise ModelError(
+            f"{config.model_type} is an encoder with a decoder, and transformers does not give its "
+            "encoder alone: use an encoder, or a checkpoint of T5 and its kin."
+        )
+    return transformers.AutoModel
+
+
+def _without_classifier(network: Any, config: Any) -> nn.Module:
+    """The encoder of a network; ModernBERT's, whose head is pretrained with it, as its pooler."""
+    encoder: nn.Module = network
+    if config.model_type == "modernbert":
+        encoder = network.model
+        encoder.pooler = network.head
+    return encoder
+
+
+def _check_whole(network: nn.Module, missing: set[str], checkpoint: str) -> None:
+    """Refuses weights that transformers would make up, and weights that are not numbers."""
+    lost = sorted(key for key in missing if not _is_on_top(key))
+    if lost:
+        shown = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        raise ModelError(
+            f"{checkpoint} lacks {len(lost)} weights of its encoder ({shown}): it is damaged, or "
+            "not of the family that its config.json says."
+        )
+    broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
+    if broken:
+        raise ModelError(
+            f"{checkpoint} has NaN or infinite numbers in {broken[0]} "
+            f"({len(broken)} weights in all): get an undamaged copy."
+        )
+
+
+def _is_on_top(key: str) -> bool:
+    names = key.split(".")
+    return names[0] in NOT_ENCODER or "position_ids" in names
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first, or what it is."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

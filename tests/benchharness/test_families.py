@@ -1,0 +1,195 @@
+"""A small checkpoint of every family trains and predicts under every head."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from benchharness.encoder import Encoder, load_encoder
+from benchharness.heads import Limits, head_for
+from benchharness.layers import layers_of
+from benchharness.precision import Compute
+from benchharness.recipes.recipe import Recipe
+from benchharness.training import fit, predict
+from tasks.errors import ModelError
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tests.benchharness.families import FAMILIES, save_family
+from tests.benchharness.family_tokenizers import make_family_tokenizer
+
+TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
+RECIPE = Recipe(
+    learning_rate=1e-3,
+    epochs=1.0,
+    batch_size=4,
+    accumulation=1,
+    warmup_ratio=0.0,
+    weight_decay=0.01,
+    adam_beta1=0.9,
+    adam_beta2=0.999,
+    adam_epsilon=1e-8,
+    max_grad_norm=1.0,
+    max_tokens=48,
+    evaluations=1,
+)
+LIMITS = Limits(max_tokens=48, stride=16, max_question_tokens=16)
+COMPUTE = Compute(device=torch.device("cpu"), precision="fp32")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The families' checkpoints; the tests change none of them."""
+    return {name: save_family(tmp_path_factory.mktemp(name), name) for name in FAMILIES}
+
+
+def load(folders: dict[str, Path], family: str) -> Encoder:
+    return load_encoder(str(folders[family]), None, seed=1)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, name: str):
+    task = find_task(name)
+    head, encoder = head_for(task), load(folders, family)
+    examples = read(task, "train", parse_data("mini"), 8).examples
+    features = head.encode(examples, encoder.tokenizer, LIMITS)
+    network = head.network(encoder, task)
+    before = {n: w.detach().clone() for n, w in encoder.network.named_parameters()}
+    fit(
+        network,
+        features,
+        head.targets(features, examples, task),
+        head.loss,
+        RECIPE,
+        seed=1,
+        compute=COMPUTE,
+        report=lambda _: None,
+        evaluate=dict,
+    )
+    moved = [n for n, w in encoder.network.named_parameters() if not torch.equal(w, before[n])]
+    assert len(moved) > 0.7 * len(before)  # Longformer has weights for global attention only
+    logits = predict(network, features, COMPUTE, lambda _: None)
+    predictions = head.decode(logits, features, examples, task)
+    assert [p.id for p in predictions] == [e.id for e in examples]
+    assert np.isfinite(logits).all()
+
+
+PRETRAINED = {
+    "electra": "ElectraForPreTraining",
+    "eurobert": "EuroBertForMaskedLM",
+    "funnel": "FunnelForPreTraining",
+    "gpt2": "GPT2LMHeadModel",
+    "openai-gpt": "OpenAIGPTLMHeadModel",
+    "t5": "T5ForConditionalGeneration",
+    "xlnet": "XLNetLMHeadModel",
+}
+"""Families that are not published with the masked language model that all others have."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_weights_are_those_below_the_heads_of_pretraining(tmp_path: Path, family: str):
+    kind = getattr(transformers, PRETRAINED.get(family, "AutoModelForMaskedLM"))
+    save_family(tmp_path, family, kind)
+    saved = load_file(tmp_path / "model.safetensors")
+    network = load_encoder(str(tmp_path), None, seed=1).network
+    words = network.get_input_embeddings().weight
+    for name, weight in network.named_parameters():
+        same = [found for key, found in saved.items() if f".{key}".endswith(f".{name}")]
+        loaded = [torch.equal(weight[: len(found)], found) for found in same]
+        assert name.startswith("pooler.") or weight is words or any(loaded), name
+    assert any(torch.equal(words[: len(found)], found) for found in saved.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_lost_weight_is_refused(folders: dict[str, Path], tmp_path: Path, family: str):
+    damaged = shutil.copytree(folders[family], tmp_path / "damaged")
+    weights = load_file(damaged / "model.safetensors")
+    del weights[max((name for name in weights if not name.startswith("decoder")), key=len)]
+    save_file(weights, damaged / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="lacks 1 weights of its encoder"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_modernberts_head_is_that_of_its_pretraining(folders: dict[str, Path]):
+    saved = load_file(folders["modernbert"] / "model.safetensors")
+    encoder, task = load(folders, "modernbert"), find_task("glue/rte")
+    assert torch.equal(encoder.network.pooler.dense.weight, saved["head.dense.weight"])
+    network = head_for(task).network(encoder, task)
+    assert torch.equal(network.classifier.norm.weight, saved["head.norm.weight"])
+
+
+TYPED = {
+    "albert",
+    "bert",
+    "convbert",
+    "electra",
+    "ernie",
+    "funnel",
+    "megatron-bert",
+    "mobilebert",
+    "xlnet",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_token_types_are_given_where_any_were_learned(folders: dict[str, Path], family: str):
+    encoded = load(folders, family).tokenizer("a film", "it was bad")
+    assert ("token_type_ids" in encoded) is (family in TYPED)
+
+
+@pytest.mark.parametrize(
+    ("family", "types"), [("funnel", [2, 0, 0, 1, 1]), ("xlnet", [0, 0, 1, 1, 2])]
+)
+def test_a_classification_token_may_have_a_type_of_its_own(
+    folders: dict[str, Path], family: str, types: list[int]
+):
+    assert load(folders, family).tokenizer("a", "a")["token_type_ids"] == types
+
+
+@pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
+def test_gpts_texts_are_told_apart(folders: dict[str, Path], family: str):
+    encoder, again = load(folders, family), load(folders, family)
+    tokenizer, words = encoder.tokenizer, encoder.network.get_input_embeddings()
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer("a", "a")["input_ids"])
+    assert (tokens[0], tokens[2], tokens[-1]) == ("_start_", "_delimiter_", "_classify_")
+    assert len(tokens) == 5
+    assert words.num_embeddings == len(tokenizer)
+    assert torch.equal(again.network.get_input_embeddings().weight, words.weight)
+
+
+@pytest.mark.parametrize(
+    ("family", "limit"),
+    [("bert", 72), ("roberta", 68), ("mpnet", 70), ("xlnet", 10**9), ("t5", 10**9), ("gpt2", 72)],
+)
+def test_the_longest_input(folders: dict[str, Path], family: str, limit: int):
+    """RoBERTa has no positions up to the id of padding, 3 here; MPNet counts as if it were 1."""
+    assert load(folders, family).max_tokens == limit
+
+
+def test_big_bird_never_changes_its_attention(folders: dict[str, Path]):
+    network = load(folders, "big_bird").network.eval()
+    texts = torch.arange(5, 69)[None]
+    mask = torch.ones_like(texts)
+    with torch.inference_mode():
+        before = network(input_ids=texts, attention_mask=mask)[0]
+        network(input_ids=texts[:, :8], attention_mask=mask[:, :8])
+        after = network(input_ids=texts, attention_mask=mask)[0]
+    assert torch.equal(before, after)
+
+
+def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path):
+    config = transformers.BartConfig(vocab_size=8, d_model=16, encoder_layers=1, decoder_layers=1)
+    transformers.BartModel(config).save_pretrained(tmp_path)
+    make_family_tokenizer("roberta").save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="bart is an encoder with a decoder"):
+        load_encoder(str(tmp_path), None, seed=1)
+
+
+def test_t5s_encoder_may_stand_alone(tmp_path: Path):
+    save_family(tmp_path, "t5", transformers.T5EncoderModel)
+    assert len(layers_of(load_encoder(str(tmp_path), None, seed=1).network).layers) == 2
