@@ -195,10 +195,31 @@ def test_a_recipe_says_whose_values_it_takes_over() -> None:
     assert ours["accumulation"].source.startswith("ours: ")
 
 
+@pytest.mark.parametrize(
+    ("recipe", "task", "head", "decay"),
+    [
+        ("electra", "glue/rte", "pair", 0.8),
+        ("electra-large", "squad/v2.0", "span", 0.9),
+        ("convbert", "glue/rte", "pair", 0.8),
+        ("xlnet", "squad/v1.1", "span", 0.75),
+        ("xlnet", "glue/rte", "pair", None),
+        ("bert", "glue/rte", "pair", None),
+    ],
+)
+def test_layers_have_their_own_rates_where_papers_say_so(
+    recipe: str, task: str, head: str, decay: float | None
+) -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
+    settings = resolve_recipe(spec, task, None, {}, head).settings
+    found = settings.get("layer_decay")
+    assert (found.value if found else None) == decay
+
+
 def test_a_size_has_its_own_values_over_those_of_its_family() -> None:
     large = ModelSpec(name="x", checkpoint="org/x", family="electra", recipe="electra-large")
     settings = resolve_recipe(large, "glue/rte", None, {}).settings
     assert (settings["learning_rate"].value, settings["epochs"].value) == (5e-5, 10.0)
+    assert settings["layer_decay"].value == 0.9
     assert settings["adam_epsilon"].source.startswith("as bert: ")
     v1 = ModelSpec(name="x", checkpoint="org/x", family="albert", recipe="albert-v1")
     v2 = ModelSpec(name="x", checkpoint="org/x", family="albert")
