@@ -1,22 +1,22 @@
 """From what a user asks for to jobs: models x tasks x seeds, each with the digests of its rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 from benchharness.hardware import cpu_has_bf16
-from benchharness.models import ModelSpec, find_model, weights_identity
+from benchharness.models import ModelSpec, weights_identity
 from benchharness.recipes import ResolvedRecipe, resolve_recipe
-from leaderboard.canonical import recipe_digest
+from benchharness.recipes.start import start_task, with_start
 from leaderboard.job import Job
-from leaderboard.result import RunRow
-from tasks.errors import BenchError
+from tasks.errors import BenchError, DataError, ModelError
 from tasks.read import has_split, read
 from tasks.sources import Data, parse_data
 from tasks.suites import TASKS, find_task
 from tasks.task import Task
 
-__all__ = ["Estimate", "estimate_seconds", "left_out_rows", "plan_jobs", "resolve_precision"]
+__all__ = ["left_out_rows", "plan_jobs", "resolve_precision", "used_rows"]
 
 
 class _Counts(NamedTuple):
@@ -45,42 +45,77 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     limit: int | None = None,
     splits: Sequence[str] = ("dev",),
     gpu: bool = False,
+    start_from: str | ModelSpec | None = None,
 ) -> list[Job]:
     """The jobs of every model, task and seed, each once, in that order.
 
     A task that another one's model predicts (AX by MNLI's) becomes splits of that one's job; its
     rows belong to the job whenever the data have them, so that asking for MNLI alone and for all of
     GLUE plan the same job. `splits` are the kinds to predict ("dev", "test"), `gpu` says where the
-    jobs will run. Raises BenchError, with a line for each setting that is wrong, before any data
-    are read, and DataError where a split that was asked for is missing or malformed.
+    jobs will run. `start_from` is what encoders are trained on before: None for what the recipes
+    say, "scratch" for nothing, a task's name, or a checkpoint that takes the place of each model's.
+    A job that starts from another one's encoder stands behind that, asked for or not. Raises
+    BenchError, with a line for each setting that is wrong, before any data are read, and DataError
+    where a split that is needed is missing or malformed.
     """
+    if isinstance(start_from, ModelSpec):
+        models = [_with_weights(model, start_from) for model in models]
+        start_from = start_from.name
     trained = _trained_tasks(tasks)
-    recipes = _resolve_recipes(models, trained, recipe, overrides or {})
+    recipes = _resolve_recipes(models, trained, recipe, overrides or {}, start_from)
     door = parse_data(data)
     wanted = {task.name for task in tasks}
-    fingerprints = {task.name: _fingerprints(task, wanted, door, limit, splits) for task in trained}
-    precision = resolve_precision(precision, gpu=gpu)
-    jobs = [
-        Job(
+    starts = {name for _, name in recipes} - {task.name for task in trained}
+    parts = _Parts(
+        data=str(door),
+        recipes=recipes,
+        weights={model: weights_identity(model) for model in models},
+        fingerprints={
+            **{t.name: _fingerprints(t, wanted, door, limit, splits) for t in trained},
+            **{name: _start_fingerprints(name, door, limit, splits) for name in starts},
+        },
+        precision=resolve_precision(precision, gpu=gpu),
+        limit=limit,
+    )
+    jobs: dict[str, Job] = {}
+    for model, task, seed in product(models, trained, seeds):
+        for job in parts.chain(model, task.name, seed):
+            jobs.setdefault(job.key, job)
+    return list(jobs.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What jobs are made of: recipes by model and task, fingerprints by task."""
+
+    data: str
+    recipes: Mapping[tuple[ModelSpec, str], ResolvedRecipe]
+    weights: Mapping[ModelSpec, str]
+    fingerprints: Mapping[str, Mapping[str, str]]
+    precision: str
+    limit: int | None
+
+    def chain(self, model: ModelSpec, task: str, seed: int) -> list[Job]:
+        """A job, behind those that it starts from."""
+        recipe, fingerprints = self.recipes[model, task], self.fingerprints[task]
+        start = start_task(recipe.settings)
+        before = self.chain(model, start, seed) if start else []
+        job = Job(
             model=model.name,
             checkpoint=model.checkpoint,
-            weights=weights,
-            task=task.name,
-            task_version=_version(task, fingerprints[task.name]),
-            data=str(door),
-            fingerprints=fingerprints[task.name],
-            recipe=recipes[model, task.name].name,
-            settings=recipes[model, task.name].settings,
+            weights=self.weights[model],
+            task=task,
+            task_version=_version(find_task(task), fingerprints),
+            data=self.data,
+            fingerprints=fingerprints,
+            recipe=recipe.name,
+            settings=recipe.settings,
             seed=seed,
-            precision=precision,
-            limit=limit if _is_cut(fingerprints[task.name]) else None,
+            precision=self.precision,
+            limit=self.limit if _is_cut(fingerprints) else None,
+            start_from=before[-1].key if before else None,
         )
-        for model in models
-        for weights in [weights_identity(model)]
-        for task in trained
-        for seed in seeds
-    ]
-    return list({job.key: job for job in reversed(jobs)}.values())[::-1]
+        return [*before, job]
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
@@ -104,21 +139,60 @@ def _resolve_recipes(
     tasks: Sequence[Task],
     recipe: str | None,
     overrides: Mapping[str, str],
+    start_from: str | None,
 ) -> dict[tuple[ModelSpec, str], ResolvedRecipe]:
-    """Every pair's recipe; what is wrong with any of them is reported at once, each line once."""
+    """The recipe of every pair, and of every task that one of them starts from.
+
+    What is wrong with any of them is reported at once, each line once.
+    """
     resolved: dict[tuple[ModelSpec, str], ResolvedRecipe] = {}
     problems: dict[str, None] = {}
-    for model in models:
-        for task in tasks:
-            try:
-                resolved[model, task.name] = resolve_recipe(
-                    model, task.name, recipe, overrides, task.head
-                )
-            except BenchError as error:
-                problems |= dict.fromkeys(str(error).splitlines())
+    waiting = [(model, task) for model in models for task in tasks]
+    for model, task in waiting:
+        if (model, task.name) in resolved:
+            continue
+        try:
+            found = resolve_recipe(model, task.name, recipe, overrides, task.head)
+            found = with_start(found, model, task, recipe=recipe, start_from=start_from)
+        except BenchError as error:
+            problems |= dict.fromkeys(str(error).splitlines())
+            continue
+        resolved[model, task.name] = found
+        if start := start_task(found.settings):
+            waiting.append((model, find_task(start)))
+    problems |= dict.fromkeys(_circles(resolved))
     if problems:
         raise BenchError("\n".join(problems))
     return resolved
+
+
+def _circles(recipes: Mapping[tuple[ModelSpec, str], ResolvedRecipe]) -> Iterator[str]:
+    """A sentence about each task that starts, in the end, from itself."""
+    starts = {pair: start_task(recipe.settings) for pair, recipe in recipes.items()}
+    for model, task in recipes:
+        names = [task]
+        while (start := starts.get((model, names[-1]))) and start not in names:
+            names.append(start)
+        if start == task:
+            yield (
+                f"{' starts from '.join([*names, task])}: a task cannot start from itself; take a "
+                "start_from out of the recipe."
+            )
+
+
+def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
+    """The model with the weights of another checkpoint, trained by the recipe of its own."""
+    if model.family and start.family and model.family != start.family:
+        raise ModelError(
+            f"{model.name} cannot start from {start.name}, which is of the family {start.family}: "
+            f"expected a checkpoint of {model.family}."
+        )
+    return replace(
+        start,
+        name=f"{model.name} from {start.name}",
+        family=start.family or model.family,
+        recipe=model.recipe,
+    )
 
 
 def _fingerprints(
@@ -135,6 +209,19 @@ def _fingerprints(
                 if required or has_split(follower, split, data)
             ]
     return {f"{t.name}:{split}": _fingerprint(t, split, data, limit) for t, split in used}
+
+
+def _start_fingerprints(
+    task: str, data: Data, limit: int | None, splits: Sequence[str]
+) -> dict[str, str]:
+    """Those of a task that nobody asked for, and others start from."""
+    try:
+        return _fingerprints(find_task(task), set(), data, limit, splits)
+    except DataError as error:
+        raise DataError(
+            f"{error} It is needed because a task starts from {task}; --start-from scratch does "
+            "without."
+        ) from error
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:
@@ -164,6 +251,11 @@ def _is_cut(fingerprints: Mapping[str, str]) -> bool:
     return any(_counts[digest].cut for digest in fingerprints.values())
 
 
+def used_rows(fingerprint: str) -> int:
+    """How many examples the split of that digest has, of splits that this process planned with."""
+    return _counts.get(fingerprint, _NOTHING).used
+
+
 def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
     """How many rows the benchmarks' conventions leave out of the splits, where there are any.
 
@@ -172,53 +264,3 @@ def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
     splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
     counts = {name: _counts.get(digest, _NOTHING).left_out for name, digest in splits.items()}
     return {name: count for name, count in counts.items() if count}
-
-
-class Estimate(NamedTuple):
-    """About how long a job takes; `rough` where no stored run of its kind says so."""
-
-    seconds: float
-    rough: bool
-
-
-def estimate_seconds(job: Job, history: Iterable[RunRow], *, gpu: bool = False) -> Estimate:
-    """The median of stored runs like this job, or a rough figure from its size.
-
-    Alike are finished runs of the same model, task, rows, recipe and precision, whatever their
-    seed.
-    """
-    alike = [row.seconds for row in history if _is_alike(job, row)]
-    if alike:
-        return Estimate(median(alike), rough=False)
-    return Estimate(_rough_seconds(job, gpu=gpu), rough=True)
-
-
-def _is_alike(job: Job, row: RunRow) -> bool:
-    return (
-        row.status == "finished"
-        and (row.model, row.task, row.precision) == (job.model, job.task, job.precision)
-        and row.fingerprints == job.fingerprints
-        and row.recipe_digest == recipe_digest(job)
-    )
-
-
-# Measured with MiniLM on MRPC: 583,000 tokens in 3 epochs take 110 s on two cores, counting all of
-# its 22.7 million parameters. A GPU's figure is an eighth of an H200's bf16 peak.
-_CPU_FLOPS = 7e11
-_GPU_FLOPS = 1e14
-_TOKENS_PER_ROW = 50
-_START_SECONDS = 5.0
-
-
-def _rough_seconds(job: Job, *, gpu: bool) -> float:
-    """Six operations for each parameter and token trained on, two for each predicted."""
-    parameters = (find_model(job.checkpoint).parameters or 100) * 1e6
-    epochs = float(job.settings["epochs"].value)
-    trained = predicted = 0
-    for split, fingerprint in job.fingerprints.items():
-        if split.endswith(":train"):
-            trained += _counts.get(fingerprint, _NOTHING).used
-        else:
-            predicted += _counts.get(fingerprint, _NOTHING).used
-    tokens = _TOKENS_PER_ROW * (6 * trained * epochs + 2 * predicted)
-    return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-__all__ = ["SCORED_HERE", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
+__all__ = ["SCORED_HERE", "SCRATCH", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
 
 Kind = Literal["model", "ensemble", "floor"]
 """What makes a run: an encoder, the stored predictions of several runs, or no encoder at all."""
@@ -17,6 +17,9 @@ SCORED_HERE = "scored here"
 
 START_FROM = "start_from"
 """The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
+
+SCRATCH = "scratch"
+"""The value of that setting for the pretrained checkpoint, where a recipe names another start."""
 
 METHOD = 1
 """Goes up when a change to training or prediction changes results: old ones are not reused."""
@@ -85,12 +88,16 @@ class Job:
 
     @property
     def started_from(self) -> str:
-        """What was trained before it, for a reader: "glue/mnli (run 12 digits)", or nothing."""
+        """What it was trained on before, for a reader: "glue/mnli (run 12 digits)".
+
+        The name of a checkpoint that was given in the place of the model's; empty for none.
+        """
+        setting = self.settings.get(START_FROM)
+        name = str(setting.value) if setting and setting.value != SCRATCH else ""
         if self.start_from is None:
-            return ""
-        named = self.settings.get(START_FROM)
+            return name
         run = f"run {self.start_from[:12]}"
-        return f"{named.value} ({run})" if named else run
+        return f"{name} ({run})" if name else run
 
     @property
     def kind(self) -> Kind:

@@ -10,7 +10,9 @@ __all__ = [
     "AsJson",
     "DataFilter",
     "Database",
+    "KeepCheckpoints",
     "Out",
+    "StartFrom",
     "Suites",
     "Tasks",
 ]
@@ -29,6 +31,22 @@ Database = Annotated[
 ]
 Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML report to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
+StartFrom = Annotated[
+    str,
+    typer.Option(
+        "--start-from",
+        metavar="paper|scratch|TASK|CHECKPOINT",
+        help="What encoders are trained on before: what the recipe says, nothing, a task, or the "
+        "task of another checkpoint, which takes the place of the model's.",
+    ),
+]
+KeepCheckpoints = Annotated[
+    bool,
+    typer.Option(
+        "--keep-checkpoints",
+        help="Keep the encoders that others start from when all of these are finished.",
+    ),
+]
 Suites = Annotated[
     list[str] | None,
     typer.Option("--suite", metavar="NAME", help="A suite of tasks, such as glue; repeatable."),

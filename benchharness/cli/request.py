@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from benchharness.engines.slots import Slot, find_slots
 from benchharness.models import ModelSpec, find_model
+from leaderboard.job import SCRATCH
 from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS, Suite, find_suites, find_task
 from tasks.task import Task
@@ -28,6 +29,7 @@ class Request:
     seeds: tuple[int, ...]
     overrides: Mapping[str, str]
     slots: tuple[Slot, ...]
+    start_from: str | ModelSpec | None = None
 
 
 def check_request(  # noqa: PLR0913  (the command's options, one by one)
@@ -40,6 +42,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     settings: Sequence[str],
     device: str,
     jobs: str,
+    start_from: str = "paper",
 ) -> Request:
     """The request that the command line's words make.
 
@@ -52,6 +55,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     found_tasks = trial.get(select_tasks, found_suites, tasks, len(found) == len(suites))
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
+    start = trial.get(_find_start, start_from)
     # By the models alone, never by the jobs that are left: threads change the last digits.
     small = all(model is not None and model.is_builtin for model in found_models)
     place = partial(find_slots, small=small)
@@ -63,6 +67,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         seeds=found_seeds or (),
         overrides=overrides or {},
         slots=slots or (),
+        start_from=start,
     )
 
 
@@ -121,6 +126,23 @@ def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
     if count is not None and seeds:
         raise BenchError("--seeds and --seed exclude each other: --seeds 3 means seeds 1, 2 and 3.")
     return tuple(dict.fromkeys(seeds)) or tuple(range(1, (count or DEFAULT_SEEDS) + 1))
+
+
+def _find_start(name: str) -> str | ModelSpec | None:
+    """What `plan_jobs` takes for a word after --start-from; tasks come before folders."""
+    if name == "paper":
+        return None
+    if name == SCRATCH:
+        return name
+    if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
+        return find_model(name)
+    task = find_task(name)
+    if task.trained_on is not None:
+        raise BenchError(
+            f"--start-from {name}: {task.name} has no rows to train on; its model is that of "
+            f"{task.trained_on}, which can be started from."
+        )
+    return task.name
 
 
 def _parse_settings(settings: Sequence[str]) -> dict[str, str]:

@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from benchharness.cli.options import DATABASE, REPORT, AsJson, Database, Out, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    REPORT,
+    AsJson,
+    Database,
+    KeepCheckpoints,
+    Out,
+    StartFrom,
+    Suites,
+    Tasks,
+)
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
+    from benchharness.cli.handover import Handover
     from benchharness.cli.outlook import Outlook
     from benchharness.cli.request import Request
     from benchharness.engines.local import LocalEngine
     from benchharness.engines.process import Outcome
-    from benchharness.engines.slots import Slot
     from leaderboard.job import Job
     from leaderboard.store import Store
 
@@ -111,6 +121,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     seed: Seed = None,
     recipe: RecipeName = None,
     settings: Settings = None,
+    start_from: StartFrom = "paper",
     limit: Limit = None,
     test: Test = False,
     precision: Precision = "auto",
@@ -120,6 +131,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     db: Database = DATABASE,
     out: Out = REPORT,
     force: Force = False,
+    keep_checkpoints: KeepCheckpoints = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -128,6 +140,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     What is stored already is not run again, so the same command goes on where it was interrupted.
     """
     from benchharness.cli.conclusion import conclude
+    from benchharness.cli.handover import Handover
+    from benchharness.cli.outlook import look_into
     from benchharness.cli.request import check_request
     from benchharness.engines.local import LocalEngine
     from leaderboard.store import open_store
@@ -141,20 +155,25 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         settings=settings or (),
         device=device,
         jobs=jobs,
+        start_from=start_from,
     )
     planned = _plan(request, data, recipe, precision, limit, test=test)
     _name_left_out(planned)
     if test:
         _name_untested(request, planned)
-    outlook = _look_ahead(planned, db, request.slots, force=force)
+    handover = Handover.of(planned, db, keep=keep_checkpoints)
+    outlook = look_into(db, handover, request.slots, force=force)
     if dry_run:
         _show(outlook, as_json=as_json)
         return
     _require_checkpoints(outlook.todo)
     with open_store(db) as store:
-        typer.echo(visible(outlook.sentence()), err=as_json)
-        engine = LocalEngine(request.slots, timeout or None)
-        outcomes = _drive(outlook, engine, store, force=force)
+        for line in (outlook.sentence(), *outlook.start_sentences()):
+            typer.echo(visible(line), err=as_json)
+        engine = LocalEngine(
+            request.slots, timeout or None, checkpoints=handover.folder, keep=outlook.starts
+        )
+        outcomes = _drive(outlook, engine, store, handover, force=force)
         raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
 
 
@@ -184,6 +203,7 @@ def _plan(  # noqa: PLR0913  (options of the command)
             limit=limit,
             splits=("dev", "test") if test else ("dev",),
             gpu=request.slots[0].is_gpu,
+            start_from=request.start_from,
         )
 
 
@@ -209,25 +229,11 @@ def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
         typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
 
 
-def _look_ahead(
-    jobs: "Sequence[Job]", db: str, slots: "Sequence[Slot]", *, force: bool
-) -> "Outlook":
-    """What is missing in the database, which need not be there yet."""
-    from benchharness.cli.outlook import look_ahead
-    from leaderboard.store import open_store
-
-    if "://" not in db and not Path(db).expanduser().exists():
-        return look_ahead(jobs, set(), [], slots)
-    with open_store(db) as store:
-        finished = set() if force else store.finished_keys(job.key for job in jobs)
-        return look_ahead(jobs, finished, store.runs(), slots)
-
-
 def _show(outlook: "Outlook", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"dry_run": True, "jobs": outlook.to_json()}, indent=2))
     else:
-        for line in (outlook.sentence(), *outlook.lines()):
+        for line in (outlook.sentence(), *outlook.start_sentences(), *outlook.lines()):
             typer.echo(visible(line))
 
 
@@ -242,7 +248,12 @@ def _require_checkpoints(jobs: "Sequence[Job]") -> None:
 
 
 def _drive(
-    outlook: "Outlook", engine: "LocalEngine", store: "Store", *, force: bool
+    outlook: "Outlook",
+    engine: "LocalEngine",
+    store: "Store",
+    handover: "Handover",
+    *,
+    force: bool,
 ) -> "list[Outcome]":
     """Runs what is missing under a display; says what is kept when it is interrupted."""
     from rich.console import Console
@@ -252,7 +263,7 @@ def _drive(
 
     try:
         with Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display:
-            return drive(outlook.todo, engine, store, display, force=force)
+            return drive(outlook.todo, engine, store, display, handover, force=force)
     except (KeyboardInterrupt, SystemExit):
         kept = len(store.finished_keys(job.key for job in outlook.jobs))
         typer.echo(

@@ -21,10 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leaderboard.job import Setting
+from leaderboard.job import START_FROM, Setting
 from tasks.errors import BenchError
 
-__all__ = ["packaged_names", "read_like", "read_recipe"]
+__all__ = ["packaged_names", "read_like", "read_recipe", "read_starts"]
 
 LIKE = "like"
 
@@ -36,11 +36,24 @@ def packaged_names() -> Mapping[str, Path]:
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """The settings of a file by table: "default", "like", "head/span", "glue/mrpc".
+    """The hyperparameters of a file by table: "default", "like", "head/span", "glue/mrpc".
 
     Values are as they stand in the file; names and ranges are checked where layers are merged.
     Raises BenchError where the file is missing, is no TOML, or is laid out otherwise.
     """
+    return {
+        table: {name: setting for name, setting in settings.items() if name != START_FROM}
+        for table, settings in _read(path).items()
+    }
+
+
+def read_starts(path: Path) -> dict[str, Setting]:
+    """What a file has trained before, by table: its lines `start_from`, which are no values."""
+    tables = _read(path).items()
+    return {table: lines[START_FROM] for table, lines in tables if START_FROM in lines}
+
+
+def _read(path: Path) -> dict[str, dict[str, Setting]]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

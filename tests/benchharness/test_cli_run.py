@@ -192,10 +192,10 @@ def test_what_another_process_finished_meanwhile_is_not_run(bench, fake_jobs, mo
     mine, theirs = make_job("ok", seed=1), make_job("die", seed=2)
     fake_jobs([mine, theirs])
 
-    def finish_theirs(outlook_jobs, finished, history, slots):
+    def finish_theirs(*options):
         with open_store("board.sqlite") as store:
             store.add_result(make_result(theirs))
-        return look_ahead(outlook_jobs, finished, history, slots)
+        return look_ahead(*options)
 
     from benchharness.cli.outlook import look_ahead
 

@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchharness import plan
-from benchharness.models import MODELS, ModelSpec
-from benchharness.plan import estimate_seconds, plan_jobs, resolve_precision
-from leaderboard.canonical import recipe_digest
+from benchharness.models import MODELS
+from benchharness.plan import plan_jobs, resolve_precision
 from leaderboard.job import Job
-from leaderboard.result import RunRow
 from tasks.errors import BenchError, DataError
 from tasks.read import read
 from tasks.sources import parse_data
@@ -22,30 +20,6 @@ RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli",
 def plan_mini(*names: str, **options: object) -> list[Job]:
     tasks = [TASKS[f"glue/{name}"] for name in names]
     return plan_jobs([TINY], tasks, "mini", [1], **options)  # type: ignore[arg-type]
-
-
-def make_row(job: Job, **fields: object) -> RunRow:
-    standard: dict[str, object] = {
-        "key": job.key,
-        "model": job.model,
-        "weights": job.weights,
-        "recipe": job.recipe,
-        "recipe_digest": recipe_digest(job),
-        "task": job.task,
-        "data": job.data,
-        "limit": job.limit,
-        "seed": job.seed,
-        "precision": job.precision,
-        "status": "finished",
-        "scores": {},
-        "flags": {},
-        "fingerprints": job.fingerprints,
-        "seconds": 60.0,
-        "parameters": 1,
-        "finished": "2026-08-01T12:00:00Z",
-        "error": "",
-    }
-    return RunRow(**{**standard, **fields})  # type: ignore[arg-type]
 
 
 def write_rte(folder: Path, rows: int = 3, splits: Mapping[str, bool] | None = None) -> Path:
@@ -227,39 +201,3 @@ def test_auto_is_what_the_machine_computes_natively(
 ) -> None:
     monkeypatch.setattr(plan, "cpu_has_bf16", lambda: cpu)
     assert resolve_precision(asked, gpu=gpu) == expected
-
-
-# estimates
-
-
-def test_a_stored_run_of_the_kind_gives_the_time() -> None:
-    (job,) = plan_mini("rte")
-    history = [
-        make_row(job, seed=2, seconds=10.0),
-        make_row(job, seed=3, seconds=30.0),
-        make_row(job, seed=4, seconds=20.0),
-        make_row(job, seconds=999.0, status="killed"),
-        make_row(job, seconds=999.0, model="other"),
-        make_row(job, seconds=999.0, task="glue/cola"),
-        make_row(job, seconds=999.0, fingerprints={}),
-        make_row(job, seconds=999.0, precision="fp8"),
-        make_row(job, seconds=999.0, recipe_digest="another"),
-    ]
-    assert estimate_seconds(job, history) == (20.0, False)
-
-
-def test_without_one_the_figure_is_rough_and_grows_with_the_work() -> None:
-    (job,) = plan_mini("rte")
-    (longer,) = plan_mini("rte", overrides={"epochs": "1000"})
-    large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
-    assert estimate_seconds(job, []).rough
-    seconds = [estimate_seconds(j, []).seconds for j in (job, longer, large)]
-    assert 0 < seconds[0] < seconds[1]
-    assert seconds[0] < seconds[2]
-    assert estimate_seconds(large, [], gpu=True).seconds < seconds[2]
-
-
-def test_an_unregistered_model_has_an_estimate_too() -> None:
-    spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
-    (job,) = plan_jobs([spec], [RTE], "mini", [1])
-    assert estimate_seconds(job, []).seconds > 0

@@ -34,6 +34,7 @@ def test_a_start_is_named_for_a_reader() -> None:
     assert replace(make_job(), start_from=KEY).started_from == "run abababababab"
     assert make_job().started_from == ""
     assert started("scratch", start_from=None).started_from == ""
+    assert started("my-mnli", start_from=None).started_from == "my-mnli"
 
 
 def test_a_job_survives_its_json() -> None:

@@ -1,0 +1,183 @@
+"""Jobs that start from the encoder of another job."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import MODELS, ModelSpec
+from benchharness.models.folder import describe_folder
+from benchharness.plan import plan_jobs
+from leaderboard.job import START_FROM, Job
+from tasks.errors import BenchError, DataError, ModelError
+from tasks.suites import TASKS, find_task
+from tests.benchharness.checkpoints import save_checkpoint
+from tests.benchharness.test_plan import TINY, write_rte
+
+CHAIN = """
+[glue.rte]
+start_from = { value = "glue/mnli", source = "a paper" }
+
+[glue.mrpc]
+start_from = "glue/mnli"
+
+[superglue.copa]
+start_from = "swag/regular"
+
+[swag.regular]
+start_from = "glue/mnli"
+"""
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> str:
+    file = tmp_path / "chain.toml"
+    file.write_text(CHAIN)
+    return str(file)
+
+
+def plan(*names: str, seeds: tuple[int, ...] = (1,), **options: object) -> list[Job]:
+    tasks = [find_task(name) for name in names]
+    data = options.pop("data", "mini")
+    return plan_jobs([TINY], tasks, data, seeds, limit=16, **options)  # type: ignore[arg-type]
+
+
+def tasks_of(jobs: list[Job]) -> list[str]:
+    return [job.task for job in jobs]
+
+
+def test_a_start_is_planned_once_for_all_that_start_from_it(chain: str) -> None:
+    mnli, rte, mrpc, cola = plan("glue/rte", "mrpc", "cola", recipe=chain)
+    assert [mnli.task, rte.task, mrpc.task, cola.task] == [
+        f"glue/{name}" for name in ("mnli", "rte", "mrpc", "cola")
+    ]
+    assert rte.start_from == mrpc.start_from == mnli.key
+    assert mnli.start_from is cola.start_from is None
+    assert rte.settings[START_FROM].source == "a paper"
+    assert rte.started_from == f"glue/mnli (run {mnli.key[:12]})"
+
+
+def test_it_is_the_job_that_would_have_been_asked_for(chain: str) -> None:
+    (alone,) = plan("mnli", recipe=chain)
+    assert plan("glue/rte", recipe=chain)[0] == alone
+    asked = plan("glue/rte", "mnli", "ax", recipe=chain)
+    assert tasks_of(asked) == ["glue/mnli", "glue/rte"]
+    assert asked[0] == alone
+
+
+def test_every_seed_starts_from_its_own(chain: str) -> None:
+    jobs = plan("glue/rte", seeds=(1, 2), recipe=chain)
+    pairs = {job.seed: job.key for job in jobs if job.task == "glue/mnli"}
+    assert {job.seed: job.start_from for job in jobs if job.task == "glue/rte"} == pairs
+    assert len(set(pairs.values())) == 2
+
+
+def test_a_start_may_start_from_another(chain: str) -> None:
+    mnli, swag, copa = plan("copa", recipe=chain)
+    assert tasks_of([mnli, swag, copa]) == ["glue/mnli", "swag/regular", "superglue/copa"]
+    assert (swag.start_from, copa.start_from) == (mnli.key, swag.key)
+
+
+def test_another_start_is_another_job(chain: str) -> None:
+    keys = {
+        plan("glue/rte", recipe=chain, **options)[-1].key
+        for options in ({}, {"start_from": "scratch"}, {"start_from": "snli/snli"})
+    }
+    slower = plan("glue/rte", recipe=chain, overrides={"learning_rate": "1e-4"})[-1].key
+    assert len(keys | {slower}) == 4
+
+
+def test_scratch_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
+    (scratch,) = plan("glue/rte", recipe=chain, start_from="scratch")
+    (plain,) = plan("glue/rte")
+    assert scratch.key == plain.key
+    assert scratch.settings[START_FROM].value == "scratch", "so that the report can say it"
+    assert START_FROM not in plan("cola", recipe=chain, start_from="scratch")[0].settings
+
+
+def test_any_task_may_be_asked_for_as_the_start() -> None:
+    jobs = plan("cola", "glue/rte", "mnli", start_from="glue/mnli")
+    assert tasks_of(jobs) == ["glue/mnli", "glue/cola", "glue/rte"]
+    assert {job.start_from for job in jobs} == {None, jobs[0].key}
+    assert jobs[1].settings[START_FROM].source == "--start-from"
+    assert jobs[0] == plan("mnli")[0]
+
+
+def test_fast_starts_from_nothing_by_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchharness.recipes.start.packaged_recipe", lambda spec: Path("own"))
+    own = {"default": replace(plan_line(), value="glue/mnli")}
+    read = lambda path: own if path == Path("own") else {"default": plan_line()}  # noqa: E731
+    monkeypatch.setattr("benchharness.recipes.start.read_starts", read)
+    (job,) = plan("cola", recipe="fast")
+    assert job.settings[START_FROM].value == "scratch"
+    assert job.start_from is None
+
+
+def plan_line():  # type: ignore[no-untyped-def]
+    from leaderboard.job import Setting
+
+    return Setting(value="scratch", source="fast")
+
+
+# A checkpoint in place of the model's own
+
+
+def test_a_checkpoint_takes_the_place_of_the_models_weights(tmp_path: Path, chain: str) -> None:
+    folder = save_checkpoint(tmp_path / "trained")
+    start = describe_folder(folder)
+    (job,) = plan("glue/rte", recipe=chain, start_from=start)
+    assert (job.model, job.checkpoint) == ("tiny from trained", str(folder))
+    assert job.start_from is None
+    assert job.started_from == "trained"
+    (same,) = plan_jobs([replace(start, recipe="tiny")], [TASKS["glue/rte"]], "mini", [1], limit=16)
+    assert job.key == same.key, "the same weights and values are the same job"
+
+
+def test_a_checkpoint_of_another_family_is_refused(tmp_path: Path) -> None:
+    start = describe_folder(save_checkpoint(tmp_path / "other", "roberta"))
+    with pytest.raises(ModelError, match="tiny cannot start from other, which is of the family"):
+        plan("cola", start_from=start)
+
+
+def test_what_only_the_hub_knows_is_no_reason_to_refuse() -> None:
+    start = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
+    (job,) = plan_jobs([MODELS["bert-base-uncased"]], [TASKS["glue/rte"]], "mini", [1], limit=16,
+                       start_from=start)  # fmt: skip
+    assert (job.model, job.weights) == ("bert-base-uncased from org/x", f"hub:org/x@{'ab' * 20}")
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('start_from = "glue/mnlj"', "no task to start from is called 'glue/mnlj'. Did you mean"),
+        ('start_from = "glue/ax"', "glue/rte cannot start from glue/ax .mine.toml"),
+        ('start_from = "glue/rte"', "glue/rte cannot start from glue/rte .mine.toml"),
+        ("start_from = 3", "no task to start from is called '3'"),
+    ],
+)
+def test_a_start_that_is_none_is_refused(tmp_path: Path, line: str, sentence: str) -> None:
+    (tmp_path / "mine.toml").write_text(f"[glue.rte]\n{line}\n")
+    with pytest.raises(BenchError, match=sentence):
+        plan("glue/rte", recipe=str(tmp_path / "mine.toml"))
+
+
+def test_a_circle_of_starts_is_refused(tmp_path: Path) -> None:
+    lines = '[glue.rte]\nstart_from = "glue/mnli"\n[glue.mnli]\nstart_from = "glue/rte"\n'
+    (tmp_path / "mine.toml").write_text(lines)
+    with pytest.raises(BenchError, match="glue/rte starts from glue/mnli starts from glue/rte: a"):
+        plan("glue/rte", recipe=str(tmp_path / "mine.toml"))
+
+
+def test_start_from_is_no_hyperparameter_to_set() -> None:
+    with pytest.raises(BenchError, match="no hyperparameter is called 'start_from'"):
+        plan("glue/rte", overrides={"start_from": "glue/mnli"})
+
+
+def test_rows_that_only_the_start_needs_are_said_to_be_so(tmp_path: Path, chain: str) -> None:
+    data = str(write_rte(tmp_path / "data"))
+    with pytest.raises(DataError, match=r"because a task starts from glue/mnli; --start-from scr"):
+        plan("glue/rte", recipe=chain, data=data)
+    assert tasks_of(plan("glue/rte", recipe=chain, data=data, start_from="scratch")) == ["glue/rte"]
