@@ -8,6 +8,7 @@ from leaderboard.cell import Cell, build_cell, spread_of
 from leaderboard.grouping import variant_of
 from leaderboard.job import Kind
 from leaderboard.result import RunRow
+from leaderboard.sweep import best_points, count_points, is_sweep
 from tasks.rules import ScoreRule
 from tasks.suites import Suite
 
@@ -22,7 +23,8 @@ class Entry:
     is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
     as shown, share a `rank`; an entry without a score has none, nor has an ensemble or a floor
     (`kind`). `variant` tells apart entries that have the same names but other weights, values or
-    training rows.
+    training rows. Of a sweep the best point stands here, task by task; `points` is how many were
+    tried, 0 for any other recipe.
     """
 
     model: str
@@ -36,6 +38,7 @@ class Entry:
     missing: tuple[str, ...]
     rank: int | None = None
     variant: str = ""
+    points: int = 0
 
     @property
     def spread(self) -> float | None:
@@ -50,8 +53,12 @@ class Entry:
 
     @property
     def recipe_label(self) -> str:
-        """The recipe's name, with the variant where there is one: "paper ~3fa2"."""
-        return f"{self.recipe} ~{self.variant}" if self.variant else self.recipe
+        """The recipe's name, with what a reader must know of it.
+
+        The variant where there is one, "paper ~3fa2"; of a sweep, "best of 3 on dev".
+        """
+        name = f"{self.recipe} ~{self.variant}" if self.variant else self.recipe
+        return f"{name}, best of {self.points} on dev" if self.points else name
 
     @property
     def runs(self) -> tuple[RunRow, ...]:
@@ -62,6 +69,8 @@ class Entry:
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     """The entry that these runs make, all of one model and recipe; not yet ranked."""
+    points = count_points(runs) if is_sweep(runs[0].recipe) else 0
+    runs = best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}
     failed = _latest(run for run in runs if run.status != "finished")
@@ -78,6 +87,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         seed_scores=_seed_scores(suite.rule, cells),
         missing=tuple(task for task in suite.rule.cells if task not in cells),
         variant=variant_of(runs[0]),
+        points=points,
     )
 
 

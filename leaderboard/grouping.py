@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 
 from leaderboard.canonical import storable
 from leaderboard.result import RunRow
+from leaderboard.sweep import is_sweep
 
 __all__ = ["group_by_data", "group_by_recipe", "variant_of"]
+
+SWEPT = "any values"
+"""Stands for the hyperparameters of a sweep's points."""
 
 
 @dataclass(kw_only=True)
@@ -77,8 +81,9 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs of one board in groups that make an entry each.
 
     Within a model, its weights, recipe name and precision, the seeds of a task belong together only
-    where every hyperparameter and the training rows agree. A recipe may have other values for other
-    tasks, so tasks are joined by equal values first, and otherwise in the order they were run in.
+    where every hyperparameter and the training rows agree; of a sweep the values may differ. A
+    recipe may have other values for other tasks, so tasks are joined by equal values first, and
+    otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
     for runs_alike in _alike(runs).values():
@@ -98,7 +103,7 @@ class _Entry:
 
     def add(self, runs: Sequence[RunRow]) -> None:
         self.tasks.add(runs[0].task)
-        self.digests.add(runs[0].recipe_digest)
+        self.digests.update(run.recipe_digest for run in runs)
         self.runs += runs
 
 
@@ -109,7 +114,7 @@ def _home(entries: Iterable[_Entry], run: RunRow) -> _Entry | None:
 
 
 def _alike(runs: Iterable[RunRow]) -> Mapping[tuple[object, ...], list[RunRow]]:
-    """The seeds of one task that differ in nothing but the seed."""
+    """The seeds of one task that differ in nothing but the seed, or are points of one sweep."""
     groups: dict[tuple[object, ...], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
@@ -125,7 +130,8 @@ def variant_of(run: RunRow) -> str:
 def _training(run: RunRow) -> tuple[str, ...]:
     trained_on = sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
     # `start_from` names another run, which has its own seed too: only that there is one counts.
-    return (run.recipe_digest, *trained_on, "started from a run" if run.start_from else "")
+    values = SWEPT if is_sweep(run.recipe) else run.recipe_digest
+    return (values, *trained_on, "started from a run" if run.start_from else "")
 
 
 def _names(run: RunRow) -> tuple[str, ...]:
