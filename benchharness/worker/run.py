@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchharness.adapters import add_adapters, merge_adapters
 from benchharness.attention import use_cpu_attention
 from benchharness.batching import Features
 from benchharness.dropout_rate import set_dropout
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.fast_dropout import use_fast_dropout
+from benchharness.frozen import freeze
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
@@ -80,6 +82,7 @@ def run_job(
     for name in others:
         evaluate(name)
     if setup.keeper is not None:
+        merge_adapters(setup.network)
         setup.keeper.write()
     end = time.monotonic()
     return Result(
@@ -107,17 +110,22 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     provenance = {**_provenance(job, splits, encoder, compute, started), **start}
     report(Progress(phase="encoding"))
     limits = _limits(recipe, encoder)
+    network = _network(head, encoder, task, compute)
+    features = {
+        name: head.encode(rows.examples, encoder.tokenizer, limits) for name, rows in splits.items()
+    }
+    if recipe.is_frozen:
+        features = freeze(network, features, task.head, recipe, compute=compute, report=report)
+    if recipe.lora_rank:
+        add_adapters(network.encoder, recipe.lora_rank)
     return _Setup(
         task=task,
         head=head,
-        network=_network(head, encoder, task, compute),
+        network=network,
         recipe=recipe,
         compute=compute,
         splits=splits,
-        features={
-            name: head.encode(rows.examples, encoder.tokenizer, limits)
-            for name, rows in splits.items()
-        },
+        features=features,
         provenance=provenance,
         keeper=keeper,
     )

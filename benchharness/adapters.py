@@ -1,0 +1,68 @@
+"""Low-rank adapters in the place of fine-tuning: Hu et al., arXiv:2106.09685, through peft."""
+
+from typing import Any
+
+from torch import nn
+
+from tasks.errors import BenchError, ModelError
+
+__all__ = ["add_adapters", "merge_adapters"]
+
+ADAPTED = {
+    *("query", "value"),  # BERT and most others
+    *("q_lin", "v_lin"),  # DistilBERT
+    *("q", "v"),  # MPNet, T5
+    *("q_proj", "v_proj"),  # EuroBERT
+    *("query_proj", "value_proj"),  # DeBERTa v2 and v3
+    *("q_head", "v_head"),  # Funnel
+    *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer with the keys too
+}
+"""Names of the layers that make queries and values: the pair that section 7.1 finds best."""
+
+
+def add_adapters(network: Any, rank: int) -> None:
+    """Puts adapters of this rank beside an encoder's queries and values; they alone are trained.
+
+    They start as zero and are added as they are: the scale alpha / r is 1, as the paper's appendix
+    D has it for RoBERTa-base. Raises BenchError where peft is not installed, ModelError for an
+    encoder that has no layers of its own for them (XLNet).
+    """
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError:
+        raise BenchError(
+            "lora_rank needs the library peft, which is not installed: "
+            "pip install 'benchharness[lora]'."
+        ) from None
+    targets = _find_targets(network)
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=rank,
+        target_modules=list(targets),
+        fan_in_fan_out=not all(isinstance(layer, nn.Linear) for layer in targets.values()),
+    )
+    inject_adapter_in_model(config, network)
+
+
+def merge_adapters(network: nn.Module) -> None:
+    """Adds what the adapters have learned to the weights that they stand beside."""
+    for module in network.modules():
+        if hasattr(module, "lora_A"):
+            module.merge()
+
+
+def _find_targets(network: Any) -> dict[str, nn.Module]:
+    """The adapted layers by name: linear ones, or GPT's, which keep their weights transposed."""
+    from transformers.pytorch_utils import Conv1D
+
+    found = {
+        name: module
+        for name, module in network.named_modules()
+        if name.rpartition(".")[2] in ADAPTED and isinstance(module, nn.Linear | Conv1D)
+    }
+    if not found:
+        raise ModelError(
+            f"{network.config.model_type} has no layers for queries and values that adapters can "
+            "stand beside: leave lora_rank out."
+        )
+    return found

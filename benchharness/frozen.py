@@ -1,0 +1,176 @@
+"""An encoder that is read and never changed: the head learns on states that were computed once.
+
+Peters et al., arXiv:1903.05987, compare this with fine-tuning; the choices of layers are those of
+Devlin et al., arXiv:1810.04805, section 5.3, and the mix that of Peters et al., arXiv:1802.05365.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from benchharness.batching import Features
+from benchharness.layer_states import Source, count_places, layer_states, network_digest
+from benchharness.pooling import TextClassifier
+from benchharness.precision import Compute
+from benchharness.progress import Reporter
+from benchharness.recipes.recipe import Recipe
+from tasks.errors import ModelError
+
+__all__ = ["FrozenEncoder", "ScalarMix", "freeze"]
+
+
+class Sum(nn.Module):
+    """The sum of the chosen layers' states, or the states of the only one."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        return states.sum(0)
+
+
+class Concatenation(nn.Module):
+    """A linear layer on the chosen layers' states side by side, to the size of one of them.
+
+    It makes any head fit, whose first layer may be pretrained. It starts as the mean of the layers,
+    so that such a layer first sees states like those that it knows.
+    """
+
+    def __init__(self, layers: int, size: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(layers * size, size)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.eye(size).repeat(1, layers) / layers)
+            self.linear.bias.zero_()
+
+    def forward(self, states: Tensor) -> Tensor:
+        """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        joined: Tensor = self.linear(states.movedim(0, -2).flatten(-2))
+        return joined
+
+
+class ScalarMix(nn.Module):
+    """A learned mean of the layers' states times a learned number (arXiv:1802.05365, section 3.2).
+
+    Starts as the plain mean.
+    """
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        shares = self.scale * self.weights.softmax(0)
+        return torch.tensordot(shares, states, dims=1)
+
+
+CHOSEN: Mapping[str, slice] = {
+    "last": slice(-1, None),
+    "second-to-last": slice(-2, -1),
+    "sum-last-4": slice(-4, None),
+    "concat-last-4": slice(-4, None),
+    "mix": slice(None),
+}
+"""The layers of each choice of features, counted with the embeddings as the first one."""
+
+COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
+    "concat-last-4": Concatenation,
+    "mix": lambda layers, _: ScalarMix(layers),
+}
+"""What makes one state of them, by their number and size; elsewhere it is their sum."""
+
+
+class FrozenEncoder(nn.Module):
+    """Gives the states that an encoder has computed, in its place under a head.
+
+    `input_ids` are not tokens but places, counted through the tables (layers + 1, places, size) of
+    all splits. Where `per_row`, a place is a row, whose other tokens the head does not read. The
+    encoder is kept for its parameters to be counted, and is not called.
+    """
+
+    def __init__(
+        self, encoder: Any, tables: Sequence[Tensor], features: str, per_row: bool
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder.requires_grad_(False)
+        self.tables = [table[_chosen(features, table, encoder)] for table in tables]
+        self.firsts = np.cumsum([0, *(table.shape[1] for table in tables)]).tolist()
+        self.per_row = per_row
+        layers, _, size = self.tables[0].shape
+        self.combined = COMBINED.get(features, lambda *_: Sum())(layers, size)
+
+    def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
+        """The states (rows, tokens, size) of places (rows, tokens) of one split, in fp32."""
+        places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
+        number = bisect_right(self.firsts, int(places[0, 0])) - 1
+        states = self.tables[number][:, places - self.firsts[number]]
+        return (self.combined(states.to(input_ids.device).float()),)
+
+
+def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
+    chosen, layers = CHOSEN[features], len(table) - 1
+    wanted = -(chosen.start or -1)
+    if layers < wanted:
+        raise ModelError(
+            f"features={features} reads the last {wanted} layers, and this {_family(encoder)} "
+            f"encoder has {layers}: choose last or mix."
+        )
+    return chosen
+
+
+def _family(encoder: Any) -> str:
+    return str(encoder.config.model_type)
+
+
+def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is computed)
+    network: Any,
+    splits: Mapping[str, Features],
+    head: str,
+    recipe: Recipe,
+    *,
+    compute: Compute,
+    report: Reporter,
+) -> dict[str, Features]:
+    """Puts a FrozenEncoder in the place of a network's encoder; gives the splits as it reads them.
+
+    `head` is the head type. The states of every split are computed where they are not kept yet.
+    Where the head reads one state of a row, as most classifiers do, its rows have one token from
+    now on.
+    """
+    source = Source(
+        network=network.encoder,
+        identity=network_digest(network.encoder),
+        tokens=_tokens_read(network, splits),
+        head=head,
+        compute=compute,
+    )
+    tables = [layer_states(source, split, report) for split in splits.values()]
+    per_row = source.tokens != "all"
+    network.encoder = FrozenEncoder(network.encoder, tables, recipe.features, per_row)
+    return {
+        name: _at_places(split, first, count_places(split, source.tokens), per_row)
+        for (name, split), first in zip(splits.items(), network.encoder.firsts, strict=False)
+    }
+
+
+def _tokens_read(network: Any, splits: Mapping[str, Features]) -> str:
+    """Which tokens' states the head reads: the one that it classifies a text by, or all."""
+    has_marks = any(split.marks is not None for split in splits.values())
+    reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
+    return "all" if has_marks or reads not in ("first", "last") else str(reads)
+
+
+def _at_places(features: Features, first: int, places: int, per_row: bool) -> Features:
+    """The same rows with places for tokens; padding has the place of the split's first one."""
+    return replace(
+        features,
+        token_ids=np.arange(first, first + places, dtype=np.int32),
+        token_types=None,
+        starts=np.arange(places + 1) if per_row else features.starts,
+        pad_id=first,
+    )

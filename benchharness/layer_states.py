@@ -1,0 +1,225 @@
+"""The states of every layer of an encoder for some rows, computed once and kept on disk.
+
+    CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
+
+A place is a token, or a row where only one state of it is read. Padding is not kept. The numbers
+are in the precision of the run: fp32 as they were computed, bf16 as a bf16 matrix product would
+round them anyway.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+from platformdirs import user_cache_path
+from torch import Tensor, nn
+
+from benchharness.batching import Features, Indices, length_batches, pad
+from benchharness.precision import Compute
+from benchharness.progress import Progress, Reporter
+from benchharness.training import PREDICTION_TOKENS
+from leaderboard.job import METHOD
+from tasks.errors import JobError, ModelError
+
+__all__ = ["Source", "cache_folder", "count_places", "layer_states", "network_digest"]
+
+SECONDS_BETWEEN_SIGNS = 10.0
+"""How often a job says that it lives while another one computes what it needs."""
+
+STORED = {"fp32": np.dtype(np.float32), "bf16": np.dtype(np.int16)}
+"""NumPy has no bf16: its bits are kept as whole numbers."""
+
+PER_RUN = ("_", "transformers_version", "architectures", "dtype")
+"""How names in a config begin that say nothing of what its network computes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Whose states are read, which of them, and how they are computed.
+
+    `identity` is the network's digest. `tokens` says whether the "first" or the "last" token's
+    state of a row is read, or those of "all". On the head type `head` depends which of Longformer's
+    tokens see all others.
+    """
+
+    network: nn.Module
+    identity: str
+    tokens: str
+    head: str
+    compute: Compute
+
+
+def cache_folder() -> Path:
+    """Where states are kept: in $BENCH_CACHE or the user's cache. All of it may be deleted."""
+    home = os.environ.get("BENCH_CACHE")
+    return (Path(home).expanduser() if home else user_cache_path("benchharness")) / "states"
+
+
+def count_places(features: Features, tokens: str) -> int:
+    """How many states are kept of each layer."""
+    return len(features.token_ids) if tokens == "all" else len(features)
+
+
+def layer_states(source: Source, features: Features, report: Reporter) -> Tensor:
+    """The states (layers + 1, places, size), mapped from disk: only what is looked at is read.
+
+    What is not there yet is computed, without dropout; several jobs that need the same compute it
+    once. Raises JobError where the disk is too small, ModelError for a Funnel.
+    """
+    path = cache_folder() / f"{_digest(source, features)}.npy"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(path, report):
+        found = _map(path)
+        if found is None:
+            _write(path, source, features, report)
+            found = _map(path)
+    assert found is not None, f"{path} was written just now"
+    states = torch.from_numpy(found)
+    return states.view(torch.bfloat16) if source.compute.precision == "bf16" else states
+
+
+def network_digest(network: Any) -> str:
+    """The SHA-256 (hex) of a network's weights and of its config, without what is for training."""
+    digest = hashlib.sha256()
+    config = {
+        name: value
+        for name, value in network.config.to_dict().items()
+        if not name.startswith(PER_RUN) and "dropout" not in name
+    }
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    for name, weight in network.state_dict().items():
+        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
+        digest.update(np.ascontiguousarray(weight.detach().cpu().numpy()).data)
+    return digest.hexdigest()
+
+
+def _digest(source: Source, features: Features) -> str:
+    """What the states depend on; METHOD stands for our code."""
+    digest = hashlib.sha256()
+    compute = (source.compute.precision, source.compute.device.type)
+    words = (source.identity, source.tokens, source.head, *compute, METHOD)
+    digest.update(json.dumps(words).encode())
+    for array in (features.token_ids, features.token_types, features.starts):
+        digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _alone(path: Path, report: Reporter) -> Iterator[None]:
+    """Waits until no other process is at a file, and says now and then that it does."""
+    lock = FileLock(path.with_suffix(".lock"))
+    while not lock.is_locked:
+        with suppress(Timeout):
+            lock.acquire(timeout=SECONDS_BETWEEN_SIGNS)
+        report(Progress(phase="encoding"))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _map(path: Path) -> NDArray[Any] | None:
+    """The array of a file; None where it is not there or not whole.
+
+    Copy on write, because torch warns of arrays that cannot be written; nothing is written.
+    """
+    try:
+        found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _write(path: Path, source: Source, features: Features, report: Reporter) -> None:
+    """Computes the states into a file that takes its name when it is whole."""
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    precision, table = source.compute.precision, None
+    try:
+        for places, states in _compute(source, features, report):
+            if table is None:
+                shape = (len(states), count_places(features, source.tokens), states.shape[-1])
+                table = _create(draft, shape, STORED[precision])
+            table[:, places] = states
+        assert table is not None, "a split has rows"
+        table.flush()
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _create(draft: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.memmap[Any, Any]:
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    free = shutil.disk_usage(draft.parent).free
+    if free < size:
+        raise JobError(
+            f"the frozen states of this split are {size / 1e9:.1f} GB and {draft.parent} has only "
+            f"{free / 1e9:.1f} GB free: free some, or set BENCH_CACHE to a folder with more."
+        )
+    return np.lib.format.open_memmap(draft, mode="w+", dtype=dtype, shape=shape)
+
+
+def _compute(
+    source: Source, features: Features, report: Reporter
+) -> Iterator[tuple[Indices, NDArray[Any]]]:
+    """Batches of places with their states (layers + 1, places, size), as they are stored."""
+    network, compute = source.network, source.compute
+    network.to(compute.device).eval()
+    batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
+    start, done = time.monotonic(), 0
+    for step, rows in enumerate(batches, start=1):
+        with torch.inference_mode(), compute.autocast():
+            inputs = _inputs(features, rows, compute.device)
+            found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
+        places = features.tokens_of(rows) if source.tokens == "all" else rows
+        yield places, _stored(found, compute.precision)
+        done += len(rows)
+        speed = done / max(time.monotonic() - start, 1e-9)
+        report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))
+
+
+def _inputs(features: Features, rows: Indices, device: torch.device) -> dict[str, Tensor]:
+    arrays = {name: a for name, a in pad(features, rows).items() if name != "marks"}
+    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+
+
+def _every_layer(network: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+    """The states (layers + 1, rows, tokens, size); the last ones with the norm that follows them.
+
+    Families that pad their input further give states of that padding too.
+    """
+    family, tokens = network.config.model_type, inputs["input_ids"].shape[1]
+    if family == "funnel":
+        raise ModelError(
+            "funnel shortens a text from block to block, so its layers have no states of the same "
+            "tokens: fine-tune it (features=fine-tuned)."
+        )
+    output = network(**inputs, output_hidden_states=True)
+    return torch.stack([s[:, :tokens].float() for s in (*output.hidden_states[:-1], output[0])])
+
+
+def _read(states: Tensor, mask: Tensor, tokens: str) -> Tensor:
+    """The states that are kept, (layers + 1, places, size)."""
+    if tokens == "all":
+        return states[:, mask.bool()]
+    if tokens == "first":
+        return states[:, :, 0]
+    rows = torch.arange(len(mask), device=mask.device)
+    return states[:, rows, mask.sum(-1) - 1]
+
+
+def _stored(states: Tensor, precision: str) -> NDArray[Any]:
+    if precision == "bf16":
+        states = states.bfloat16().view(torch.int16)
+    array: NDArray[Any] = states.cpu().numpy()
+    return array

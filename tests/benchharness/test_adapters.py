@@ -1,0 +1,108 @@
+"""Low-rank adapters: only they and the head move, and they can be made part of the weights."""
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchharness.adapters import add_adapters, merge_adapters
+from benchharness.encoder import Encoder
+from benchharness.heads.pair import PairNetwork
+from benchharness.param_groups import param_groups
+from benchharness.training import predict
+from tasks.errors import BenchError, ModelError
+from tests.benchharness.families import FAMILIES, make_config
+from tests.benchharness.families import make_network as make_family
+from tests.benchharness.test_training import CPU, RECIPE, make_data, make_network, train
+
+WITHOUT = {"xlnet"}
+"""Its queries and values are bare weights."""
+
+
+@pytest.fixture
+def peft() -> Any:
+    return pytest.importorskip("peft")
+
+
+def adapt(network: Any, rank: int = 2) -> Any:
+    add_adapters(network.encoder, rank)
+    return network
+
+
+def copies(network: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in network.named_parameters()}
+
+
+def predict_all(network: nn.Module) -> np.ndarray:
+    return predict(network, make_data()[0], CPU, lambda _: None)
+
+
+def test_they_change_nothing_at_first(peft: Any):
+    plain = make_network()
+    before = predict_all(plain)
+    np.testing.assert_array_equal(predict_all(adapt(plain)), before)
+
+
+@pytest.mark.parametrize("changes", [{}, {"layer_decay": 0.8}, {"unfreeze": "gradual"}])
+def test_only_adapters_and_head_move(peft: Any, changes: dict[str, Any]):
+    network = adapt(make_network())
+    before = copies(network)
+    train(network, replace(RECIPE, lora_rank=2, epochs=4, **changes))
+    moved = {n for n, weight in network.named_parameters() if not torch.equal(weight, before[n])}
+    head = {name for name in before if name.startswith("classifier.")}
+    adapters = {name for name in before if "lora_" in name}
+    assert len(adapters) == 2 * 2 * 2, "two layers, queries and values, two matrices"
+    assert moved == head | adapters
+
+
+def test_their_rates_are_those_of_their_layers(peft: Any):
+    network = adapt(make_network())
+    groups = param_groups(network, replace(RECIPE, layer_decay=0.5))
+    assert [group["scale"] for group in groups] == [1.0, 1.0, 0.25, 0.125]
+    assert {len(group["params"]) for group in groups[2:]} == {4}
+
+
+def test_merged_they_are_the_same_network(peft: Any):
+    network = make_network()
+    weights = network.encoder.state_dict(keep_vars=True)
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+    adapt(network)
+    train(network, replace(RECIPE, learning_rate=1e-2, epochs=4))
+    adapted = predict_all(network)
+    merge_adapters(network)
+    np.testing.assert_allclose(predict_all(network), adapted, atol=1e-5)
+    changed = {name for name, weight in weights.items() if not torch.equal(weight, before[name])}
+    assert {name.split(".")[-2] for name in changed} == {"query", "value"}
+    plain = make_network()
+    plain.encoder.load_state_dict({name: weight.detach() for name, weight in weights.items()})
+    plain.classifier.load_state_dict(network.classifier.state_dict())
+    np.testing.assert_allclose(predict_all(plain), adapted, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in WITHOUT])
+def test_every_family_has_layers_for_them(peft: Any, family: str):
+    config = make_config(family)
+    encoder = Encoder(
+        network=make_family(config), tokenizer=None, config=config, family=family, max_tokens=40
+    )
+    network = adapt(PairNetwork(encoder, 2))
+    trained = {n for n, w in network.named_parameters() if w.requires_grad and "encoder." in n}
+    assert trained
+    assert all("lora_" in name for name in trained)
+    few = make_data(rows=8)[0]
+    assert np.isfinite(predict(network, few, CPU, lambda _: None)).all()
+
+
+def test_xlnet_is_refused(peft: Any):
+    with pytest.raises(ModelError, match="xlnet has no layers for queries and values"):
+        add_adapters(make_family(make_config("xlnet")), 2)
+
+
+def test_without_peft_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(BenchError, match=r"peft, which is not installed: pip install 'bench"):
+        add_adapters(make_network().encoder, 2)

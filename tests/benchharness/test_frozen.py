@@ -1,0 +1,267 @@
+"""Frozen features: what the head reads is what the network gives, and it is computed once."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchharness.batching import Features, pad
+from benchharness.encoder import Encoder
+from benchharness.frozen import FrozenEncoder, freeze
+from benchharness.heads.pair import PairNetwork
+from benchharness.heads.tag import TagNetwork
+from benchharness.layer_states import cache_folder
+from benchharness.precision import Compute
+from benchharness.recipes.recipe import FEATURES, FINE_TUNED
+from benchharness.training import predict
+from tasks.errors import JobError, ModelError
+from tests.benchharness.families import FAMILIES, make_config, make_network
+from tests.benchharness.test_training import CPU, RECIPE, make_data, train
+
+CHOICES = [name for name in FEATURES if name != FINE_TUNED]
+BF16 = replace(CPU, precision="bf16")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "states"
+
+
+def make_encoder(
+    family: str = "bert", seed: int = 0, layers: int | None = 4, **changes: Any
+) -> Encoder:
+    """An encoder with so many layers, or with those of its family's small config."""
+    torch.manual_seed(seed)
+    config = make_config(family, **({"num_hidden_layers": layers} if layers else {}), **changes)
+    network = make_network(config)
+    return Encoder(network=network, tokenizer=None, config=config, family=family, max_tokens=40)
+
+
+def make_head(kind: str, **options: Any) -> nn.Module:
+    encoder = make_encoder(**options)
+    return PairNetwork(encoder, 2) if kind == "pair" else TagNetwork(encoder, 2)
+
+
+def freeze_on(
+    network: nn.Module,
+    choice: str,
+    *splits: Features,
+    compute: Compute = CPU,
+    head: str = "pair",
+) -> list[Features]:
+    named = {str(number): split for number, split in enumerate(splits)}
+    recipe = replace(RECIPE, features=choice)
+    found = freeze(network, named, head, recipe, compute=compute, report=lambda _: None)
+    return list(found.values())
+
+
+def predict_on(network: nn.Module, features: Features, compute: Compute = CPU) -> np.ndarray:
+    return predict(network, features, compute, lambda _: None)
+
+
+def states_of(encoder: Any, features: Features) -> list[list[torch.Tensor]]:
+    """Of every row the states of every layer, computed alone."""
+    rows = []
+    for row in range(len(features)):
+        inputs = {n: torch.from_numpy(a) for n, a in pad(features, np.array([row])).items()}
+        with torch.inference_mode():
+            output = encoder.eval()(**inputs, output_hidden_states=True)
+        rows.append([state[0, : features.lengths[row]] for state in output.hidden_states])
+    return rows
+
+
+COMBINED = {
+    "last": lambda states: states[-1],
+    "second-to-last": lambda states: states[-2],
+    "sum-last-4": lambda states: sum(states[-4:]),
+    "concat-last-4": lambda states: sum(states[-4:]) / 4,  # as it starts
+    "mix": lambda states: sum(states) / len(states),  # as it starts
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("kind", ["pair", "tag"])
+def test_the_head_reads_what_the_network_gives(kind: str, choice: str):
+    """On two splits, whose rows must not be mistaken for one another."""
+    splits = [make_data(rows=8)[0], make_data(rows=5)[0]]
+    network = make_head(kind).eval()
+    expected = []
+    for split in splits:
+        with torch.inference_mode():
+            states = [
+                COMBINED[choice](layers)[None] for layers in states_of(network.encoder, split)
+            ]
+            masks = [torch.ones(1, state.shape[1]) for state in states]
+            inputs = zip(states, masks, strict=True) if kind == "pair" else ((s,) for s in states)
+            expected.append(torch.cat([network.classifier(*i).flatten(0, -2) for i in inputs]))
+    frozen = freeze_on(network, choice, *splits)
+    for split, logits in zip(frozen, expected, strict=True):
+        np.testing.assert_allclose(predict_on(network, split), logits, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["pair", "tag"])
+def test_the_last_layer_frozen_predicts_as_the_network_does(kind: str):
+    features, _ = make_data()
+    network = make_head(kind)
+    before = predict_on(network, features)
+    (frozen,) = freeze_on(network, "last", features)
+    np.testing.assert_allclose(predict_on(network, frozen), before, atol=2e-5)
+
+
+def test_bf16_is_kept_as_it_is_multiplied():
+    features, _ = make_data()
+    network = make_head("pair")
+    before = predict_on(network, features, BF16)
+    (frozen,) = freeze_on(network, "last", features, compute=BF16)
+    assert network.encoder.tables[0].dtype == torch.bfloat16
+    np.testing.assert_allclose(predict_on(network, frozen, BF16), before, atol=0.05)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_only_the_head_is_trained(choice: str):
+    features, targets = make_data()
+    network = make_head("pair")
+    (frozen,) = freeze_on(network, choice, features)
+    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    trained = train(network, replace(RECIPE, features=choice), data=(frozen, targets))
+    moved = {n for n, w in network.named_parameters() if not torch.equal(w, before[n])}
+    of_encoder = {name for name in before if name.startswith("encoder.encoder.")}
+    assert len(of_encoder) > 60
+    assert moved == set(before) - of_encoder
+    assert trained.tokens == 2 * len(features), "one state of each row, twice"
+
+
+def test_a_head_learns_from_them():
+    features, targets = make_data()
+    network = make_head("pair", initializer_range=0.1)
+    (frozen,) = freeze_on(network, "mix", features)
+    train(network, replace(RECIPE, epochs=40, learning_rate=1e-2), data=(frozen, targets))
+    assert (predict_on(network, frozen).argmax(-1) == targets).mean() > 0.75
+
+
+def calls_of(network: Any) -> list[int]:
+    """How many rows the encoder computes from now on."""
+    rows: list[int] = []
+    network.encoder.register_forward_pre_hook(
+        lambda _, __, inputs: rows.append(len(inputs["input_ids"])), with_kwargs=True
+    )
+    return rows
+
+
+def test_a_second_choice_computes_nothing(cache: Path):
+    features, _ = make_data()
+    first, second = make_head("pair"), make_head("pair")
+    computed, again = calls_of(first), calls_of(second)
+    freeze_on(first, "last", features)
+    freeze_on(second, "mix", features)
+    assert (sum(computed), sum(again)) == (len(features), 0)
+    (file,) = cache.glob("*.npy")
+    assert np.load(file, mmap_mode="r").shape == (5, len(features), 32)
+    assert not list(cache.glob("*.tmp"))
+
+
+OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "weights": {"seed": 1},
+    "config": {"hidden_act": "relu"},
+}
+
+
+@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
+def test_another_network_has_other_states(cache: Path, changes: Mapping[str, Any]):
+    features, _ = make_data()
+    freeze_on(make_head("pair"), "last", features)
+    freeze_on(make_head("pair", **changes), "last", features)
+    assert len(list(cache.glob("*.npy"))) == 2
+
+
+def test_other_rows_readings_and_precisions_have_other_states(cache: Path):
+    features, _ = make_data()
+    freeze_on(make_head("pair"), "last", features)
+    freeze_on(make_head("pair"), "last", make_data(rows=63)[0])
+    freeze_on(make_head("tag"), "last", features, head="tag")
+    freeze_on(make_head("pair"), "last", features, compute=BF16)
+    sizes = sorted(np.load(file, mmap_mode="r").nbytes for file in cache.glob("*.npy"))
+    row = 5 * 32 * 4
+    tokens = int(features.lengths.sum())
+    assert sizes == [64 * row // 2, 63 * row, 64 * row, tokens * row]
+
+
+def test_dropout_changes_no_states(cache: Path):
+    features, _ = make_data()
+    freeze_on(make_head("pair"), "last", features)
+    freeze_on(make_head("pair", classifier_dropout=0.3), "last", features)
+    assert len(list(cache.glob("*.npy"))) == 1
+
+
+def test_a_damaged_file_is_computed_again(cache: Path):
+    features, _ = make_data()
+    freeze_on(make_head("pair"), "last", features)
+    (file,) = cache.glob("*.npy")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    network = make_head("pair")
+    computed = calls_of(network)
+    freeze_on(network, "last", features)
+    assert sum(computed) == len(features)
+    assert file.read_bytes() == whole
+
+
+def test_a_computation_that_fails_leaves_nothing(cache: Path):
+    network, rows = make_head("pair"), []
+
+    def fail(*_: Any) -> None:
+        rows.append(1)
+        if len(rows) == 2:
+            raise KeyboardInterrupt
+
+    network.encoder.register_forward_pre_hook(fail)
+    with pytest.raises(KeyboardInterrupt):
+        freeze_on(network, "last", long_data())
+    assert not list(cache.glob("*.npy"))
+    assert not list(cache.glob("*.tmp"))
+
+
+def long_data() -> Features:
+    return make_data(rows=400)[0]
+
+
+def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        "benchharness.layer_states.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})
+    )
+    with pytest.raises(JobError, match=r"only 0\.0 GB free: free some, or set BENCH_CACHE"):
+        freeze_on(make_head("pair"), "last", make_data()[0])
+
+
+def test_the_cache_is_the_users_where_none_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("BENCH_CACHE")
+    assert cache_folder().parts[-2:] == ("benchharness", "states")
+
+
+def test_too_few_layers():
+    network = make_head("pair", layers=2)
+    with pytest.raises(ModelError, match="reads the last 4 layers, and this bert encoder has 2"):
+        freeze_on(network, "sum-last-4", make_data()[0])
+
+
+def test_funnel_is_refused():
+    with pytest.raises(ModelError, match="funnel shortens a text"):
+        freeze_on(make_head("pair", family="funnel", layers=None), "last", make_data()[0])
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "funnel"])
+def test_every_family_predicts_as_its_network_does(family: str):
+    """Those that read the last token or the mean, end in a norm, or pad their input too."""
+    features, _ = make_data(rows=12)
+    network = PairNetwork(make_encoder(family, layers=None), 2)
+    before = predict_on(network, features)
+    (frozen,) = freeze_on(network, "last", features)
+    assert isinstance(network.encoder, FrozenEncoder)
+    assert (frozen.lengths == 1).all() == (network.classifier.reads in ("first", "last"))
+    np.testing.assert_allclose(predict_on(network, frozen), before, atol=5e-5)

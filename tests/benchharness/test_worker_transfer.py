@@ -1,0 +1,81 @@
+"""Whole jobs with frozen features, and with adapters."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.models import find_model
+from benchharness.plan import plan_jobs
+from benchharness.recipes.recipe import FEATURES, FINE_TUNED
+from benchharness.worker.run import run_job
+from leaderboard.job import Job
+from leaderboard.result import Result
+from tasks.suites import find_task
+from tests.benchharness.checkpoints import save_checkpoint
+
+TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")
+"""One of each head type, and one with marks."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model") / "four"
+    return str(save_checkpoint(folder, num_hidden_layers=4, max_position_embeddings=72))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    return tmp_path / "states"
+
+
+def make_job(model: str, task: str, **overrides: Any) -> Job:
+    quick = {"epochs": "1", "evaluations": "1", "max_tokens": "64", "batch_size": "8"}
+    texts = {name: str(value) for name, value in overrides.items()}
+    (job,) = plan_jobs(
+        [find_model(model)],
+        [find_task(task)],
+        "mini",
+        [1],
+        overrides=quick | texts,
+        limit=16,
+        precision="fp32",
+    )
+    return job
+
+
+def run(model: str, task: str, **overrides: Any) -> Result:
+    return run_job(make_job(model, task, **overrides))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_head_learns_on_frozen_features(model: str, task: str, cache: Path):
+    first = run(model, task, features="mix")
+    files = {file: file.stat().st_mtime_ns for file in cache.glob("*.npy")}
+    assert first.evaluations[0].scores
+    assert len(files) == 2, "train and dev"
+    again = run(model, task, features="mix")
+    assert again.evaluations == first.evaluations
+    assert {file: file.stat().st_mtime_ns for file in cache.glob("*.npy")} == files
+    assert first.cost.parameters > 30_000, "the frozen encoder counts too"
+
+
+def test_every_choice_reads_the_same_files(model: str, cache: Path):
+    choices = [name for name in FEATURES if name != FINE_TUNED]
+    results = [run(model, "glue/cola", features=choice) for choice in choices]
+    assert len(list(cache.glob("*.npy"))) == 2
+    assert len({str(result.evaluations[0].predictions) for result in results}) == len(choices)
+
+
+def test_fine_tuning_keeps_no_states(model: str, cache: Path):
+    run(model, "glue/cola")
+    assert not cache.exists()
+
+
+def test_adapters_are_trained_by_a_job(model: str):
+    pytest.importorskip("peft")
+    result = run(model, "glue/cola", lora_rank=4, learning_rate=1e-3, epochs=3)
+    plain = run(model, "glue/cola", learning_rate=1e-3, epochs=3)
+    assert result.evaluations[0].scores
+    assert result.cost.parameters - plain.cost.parameters == 4 * 2 * (4 * 16 * 2)
