@@ -187,7 +187,8 @@ def _notes(board: Board) -> dict[str, list[str]]:
 
 
 def _seeds(board: Board) -> str:
-    counts = [count for entry in board.entries for count in entry.seeds if count]
+    models = [entry for entry in board.entries if entry.kind == "model"] or board.entries
+    counts = [count for entry in models for count in entry.seeds if count]
     if not counts:
         return "no run has finished."
     low, high = min(counts), max(counts)

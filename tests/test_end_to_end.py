@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
+ALONE = (*SHORT, "--no-floors")
 TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
 
 
@@ -43,7 +44,7 @@ def bench(folder, *words):
 
 
 def run(folder, *words):
-    return bench(folder, "run", "--data", "mini", *SHORT, *words)
+    return bench(folder, "run", "--data", "mini", *ALONE, *words)
 
 
 def runs(folder):
@@ -133,7 +134,7 @@ def test_the_same_command_does_nothing_again(finished):
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
     folder, _ = finished
-    process = start(tmp_path, "run", "--data", "mini", *SHORT, *TWO_TASKS)
+    process = start(tmp_path, "run", "--data", "mini", *ALONE, *TWO_TASKS)
     wait_for_line(process, "[1/2]")
     while not (workers := workers_of(process)):
         time.sleep(0.02)
@@ -145,6 +146,23 @@ def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
     assert code == 0, err
     assert "2 of 2 jobs are finished, 1 of them before this run." in out
     assert table(tmp_path) == table(folder)
+
+
+def test_the_floors_stand_on_the_board_without_a_rank(tmp_path):
+    code, out, err = bench(
+        tmp_path, "run", "--model", "majority", "--task", "cola", "--data", "mini"
+    )
+    assert code == 0, err
+    assert out.startswith("2 jobs (2 floors x 1 task, data: mini), 2 to run")
+    assert {row["model"]: row["seed"] for row in runs(tmp_path)} == {
+        "majority": 0,
+        "bag-of-words": 0,
+    }
+    (board,) = json.loads(table(tmp_path))
+    entries = {entry["model"]: entry for entry in board["entries"]}
+    assert {(entry["kind"], entry["rank"]) for entry in entries.values()} == {("floor", None)}
+    assert entries["majority"]["tasks"]["glue/cola"]["median"] == 0.0
+    assert entries["bag-of-words"]["tasks"]["glue/cola"]["median"] > 0.0
 
 
 def test_a_diverging_job_is_stored_and_is_exit_1(tmp_path):

@@ -180,12 +180,18 @@ def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[st
 
 def _shape(jobs: Sequence[Job]) -> str:
     """How many of what, such as 2 models x 9 tasks x 3 seeds."""
-    counts = (
-        _count(len({job.weights for job in jobs}), "model"),
-        _count(len({job.task for job in jobs}), "task"),
-        _count(len({job.seed for job in jobs}), "seed"),
-    )
-    return f"{' x '.join(counts)}, data: {jobs[0].data}"
+    shapes = []
+    if trained := [job for job in jobs if job.kind == "model"]:
+        seeds = _count(len({job.seed for job in trained}), "seed")
+        shapes.append(f"{_grid(trained, 'model')} x {seeds}")
+    if floors := [job for job in jobs if job.kind == "floor"]:
+        shapes.append(_grid(floors, "floor"))
+    return f"{' and '.join(shapes)}, data: {jobs[0].data}"
+
+
+def _grid(jobs: Sequence[Job], noun: str) -> str:
+    models = _count(len({job.weights for job in jobs}), noun)
+    return f"{models} x {_count(len({job.task for job in jobs}), 'task')}"
 
 
 def _count(number: int, noun: str) -> str:

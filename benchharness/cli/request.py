@@ -57,7 +57,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     overrides = trial.get(_parse_settings, settings)
     start = trial.get(_find_start, start_from)
     # By the models alone, never by the jobs that are left: threads change the last digits.
-    small = all(model is not None and model.is_builtin for model in found_models)
+    small = all(model and (model.is_builtin or model.is_floor) for model in found_models)
     place = partial(find_slots, small=small)
     slots = trial.get(place, device, trial.get(_parse_jobs, jobs))
     trial.check()

@@ -99,6 +99,13 @@ Jobs = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
 ]
+NoFloors = Annotated[
+    bool,
+    typer.Option(
+        "--no-floors",
+        help="Leave out the majority and the bag of words that stand below the models.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")]
 Timeout = Annotated[
     float,
@@ -131,6 +138,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     db: Database = DATABASE,
     out: Out = REPORT,
     force: Force = False,
+    no_floors: NoFloors = False,
     keep_checkpoints: KeepCheckpoints = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -157,7 +165,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         jobs=jobs,
         start_from=start_from,
     )
-    planned = _plan(request, data, recipe, precision, limit, test=test)
+    planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
     _name_left_out(planned)
     if test:
         _name_untested(request, planned)
@@ -185,15 +193,20 @@ def _plan(  # noqa: PLR0913  (options of the command)
     limit: int | None,
     *,
     test: bool,
+    floors: bool,
 ) -> "list[Job]":
-    """The jobs of the request; reads the data, which may take a moment."""
+    """The jobs of the request, those of the floors last; reads the data, which takes a moment."""
     from rich.console import Console
 
+    from benchharness.floor_jobs import floor_jobs
+    from benchharness.models import FLOORS, find_model
     from benchharness.plan import plan_jobs
 
+    encoders = [model for model in request.models if not model.is_floor]
+    wanted = [floor for floor in FLOORS if floors or floor in request.models]
     with Console(stderr=True).status("reading the data and the checkpoints"):
-        return plan_jobs(
-            request.models,
+        planned = plan_jobs(
+            encoders or [find_model("tiny")],
             request.tasks,
             data=data,
             seeds=request.seeds,
@@ -205,6 +218,7 @@ def _plan(  # noqa: PLR0913  (options of the command)
             gpu=request.slots[0].is_gpu,
             start_from=request.start_from,
         )
+        return [*(planned if encoders else ()), *floor_jobs(planned, wanted, request.tasks)]
 
 
 def _name_left_out(jobs: "Sequence[Job]") -> None:

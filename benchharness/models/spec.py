@@ -11,14 +11,15 @@ FLOOR = "floor:"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """One encoder checkpoint: its name on a board and where its files are.
+    """One encoder checkpoint, or a floor: its name on a board and where its files are.
 
-    `checkpoint` is a hub id, an absolute folder, or "builtin:NAME" for one whose weights are drawn
-    from the seed. `revision` is a commit of the hub repository ("main" is resolved when jobs are
-    planned), empty elsewhere. `family` is transformers' model_type, empty where only the hub knows
-    it, and `recipe` names the recipe file that fits, where that is not the family's. `parameters`
-    are in millions, as published, else counted; `backbone` is their number without embeddings and
-    pooler; `max_tokens` includes the special tokens. All are None where unknown.
+    `checkpoint` is a hub id, an absolute folder, "builtin:NAME" for one whose weights are drawn
+    from the seed, or "floor:NAME" for what has no encoder. `revision` is a commit of the hub
+    repository ("main" is resolved when jobs are planned) or a floor's version, empty elsewhere.
+    `family` is transformers' model_type, empty where only the hub knows it, and `recipe` names the
+    recipe file that fits, where that is not the family's. `parameters` are in millions, as
+    published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
+    includes the special tokens. All are None where unknown.
 
     `tokenizer` says of what kind it is and whether it keeps the case; `pretraining` on which texts
     the checkpoint was trained, `hardware` on what and for how long, and `flops` with how many

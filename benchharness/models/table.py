@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchharness.models.floors import FLOORS
 from benchharness.models.spec import ModelSpec
 
 __all__ = ["MODELS"]
@@ -36,4 +37,6 @@ def _files() -> list[Path]:
     return sorted(found, key=lambda path: (path.stem != "tiny", path.stem))
 
 
-MODELS: dict[str, ModelSpec] = {spec.name: spec for path in _files() for spec in _known(path)}
+MODELS: dict[str, ModelSpec] = {
+    spec.name: spec for spec in (*(spec for path in _files() for spec in _known(path)), *FLOORS)
+}

@@ -139,7 +139,7 @@ def build_table(board: Board, number: int) -> TableView:
         cite=board.rule.cite,
         columns=tuple(_column(board, task) for task in board.tasks),
         rows=tuple(_row(board, entry, best) for entry in board.entries),
-        seeds=_seeds(cells),
+        seeds=_seeds(board),
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
         has_unranked_kinds=any(entry.kind != "model" for entry in board.entries),
@@ -218,8 +218,9 @@ def _cell(entry: Entry, task: str, best: str) -> CellView:
     )
 
 
-def _seeds(cells: list[Cell]) -> str:
-    counts = sorted({len(cell.values) for cell in cells})
+def _seeds(board: Board) -> str:
+    models = [entry for entry in board.entries if entry.kind == "model"] or board.entries
+    counts = sorted({len(cell.values) for entry in models for cell in entry.cells.values()})
     if not counts:
         return ""
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

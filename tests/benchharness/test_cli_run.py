@@ -143,7 +143,8 @@ def test_dry_run_as_json(bench, fake_jobs):
 
 
 def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
-    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--dry-run", "--json")
+    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-floors")
+    command = (*command, "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
     ended = bench(*command, "--test")
     (tested,) = json.loads(ended.out)["jobs"]
@@ -292,3 +293,25 @@ def test_rows_that_the_benchmark_leaves_out_are_said(bench):
 def test_nothing_is_said_where_no_row_is_left_out(bench):
     ended = bench("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--dry-run")
     assert "left out" not in ended.err
+
+
+def planned(bench, *words):
+    command = ("run", "--data", "mini", "--limit", "8", "--seeds", "2", "--dry-run", "--json")
+    return [(j["model"], j["seed"]) for j in json.loads(bench(*command, *words).out)["jobs"]]
+
+
+def test_the_floors_are_run_once_a_task_unless_they_are_left_out(bench):
+    both = [("majority", 0), ("bag-of-words", 0)]
+    tiny = ("--model", "tiny", "--task", "cola")
+    assert planned(bench, *tiny) == [("tiny", 1), ("tiny", 2), *both]
+    assert planned(bench, *tiny, "--no-floors") == [("tiny", 1), ("tiny", 2)]
+    named = ("--model", "majority", "--task", "cola")
+    assert planned(bench, *named, "--no-floors") == both[:1]
+    assert planned(bench, *tiny, *named[:2], "--no-floors")[2:] == both[:1]
+
+
+def test_the_floors_are_counted_apart(bench):
+    command = ("run", "--model", "tiny", "--task", "cola", "--data", "mini", "--dry-run")
+    assert bench(*command, "--set", "epochs=2").out.startswith(
+        "7 jobs (1 model x 1 task x 5 seeds and 2 floors x 1 task, data: mini), 7 to run"
+    )
