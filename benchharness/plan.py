@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchharness.hardware import cpu_has_bf16
 from benchharness.models import ModelSpec, weights_identity
-from benchharness.recipes import ResolvedRecipe, resolve_recipe
+from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.start import start_task, with_start
 from leaderboard.job import Job
 from tasks.errors import BenchError, DataError, ModelError
@@ -47,7 +47,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     gpu: bool = False,
     start_from: str | ModelSpec | None = None,
 ) -> list[Job]:
-    """The jobs of every model, task and seed, each once, in that order.
+    """The jobs of every model, task, point of its recipe and seed, each once, in that order.
 
     A task that another one's model predicts (AX by MNLI's) becomes splits of that one's job; its
     rows belong to the job whenever the data have them, so that asking for MNLI alone and for all of
@@ -78,28 +78,31 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         limit=limit,
     )
     jobs: dict[str, Job] = {}
-    for model, task, seed in product(models, trained, seeds):
-        for job in parts.chain(model, task.name, seed):
-            jobs.setdefault(job.key, job)
+    for model, task in product(models, trained):
+        points = range(len(recipes[model, task.name]))
+        for point, seed in product(points, seeds):
+            for job in parts.chain(model, task.name, point, seed):
+                jobs.setdefault(job.key, job)
     return list(jobs.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What jobs are made of: recipes by model and task, fingerprints by task."""
+    """What jobs are made of: the points of recipes by model and task, fingerprints by task."""
 
     data: str
-    recipes: Mapping[tuple[ModelSpec, str], ResolvedRecipe]
+    recipes: Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
     weights: Mapping[ModelSpec, str]
     fingerprints: Mapping[str, Mapping[str, str]]
     precision: str
     limit: int | None
 
-    def chain(self, model: ModelSpec, task: str, seed: int) -> list[Job]:
-        """A job, behind those that it starts from."""
-        recipe, fingerprints = self.recipes[model, task], self.fingerprints[task]
+    def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
+        """A job, behind those that it starts from, by the same point where they have as many."""
+        points, fingerprints = self.recipes[model, task], self.fingerprints[task]
+        recipe = points[min(point, len(points) - 1)]
         start = start_task(recipe.settings)
-        before = self.chain(model, start, seed) if start else []
+        before = self.chain(model, start, point, seed) if start else []
         job = Job(
             model=model.name,
             checkpoint=model.checkpoint,
@@ -140,25 +143,27 @@ def _resolve_recipes(
     recipe: str | None,
     overrides: Mapping[str, str],
     start_from: str | None,
-) -> dict[tuple[ModelSpec, str], ResolvedRecipe]:
-    """The recipe of every pair, and of every task that one of them starts from.
+) -> dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]:
+    """The points of every pair's recipe, and of every task's that one of them starts from.
 
     What is wrong with any of them is reported at once, each line once.
     """
-    resolved: dict[tuple[ModelSpec, str], ResolvedRecipe] = {}
+    resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
     problems: dict[str, None] = {}
     waiting = [(model, task) for model in models for task in tasks]
     for model, task in waiting:
         if (model, task.name) in resolved:
             continue
         try:
-            found = resolve_recipe(model, task.name, recipe, overrides, task.head)
-            found = with_start(found, model, task, recipe=recipe, start_from=start_from)
+            found = tuple(
+                with_start(point, model, task, recipe=recipe, start_from=start_from)
+                for point in resolve_sweep(model, task.name, recipe, overrides, task.head)
+            )
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
         resolved[model, task.name] = found
-        if start := start_task(found.settings):
+        if start := start_task(found[0].settings):
             waiting.append((model, find_task(start)))
     problems |= dict.fromkeys(_circles(resolved))
     if problems:
@@ -166,9 +171,11 @@ def _resolve_recipes(
     return resolved
 
 
-def _circles(recipes: Mapping[tuple[ModelSpec, str], ResolvedRecipe]) -> Iterator[str]:
+def _circles(
+    recipes: Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]],
+) -> Iterator[str]:
     """A sentence about each task that starts, in the end, from itself."""
-    starts = {pair: start_task(recipe.settings) for pair, recipe in recipes.items()}
+    starts = {pair: start_task(points[0].settings) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
         while (start := starts.get((model, names[-1]))) and start not in names:

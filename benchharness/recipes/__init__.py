@@ -1,6 +1,6 @@
 """Recipes: each paper's fine-tuning values, with their sources, resolved for a model and a task."""
 
 from benchharness.recipes.recipe import Recipe
-from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
+from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe, resolve_sweep
 
-__all__ = ["Recipe", "ResolvedRecipe", "resolve_recipe"]
+__all__ = ["Recipe", "ResolvedRecipe", "resolve_recipe", "resolve_sweep"]

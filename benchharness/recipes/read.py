@@ -12,15 +12,17 @@
     [like]                          whose values hold where this file has none; only in ours
     recipe = { value = "roberta", source = "..." }
 
-A user's own file may give a bare value (`epochs = 5`); its source is then the file's name.
+A user's own file may give a bare value (`epochs = 5`); its source is then the file's name. A list
+(`learning_rate = [2e-5, 3e-5]`) is a grid.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+from benchharness.recipes.grid import join_values
 from leaderboard.job import START_FROM, Setting
 from tasks.errors import BenchError
 
@@ -96,11 +98,19 @@ def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Set
 
 def _setting(path: Path, where: str, line: object) -> Setting:
     match line:
-        case {"value": str() | int() | float() as value, "source": str(source), **rest} if not rest:
-            return Setting(value=value, source=source)
-        case str() | int() | float():
-            return Setting(value=line, source=path.name)
-    raise BenchError(
-        f"{path.name}, {where}: expected a number or {{ value = ..., source = ... }}, "
-        f"found {line!r}."
-    )
+        case {"value": value, "source": str(source), **rest} if not rest:
+            pass
+        case _:
+            value, source = line, path.name
+    if isinstance(value, list) and value:
+        value = join_values(value) if all(map(_is_one, value)) else None
+    if not _is_one(value):
+        raise BenchError(
+            f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "
+            f"source = ... }}, found {line!r}."
+        )
+    return Setting(value=value, source=source)
+
+
+def _is_one(value: object) -> TypeGuard[str | int | float]:
+    return isinstance(value, str | int | float)

@@ -7,12 +7,14 @@ from pathlib import Path
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.check import check_setting
 from benchharness.recipes.floor import FLOOR, floor_settings
+from benchharness.recipes.grid import expand_grid
 from benchharness.recipes.read import packaged_names, read_like, read_recipe
 from benchharness.recipes.recipe import FINE_TUNED, Recipe
 from leaderboard.job import Setting
+from leaderboard.sweep import sweep_name
 from tasks.errors import BenchError, unknown_name
 
-__all__ = ["ResolvedRecipe", "resolve_recipe"]
+__all__ = ["ResolvedRecipe", "resolve_recipe", "resolve_sweep"]
 
 PAPER = "paper"
 FAST = "fast"
@@ -47,25 +49,45 @@ def resolve_recipe(
     overrides: Mapping[str, str],
     head: str = "pair",
 ) -> ResolvedRecipe:
+    """Every hyperparameter of a model on a task, where each has one value; see `resolve_sweep`."""
+    first, *others = resolve_sweep(spec, task, recipe, overrides, head)
+    if others:
+        raise BenchError(
+            f"the recipe has {1 + len(others)} points for {task}, but one value of each "
+            "hyperparameter is needed here: choose one of those with commas between."
+        )
+    return first
+
+
+def resolve_sweep(
+    spec: ModelSpec,
+    task: str,
+    recipe: str | None,
+    overrides: Mapping[str, str],
+    head: str = "pair",
+) -> tuple[ResolvedRecipe, ...]:
     """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
     Later layers win: the defaults of the recipe that the model's own is like, its values for the
     head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast" or
     the path of a TOML file; None and "paper" add nothing); then `overrides` as typed after `--set`.
-    What is only for another head type (a stride), is off, or means nothing beside other values is
-    checked and left out, because it is no part of this job. Raises BenchError with one line for
-    each value that is unknown, ill-typed or out of range.
+    A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
+    are called a sweep. What is only for another head type (a stride), is off, or means nothing
+    beside other values is checked and left out, because it is no part of this job. Raises
+    BenchError with one line for each value that is unknown, ill-typed or out of range.
     """
     if spec.is_floor:
-        return ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head))
+        return (ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head)),)
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or PAPER
     if name != PAPER:
         layers += _laid_over(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
-    settings = _relevant(_merge(layers), head)
+    points = _points(layers, head)
     label = name if name in (PAPER, FAST) else Path(name).stem
-    return ResolvedRecipe(name=f"{label}+set" if overrides else label, settings=settings)
+    label += "+set" if overrides else ""
+    label = sweep_name(label) if len(points) > 1 else label
+    return tuple(ResolvedRecipe(name=label, settings=settings) for settings in points)
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
@@ -125,11 +147,27 @@ def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]
     return [tables.get(name, {}) for name in ("default", f"head/{head}", task)]
 
 
-def _merge(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
-    """The last value of each name, checked; all that is wrong is reported at once."""
+def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[dict[str, Setting]]:
+    """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
     for layer in layers:
         merged.update(layer)
+    found: dict[tuple[object, ...], dict[str, Setting]] = {}
+    problems: dict[str, None] = {}
+    for point in expand_grid(merged):
+        try:
+            settings = _relevant(_checked(point), head)
+        except BenchError as error:
+            problems |= dict.fromkeys(str(error).splitlines())
+            continue
+        found.setdefault(tuple(setting.value for setting in settings.values()), settings)
+    if problems:
+        raise BenchError("\n".join(problems))
+    return list(found.values())
+
+
+def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The values of one point in the types and the order of the recipe's fields."""
     problems: list[str] = []
     checked: dict[str, Setting] = {}
     known = [field.name for field in fields(Recipe)]

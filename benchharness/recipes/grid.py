@@ -1,0 +1,36 @@
+"""Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
+
+The text is the same after `--set` and in a file, where it may also be a list of numbers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from leaderboard.job import Setting
+
+__all__ = ["expand_grid", "join_values"]
+
+BETWEEN = ","
+
+
+def join_values(values: Sequence[object]) -> str:
+    """Several values as the text of a grid."""
+    return BETWEEN.join(map(str, values))
+
+
+def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
+    """Every combination of the settings' values, the last setting changing fastest.
+
+    The source of a value that is one of several says so.
+    """
+    choices = [_choices(setting) for setting in settings.values()]
+    for combination in product(*choices):
+        yield dict(zip(settings, combination, strict=True))
+
+
+def _choices(setting: Setting) -> tuple[Setting, ...]:
+    if not isinstance(setting.value, str) or BETWEEN not in setting.value:
+        return (setting,)
+    values = [value.strip() for value in setting.value.split(BETWEEN)]
+    source = f"{setting.source}, one of {', '.join(values)}"
+    return tuple(Setting(value=value, source=source) for value in values)

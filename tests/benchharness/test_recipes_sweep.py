@@ -1,0 +1,115 @@
+"""A hyperparameter with several values is a recipe by each of them."""
+
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import MODELS
+from benchharness.plan import plan_jobs
+from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
+from leaderboard.sweep import is_sweep
+from tasks.errors import BenchError
+from tasks.suites import find_task
+
+BERT = MODELS["bert-base-uncased"]
+TINY = MODELS["tiny"]
+RATES = {"learning_rate": "2e-5,3e-5, 5e-5"}
+
+
+def values(points: tuple[ResolvedRecipe, ...], name: str) -> list[object]:
+    return [point.settings[name].value for point in points]
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_values_with_commas_are_a_point_each() -> None:
+    points = resolve_sweep(BERT, "glue/rte", None, RATES)
+    assert values(points, "learning_rate") == [2e-5, 3e-5, 5e-5]
+    assert values(points, "epochs") == [3.0, 3.0, 3.0]
+    assert {point.name for point in points} == {"paper+set sweep"}
+    source = points[1].settings["learning_rate"].source
+    assert source == "--set, one of 2e-5, 3e-5, 5e-5"
+
+
+def test_several_grids_are_every_combination() -> None:
+    points = resolve_sweep(BERT, "glue/rte", None, {**RATES, "batch_size": "16,32"})
+    found = [*zip(values(points, "learning_rate"), values(points, "batch_size"), strict=True)]
+    assert found == [(rate, batch) for rate in (2e-5, 3e-5, 5e-5) for batch in (16, 32)]
+
+
+def test_a_list_in_a_file_is_the_same_grid(tmp_path: Path) -> None:
+    text = '[default]\nlearning_rate = { value = [2e-5, 3e-5, 5e-5], source = "A.3" }\n'
+    points = resolve_sweep(BERT, "glue/rte", write(tmp_path, text), {})
+    assert values(points, "learning_rate") == [2e-5, 3e-5, 5e-5]
+    assert points[0].name == "grid sweep"
+    assert points[0].settings["learning_rate"].source == "A.3, one of 2e-05, 3e-05, 5e-05"
+
+
+def test_a_grid_of_one_task_is_no_others(tmp_path: Path) -> None:
+    path = write(tmp_path, "[glue.rte]\nepochs = [3, 10]\n")
+    assert values(resolve_sweep(BERT, "glue/rte", path, {}), "epochs") == [3.0, 10.0]
+    (only,) = resolve_sweep(BERT, "glue/cola", path, {})
+    assert (only.name, only.settings["epochs"].value) == ("grid", 3.0)
+
+
+def test_later_layers_replace_a_grid(tmp_path: Path) -> None:
+    path = write(tmp_path, "[default]\nepochs = [3, 10]\n")
+    (only,) = resolve_sweep(BERT, "glue/rte", path, {"epochs": "2"})
+    assert (only.name, only.settings["epochs"].value) == ("grid+set", 2.0)
+
+
+def test_equal_values_are_one_point() -> None:
+    (only,) = resolve_sweep(BERT, "glue/rte", None, {"epochs": "3,3.0"})
+    assert not is_sweep(only.name)
+    (only,) = resolve_sweep(BERT, "glue/rte", None, {"stride": "64,128"})
+    assert "stride" not in only.settings
+
+
+def test_every_wrong_value_is_said_once() -> None:
+    with pytest.raises(BenchError) as caught:
+        resolve_sweep(BERT, "glue/rte", None, {**RATES, "epochs": "0,3,", "batch_size": "8"})
+    lines = str(caught.value).splitlines()
+    assert lines == [
+        "epochs is '0' (--set, one of 0, 3, ), expected a number that is above 0.",
+        "epochs is '' (--set, one of 0, 3, ), expected a number that is above 0.",
+    ]
+
+
+def test_where_one_recipe_is_needed_a_grid_is_refused() -> None:
+    with pytest.raises(BenchError, match="has 3 points for glue/rte"):
+        resolve_recipe(BERT, "glue/rte", None, RATES)
+
+
+def test_every_point_is_planned_with_every_seed() -> None:
+    tasks = [find_task("glue/rte"), find_task("glue/cola")]
+    jobs = plan_jobs([TINY], tasks, "mini", (1, 2), overrides={"epochs": "1,2,4"})
+    assert len(jobs) == 2 * 3 * 2 == len({job.key for job in jobs})
+    assert [(j.task, j.settings["epochs"].value, j.seed) for j in jobs[:3]] == [
+        ("glue/rte", 1.0, 1),
+        ("glue/rte", 1.0, 2),
+        ("glue/rte", 2.0, 1),
+    ]
+    (alone,) = plan_jobs([TINY], tasks[:1], "mini", (1,), overrides={"epochs": "2"})
+    assert alone.key in {job.key for job in jobs}
+
+
+def test_a_point_starts_from_the_same_point() -> None:
+    jobs = plan_jobs(
+        [TINY],
+        [find_task("glue/rte")],
+        "mini",
+        (1,),
+        overrides={"epochs": "1,2"},
+        start_from="glue/mnli",
+    )
+    by_key = {job.key: job for job in jobs}
+    assert len(by_key) == 4
+    for job in jobs:
+        if job.task == "glue/rte":
+            assert job.start_from is not None
+            start = by_key[job.start_from]
+            assert start.settings["epochs"].value == job.settings["epochs"].value
