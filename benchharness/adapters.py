@@ -44,7 +44,7 @@ def add_adapters(network: Any, rank: int) -> None:
     inject_adapter_in_model(config, network)
 
 
-def merge_adapters(network: nn.Module) -> None:
+def merge_adapters(network: Any) -> None:
     """Adds what the adapters have learned to the weights that they stand beside."""
     for module in network.modules():
         if hasattr(module, "lora_A"):
@@ -55,7 +55,7 @@ def _find_targets(network: Any) -> dict[str, nn.Module]:
     """The adapted layers by name: linear ones, or GPT's, which keep their weights transposed."""
     from transformers.pytorch_utils import Conv1D
 
-    found = {
+    found: dict[str, nn.Module] = {
         name: module
         for name, module in network.named_modules()
         if name.rpartition(".")[2] in ADAPTED and isinstance(module, nn.Linear | Conv1D)

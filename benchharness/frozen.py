@@ -27,6 +27,9 @@ __all__ = ["FrozenEncoder", "ScalarMix", "freeze"]
 class Sum(nn.Module):
     """The sum of the chosen layers' states, or the states of the only one."""
 
+    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
+        super().__init__()
+
     def forward(self, states: Tensor) -> Tensor:
         """States (layers, rows, tokens, size) to (rows, tokens, size)."""
         return states.sum(0)
@@ -58,7 +61,7 @@ class ScalarMix(nn.Module):
     Starts as the plain mean.
     """
 
-    def __init__(self, layers: int) -> None:
+    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(layers))
         self.scale = nn.Parameter(torch.ones(()))
@@ -66,7 +69,8 @@ class ScalarMix(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """States (layers, rows, tokens, size) to (rows, tokens, size)."""
         shares = self.scale * self.weights.softmax(0)
-        return torch.tensordot(shares, states, dims=1)
+        mixed: Tensor = torch.tensordot(shares, states, dims=1)
+        return mixed
 
 
 CHOSEN: Mapping[str, slice] = {
@@ -79,10 +83,13 @@ CHOSEN: Mapping[str, slice] = {
 """The layers of each choice of features, counted with the embeddings as the first one."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
+    "last": Sum,
+    "second-to-last": Sum,
+    "sum-last-4": Sum,
     "concat-last-4": Concatenation,
-    "mix": lambda layers, _: ScalarMix(layers),
+    "mix": ScalarMix,
 }
-"""What makes one state of them, by their number and size; elsewhere it is their sum."""
+"""What makes one state of theirs, by their number and size."""
 
 
 class FrozenEncoder(nn.Module):
@@ -102,7 +109,7 @@ class FrozenEncoder(nn.Module):
         self.firsts = np.cumsum([0, *(table.shape[1] for table in tables)]).tolist()
         self.per_row = per_row
         layers, _, size = self.tables[0].shape
-        self.combined = COMBINED.get(features, lambda *_: Sum())(layers, size)
+        self.combined = COMBINED[features](layers, size)
 
     def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
         """The states (rows, tokens, size) of places (rows, tokens) of one split, in fp32."""

@@ -37,7 +37,7 @@ __all__ = ["Source", "cache_folder", "count_places", "layer_states", "network_di
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""
 
-STORED = {"fp32": np.dtype(np.float32), "bf16": np.dtype(np.int16)}
+STORED: Mapping[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "bf16": np.dtype(np.int16)}
 """NumPy has no bf16: its bits are kept as whole numbers."""
 
 PER_RUN = ("_", "transformers_version", "architectures", "dtype")
