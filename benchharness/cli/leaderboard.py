@@ -91,6 +91,7 @@ def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
         "recipe": entry.recipe,
         "precision": entry.precision,
         "variant": entry.variant,
+        "points": entry.points,
         "kind": entry.kind,
         "score": entry.score,
         "spread": entry.spread,

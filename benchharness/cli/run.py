@@ -67,7 +67,11 @@ RecipeName = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Override a value of the recipe; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Override a value of the recipe, by several with commas (a sweep); repeatable.",
+    ),
 ]
 Limit = Annotated[
     int | None,
