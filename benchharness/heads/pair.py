@@ -1,6 +1,6 @@
 """The pair head: one text or two to a class or a number."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,56 +14,43 @@ from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.marks import MarkPooling, encode_marked
 from benchharness.pooling import TextClassifier, attend_globally
+from benchharness.tokens import Frame, Ids, join, tokenize_ids
 from tasks.errors import DataError
 from tasks.examples import PairExample, PairPrediction
 from tasks.task import PairTask
 
 __all__ = ["PAIR", "PairNetwork", "decode", "encode", "loss", "network", "targets"]
 
-CHUNK = 1000
-"""Examples per call of the tokenizer, which works on the texts of one call in parallel."""
-
 
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
     """The token ids of every example.
 
-    Of two texts the longer one is cut first, as transformers' run_glue.py does. A tokenizer without
-    a padding token pads with id 0: nothing attends to a masked place.
+    Of two texts the longer one is cut first, as transformers' run_glue.py does; the tokenizer's own
+    cut takes minutes where both are long. A tokenizer without a padding token pads with id 0:
+    nothing attends to a masked place.
     """
     if examples[0].marks:
         return encode_marked(examples, tokenizer, limits)
-    columns: dict[str, list[NDArray[np.int32]]] = {"input_ids": [], "token_type_ids": []}
-    for chunk in _chunks(examples):
-        encoded = _tokenize(chunk, tokenizer, limits.max_tokens)
-        for name, rows in columns.items():
-            rows += [np.asarray(row, dtype=np.int32) for row in encoded.get(name, ())]
-    ids, types = columns["input_ids"], columns["token_type_ids"]
+    texts = [[e.text_a] if e.text_b is None else [e.text_a, e.text_b] for e in examples]
+    frame = Frame.of(tokenizer, texts=len(texts[0]))
+    ids = tokenize_ids((text for row in texts for text in row), tokenizer)
+    room = limits.max_tokens - frame.size
+    rows = [frame.row(*_cut([ids[text] for text in row], room)) for row in texts]
     return Features(
-        token_ids=np.concatenate(ids),
-        token_types=np.concatenate(types) if types else None,
-        starts=np.cumsum([0, *map(len, ids)]),
+        **join(rows, frame),
         pad_id=tokenizer.pad_token_id or 0,
         max_tokens=limits.max_tokens,
     )
 
 
-def _chunks(examples: Sequence[PairExample]) -> Iterator[Sequence[PairExample]]:
-    for start in range(0, len(examples), CHUNK):
-        yield examples[start : start + CHUNK]
-
-
-def _tokenize(
-    examples: Sequence[PairExample], tokenizer: Any, max_tokens: int
-) -> Mapping[str, list[list[int]]]:
-    paired = examples[0].text_b is not None
-    encoded: Mapping[str, list[list[int]]] = tokenizer(
-        [example.text_a for example in examples],
-        [example.text_b for example in examples] if paired else None,
-        truncation="longest_first" if paired else "only_first",
-        max_length=max_tokens,
-        return_attention_mask=False,
-    )
-    return encoded
+def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
+    """The beginnings of the texts that fit, by the rule that tokenizers call "longest_first"."""
+    if len(texts) == 1:
+        return [texts[0][:room]]
+    shorter, longer = sorted(map(len, texts))
+    kept = min(shorter, max(room - longer, room // 2))
+    sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
+    return [text[:size] for text, size in zip(texts, sizes, strict=True)]
 
 
 def targets(

@@ -1,6 +1,10 @@
+import time
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional
 
 from benchharness.batching import pad
@@ -11,6 +15,7 @@ from tasks.errors import BenchError, DataError
 from tasks.examples import PairExample
 from tasks.suites import TASKS, find_task
 from tasks.task import PairTask
+from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
 
 ANY = None
 """Features that this head does not look at."""
@@ -60,6 +65,35 @@ def test_any_text_is_encoded(tiny: Encoder, text: str):
         [PairExample(id="0", text_a=text, text_b=text)], tiny.tokenizer, Limits(max_tokens=16)
     )
     assert 3 <= len(features.token_ids) <= 16
+
+
+lengths = st.integers(0, 30)
+
+
+@given(lengths, lengths | st.none(), st.integers(6, 40), st.sampled_from(KINDS))
+@settings(deadline=None)
+def test_rows_are_as_the_tokenizers_own_cut_makes_them(
+    first: int, second: int | None, tokens: int, kind: str
+):
+    tokenizer = make_tokenizer(kind)
+    a, b = "the tower " * first, None if second is None else "a storm " * second
+    expected = tokenizer(
+        [a], None if b is None else [b], truncation="longest_first", max_length=tokens
+    )
+    example = PairExample(id="0", text_a=a, text_b=b)
+    features = encode([example], tokenizer, Limits(max_tokens=tokens))
+    assert features.token_ids.tolist() == expected["input_ids"][0]
+    if features.token_types is not None:
+        assert features.token_types.tolist() == expected["token_type_ids"][0]
+
+
+def test_two_very_long_texts_are_cut_at_once(tiny: Encoder):
+    """The tokenizers library pairs every overflowing piece of one with every one of the other."""
+    text = "the tower " * 10_000
+    start = time.process_time()
+    example = PairExample(id="0", text_a=text, text_b=text)
+    assert encode([example], tiny.tokenizer, Limits(max_tokens=64)).lengths.tolist() == [64]
+    assert time.process_time() - start < 10
 
 
 def test_more_examples_than_a_call_of_the_tokenizer(tiny: Encoder):

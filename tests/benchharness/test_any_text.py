@@ -1,0 +1,167 @@
+"""Whatever a text holds: every head trains on it and answers, or says one sentence."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from benchharness.encoder import load_encoder
+from benchharness.heads import HEADS, Limits
+from benchharness.precision import Compute
+from benchharness.recipes.recipe import Recipe
+from benchharness.training import fit, predict
+from tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
+from tasks.suites import find_task
+from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+
+CPU = Compute(device=torch.device("cpu"), precision="fp32")
+NASTY = {
+    "empty": "",
+    "blank": " \t\n ",
+    "no break": "\u00a0\u2003\u3000",
+    "NUL": "\x00",
+    "NUL inside": "a\x00b \x00",
+    "control": "\x01\x1b[31m\x7f\x85",
+    "zero width": "\ufeff\u200b\u200d",
+    "half a pair": "\ud83d half \udc26",
+    "emoji": "🐦🐦 👩‍👩‍👧 🇪🇺 🐦",
+    "right to left": "\u202eשלום עולם سلام\u202c",
+    "combining": "e\u0301\u0300\u0316 ﷽ Z̷̢̨a̸l̶g̵o",
+    "no spaces": "東京北京" * 50,
+    "one long word": "x" * 5_000,
+    "special tokens": "[CLS] [SEP] <s> </s> [MASK] @placeholder _",
+    "ten thousand words": "tower " * 10_000,
+}
+LIMITS = (
+    Limits(max_tokens=64, stride=500, max_question_tokens=64),
+    Limits(max_tokens=24, stride=500, max_question_tokens=2),
+)
+"""A stride larger than the room and a question longer than the window, and very little room."""
+
+Make = Callable[[str, str], Any]
+"""An example from its id and a text."""
+
+
+def one_text(name: str, text: str) -> PairExample:
+    return PairExample(id=name, text_a=text, label="acceptable")
+
+
+def two_texts(name: str, text: str) -> PairExample:
+    return PairExample(id=name, text_a=text, text_b=text, label="entailment")
+
+
+def a_number(name: str, text: str) -> PairExample:
+    return PairExample(id=name, text_a=text, text_b="A storm.", label=2.5)
+
+
+def marked(name: str, text: str) -> PairExample:
+    marks = tuple(Mark(text=which, start=len(text) + 1, end=len(text) + 6) for which in "ab")
+    around = f"{text} storm {text}"
+    return PairExample(id=name, text_a=around, text_b=around, label="True", marks=marks)
+
+
+def nasty_context(name: str, text: str) -> SpanExample:
+    start = len(text) - len(text.lstrip())
+    answer = text[start : start + 1]
+    answers = ((answer, start),) if answer else ()
+    return SpanExample(id=name, question="Who?", context=text, answers=answers)
+
+
+def nasty_question(name: str, text: str) -> SpanExample:
+    return SpanExample(id=name, question=text, context="In Warsaw.", answers=(("Warsaw", 3),))
+
+
+def options(name: str, text: str) -> ChoiceExample:
+    found = (text, "a storm", text[:9])
+    return ChoiceExample(id=name, context=text, question=text, options=found, gold=(1,))
+
+
+def words(name: str, text: str) -> TagExample:
+    found = ("Warsaw", *text.split(" "))
+    return TagExample(id=name, words=found, tags=("B-LOC", *["O"] * (len(found) - 1)))
+
+
+ROADS: dict[str, tuple[str, Make]] = {
+    "one text": ("glue/cola", one_text),
+    "two texts": ("glue/rte", two_texts),
+    "a number": ("glue/stsb", a_number),
+    "marks": ("superglue/wic", marked),
+    "context": ("squad/v2.0", nasty_context),
+    "question": ("squad/v1.1", nasty_question),
+    "options": ("race/all", options),
+    "words": ("conll2003/ner", words),
+}
+
+every_road = pytest.mark.parametrize("road", ROADS)
+
+
+def make(road: str) -> tuple[Any, Any, list[Any]]:
+    """A head, a task and an example of every nasty text."""
+    task = find_task(ROADS[road][0])
+    return HEADS[task.head], task, [ROADS[road][1](name, text) for name, text in NASTY.items()]
+
+
+def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
+    """One answer for each example, of a kind that can be scored and stored."""
+    assert [p.id for p in predictions] == [e.id for e in examples]
+    for prediction, example in zip(predictions, examples, strict=True):
+        match example:
+            case PairExample():
+                assert isinstance(prediction.label, str) or math.isfinite(prediction.label)
+            case SpanExample():
+                assert prediction.text in example.context
+                assert math.isfinite(prediction.no_answer_score)
+            case ChoiceExample():
+                assert sum(prediction.scores) == pytest.approx(1.0)
+            case TagExample():
+                assert len(prediction.tags) == len(example.words)
+
+
+@every_road
+@pytest.mark.parametrize("limits", LIMITS, ids=["little room", "hardly any"])
+def test_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) -> None:
+    head, task, examples = make(road)
+    encoder = load_encoder("builtin:tiny", None, seed=1)
+    features = head.encode(examples, encoder.tokenizer, limits)
+    assert features.lengths.max() <= limits.max_tokens
+    network = head.network(encoder, task)
+    recipe = Recipe(
+        learning_rate=1e-3,
+        epochs=1 if len(features) < 100 else 0.02,
+        batch_size=4,
+        accumulation=1,
+        warmup_ratio=0.1,
+        weight_decay=0.0,
+        adam_beta1=0.9,
+        adam_beta2=0.999,
+        adam_epsilon=1e-6,
+        max_grad_norm=1.0,
+        max_tokens=limits.max_tokens,
+        evaluations=1,
+    )
+    goals = head.targets(features, examples, task)
+    fit(
+        network,
+        features,
+        goals,
+        head.loss,
+        recipe,
+        seed=1,
+        compute=CPU,
+        report=lambda _: None,
+        evaluate=dict,
+    )
+    logits = predict(network, features, CPU, lambda _: None)
+    check(head.decode(logits, features, examples, task), examples)
+
+
+@every_road
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_tokenizer_reads_any_text_for_every_head(road: str, kind: str) -> None:
+    head, task, examples = make(road)
+    features = head.encode(examples, make_tokenizer(kind), LIMITS[0])
+    assert features.lengths.max() <= LIMITS[0].max_tokens
+    goals = head.targets(features, examples, task)
+    assert len(goals) == len(features.item_starts) - 1
