@@ -159,7 +159,7 @@ def to_result(scored: Scored, model: str) -> Result:
         job=job,
         evaluations=tuple(_evaluation(scored.task, split) for split in scored.splits),
         curve=(),
-        cost=_cost(scored.seconds),
+        cost=Cost.without_network(scored.seconds),
         provenance=_provenance(scored),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -187,19 +187,6 @@ def _evaluation(task: Task, split: ScoredSplit) -> Evaluation:
         scores=split.scores,
         predictions=tuple(map(to_row, split.predictions)),
         flags=split.flags,
-    )
-
-
-def _cost(seconds: float) -> Cost:
-    return Cost(
-        seconds=seconds,
-        train_seconds=0.0,
-        predict_seconds=0.0,
-        steps=0,
-        train_examples_per_second=0.0,
-        train_tokens=0,
-        parameters=0,
-        peak_memory_bytes=0,
     )
 
 

@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-__all__ = ["SCORED_HERE", "SCRATCH", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
+__all__ = ["ENSEMBLE", "SCORED_HERE", "SCRATCH", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
 
 Kind = Literal["model", "ensemble", "floor"]
 """What makes a run: an encoder, the stored predictions of several runs, or no encoder at all."""
+
+ENSEMBLE = "ensemble"
+"""The recipe of a job that averaged the stored predictions of others, which are its settings."""
 
 SCORED_HERE = "scored here"
 """The recipe of a job that trained nothing: somebody's prediction file, scored by us."""

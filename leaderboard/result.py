@@ -26,6 +26,11 @@ class Evaluation:
     predictions: tuple[Mapping[str, Any], ...]
     flags: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The split as a job's fingerprints name it: "task:split"."""
+        return f"{self.task}:{self.split}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
@@ -53,6 +58,22 @@ class Cost:
     train_tokens: int
     parameters: int
     peak_memory_bytes: int
+
+    @classmethod
+    def without_network(
+        cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
+    ) -> "Cost":
+        """What took time and no encoder: a floor, an ensemble, somebody's prediction file."""
+        return cls(
+            seconds=seconds,
+            train_seconds=train_seconds,
+            predict_seconds=predict_seconds,
+            steps=0,
+            train_examples_per_second=0.0,
+            train_tokens=0,
+            parameters=0,
+            peak_memory_bytes=0,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,12 @@
 """From a name that a user types to an entry of a board."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from leaderboard.board import Board
 from leaderboard.entry import Entry
 from tasks.errors import BenchError
 
-__all__ = ["boards_with", "full_label", "select_entry"]
+__all__ = ["boards_of", "boards_with", "full_label", "select_entry"]
 
 
 def full_label(entry: Entry) -> str:
@@ -48,3 +48,12 @@ def boards_with(boards: Iterable[Board], names: Iterable[str]) -> list[tuple[Boa
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
         f"{', '.join(known) or 'no runs'}; `bench list runs` shows on which data each was run."
     )
+
+
+def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
+    """The boards on which one of these runs stands."""
+    return [
+        board
+        for board in boards
+        if any(run.key in keys for entry in board.entries for run in entry.runs)
+    ]

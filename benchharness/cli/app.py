@@ -10,6 +10,7 @@ import typer
 from benchharness import __version__
 from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
+from benchharness.cli.ensemble import ensemble
 from benchharness.cli.fetch import fetch
 from benchharness.cli.leaderboard import leaderboard
 from benchharness.cli.listing import list_app
@@ -65,6 +66,7 @@ app.command(short_help="Show a run, a model, a task, a suite.")(show)
 app.add_typer(diff_app, name="diff")
 app.command(short_help="Show the leaderboard as a table.")(leaderboard)
 app.command(short_help="Write the leaderboard as an HTML page.")(report)
+app.command(short_help="Average stored predictions into one system.")(ensemble)
 app.command(short_help="Say how many seeds tell two systems apart.")(plan)
 app.command(short_help="Score a prediction file that anyone made.")(score)
 app.command(short_help="Write, check or mend a submission.")(submit)

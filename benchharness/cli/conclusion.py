@@ -12,8 +12,8 @@ from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.outlook import Outlook
 from benchharness.cli.report import gather_boards, make_report
 from benchharness.engines.process import Outcome
-from leaderboard.board import Board
 from leaderboard.result import Failure
+from leaderboard.selection import boards_of
 from leaderboard.store import Store
 from leaderboard.visible import visible
 from tasks.errors import JobError, ModelError
@@ -32,7 +32,7 @@ def conclude(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in outlook.jobs)
     if not as_json and finished:
-        show_boards(_boards_with(finished, gather_boards(store)))
+        show_boards(boards_of(finished, gather_boards(store)))
     make_report(store, out)
     if as_json:
         typer.echo(json.dumps(_summary(outlook, failures, finished, out), indent=2))
@@ -42,15 +42,6 @@ def conclude(
     for line in _complaints(failures):
         typer.echo(visible(f"bench: {line}"), err=True)
     return _exit_code(failures)
-
-
-def _boards_with(keys: set[str], boards: Sequence[Board]) -> list[Board]:
-    """The boards on which one of these jobs stands."""
-    return [
-        board
-        for board in boards
-        if any(run.key in keys for entry in board.entries for run in entry.runs)
-    ]
 
 
 def _closing_lines(

@@ -151,7 +151,7 @@ def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
             "details": outcome.details,
         }
     return head | {
-        "evaluations": {f"{e.task}:{e.split}": _evaluation(e) for e in outcome.evaluations},
+        "evaluations": {e.name: _evaluation(e) for e in outcome.evaluations},
         "flags": list(curve_flags([point.loss for point in outcome.curve])),
         "curve": [asdict(point) for point in outcome.curve],
         "cost": asdict(outcome.cost),

@@ -53,7 +53,7 @@ def run_floor(job: Job, report: Reporter = lambda _: None) -> Result:
         job=job,
         evaluations=evaluations,
         curve=(),
-        cost=_cost(end - start, learned - learning, end - learned),
+        cost=Cost.without_network(end - start, learned - learning, end - learned),
         provenance=_provenance(job, {f"{job.task}:train": training, **splits}, started),
         finished=_now(),
     )
@@ -67,19 +67,6 @@ def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evalu
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _cost(seconds: float, learning: float, predicting: float) -> Cost:
-    return Cost(
-        seconds=seconds,
-        train_seconds=learning,
-        predict_seconds=predicting,
-        steps=0,
-        train_examples_per_second=0.0,
-        train_tokens=0,
-        parameters=0,
-        peak_memory_bytes=0,
-    )
 
 
 def _provenance(job: Job, splits: Mapping[str, SplitRows], started: str) -> Mapping[str, Any]:

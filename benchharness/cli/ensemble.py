@@ -1,0 +1,137 @@
+"""`bench ensemble`: the stored predictions of several runs as one system."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.printing import print_json
+
+if TYPE_CHECKING:
+    from benchharness.cli.rows import Rows
+    from leaderboard.entry import Entry
+    from leaderboard.result import Result
+    from leaderboard.store import Store
+
+__all__ = ["ensemble"]
+
+Systems = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SYSTEM...",
+        help="Models with stored runs, of which every seed takes part; MODEL:RECIPE where one has "
+        "several rows on a board.",
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="What the board calls it. Default: its members."),
+]
+
+
+def ensemble(  # noqa: PLR0913  (one parameter for each option)
+    systems: Systems,
+    *,
+    suite: Suites = None,
+    task: Tasks = None,
+    data: DataFilter = None,
+    name: Name = None,
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
+    """Average the stored predictions of all seeds of one model or of several, and score that.
+
+    Nothing is trained. The result is stored and stands on the board as an ensemble.
+    """
+    from benchharness.cli.leaderboard import show_boards
+    from benchharness.cli.report import gather_boards
+    from benchharness.cli.rows import find_rows
+    from leaderboard.selection import boards_of
+    from leaderboard.store import open_store
+
+    with open_store(db, create=False) as store:
+        found = find_rows(store, tuple(dict.fromkeys(systems)), suite or (), task or (), data)
+        made = [result for rows in found for result in _ensembles(store, rows, name)]
+        for result in made:
+            if not store.finished_keys([result.job.key]):
+                store.add_result(result)
+        boards = boards_of({result.job.key for result in made}, gather_boards(store))
+    if as_json:
+        print_json([_to_json(result) for result in made])
+    else:
+        show_boards(boards)
+
+
+def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Result]":
+    """One for each task of a board that has at least two runs of these rows."""
+    from benchharness.ensembles import make_ensemble
+    from tasks.errors import BenchError
+
+    _check_kinds(rows)
+    groups = [members for members in _members(rows).values() if len(members) > 1]
+    if not groups:
+        names = " and ".join(entry.model for entry in rows.entries)
+        raise BenchError(
+            f"{names} has one run of each task on {rows.board.data_label}: an ensemble needs at "
+            "least two; `bench run --seeds 5` makes some."
+        )
+    label = name or _name(rows.entries, groups)
+    for group in groups:
+        members = [(system, _result(store, key)) for key, system in group.items()]
+        yield make_ensemble(members, label)
+
+
+def _check_kinds(rows: "Rows") -> None:
+    from tasks.errors import BenchError
+
+    for entry in rows.entries:
+        if entry.kind != "model":
+            raise BenchError(
+                f"{entry.model} is {'an ensemble' if entry.kind == 'ensemble' else 'a floor'}: an "
+                "ensemble is made of models; name those."
+            )
+
+
+def _members(rows: "Rows") -> dict[str, dict[str, str]]:
+    """By the task that was trained, the members' keys, each with what names its system."""
+    from leaderboard.selection import full_label
+
+    found: dict[str, dict[str, str]] = {}
+    for task in rows.tasks:
+        for entry in rows.entries:
+            for run in entry.cells[task].runs:
+                found.setdefault(run.task, {})[run.key] = full_label(entry)
+    return found
+
+
+def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
+    """The members' models, with the number of seeds where it is the same on all tasks."""
+    from leaderboard.selection import full_label
+
+    names = []
+    for entry in entries:
+        counts = {list(members.values()).count(full_label(entry)) for members in groups}
+        several = len(counts) == 1 and counts != {1}
+        names.append(f"{entry.model} x{counts.pop()}" if several else entry.model)
+    return " + ".join(names)
+
+
+def _result(store: "Store", key: str) -> "Result":
+    from leaderboard.result import Result
+
+    result = store.result(key)
+    assert isinstance(result, Result), "a cell of a board holds finished runs"
+    return result
+
+
+def _to_json(result: "Result") -> dict[str, Any]:
+    job = result.job
+    return {
+        "key": job.key,
+        "name": job.model,
+        "task": job.task,
+        "data": job.data,
+        "members": {str(s.value): s.source for s in job.settings.values()},
+        "scores": {evaluation.name: dict(evaluation.scores) for evaluation in result.evaluations},
+    }
