@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 from tasks.mini.drawing import draw_splits
-from tasks.mini.lexicon import NAMES
+from tasks.mini.lexicon import NAMES, TOWNS
 from tasks.mini.writing import write_text
 
 __all__ = ["write_conll2003"]
@@ -17,7 +17,7 @@ FIRST_NAMES = NAMES["female"] + NAMES["male"]
 # a surname may also name a town or a firm: only the words around it tell, and not always
 SHARED = ("Berg", "Holm", "Lund", "Stone", "Marsh", "Wells", "Banks", "Field")
 SURNAMES = ("Carter", "Novak", "Larsen", "Moreau", "Rossi", "Weber", *SHARED)
-TOWNS = ("Norburg", "Estwick", "Velden", "Santora", "Kalmond", "Riverton", *SHARED)
+PLACES = (*TOWNS, *SHARED)
 FIRMS = ("Alcor", "Bitwell", "Corvex", "Dynacom", "Elmira", *SHARED)
 PEOPLES = ("Norlandic", "Estish", "Veldian", "Santoran", "Kalmondish")
 CUPS = ("World Cup", "Harvest Trophy", "Winter Games")
@@ -82,7 +82,7 @@ def _person(rng: Random) -> str:
 
 
 def _town(rng: Random) -> str:
-    return rng.choice(("", "", "", "", "New ", "Port ")) + rng.choice(TOWNS)
+    return rng.choice(("", "", "", "", "New ", "Port ")) + rng.choice(PLACES)
 
 
 def _firm(rng: Random) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "NAMES",
     "OPPOSITES",
     "TIMES",
+    "TOWNS",
     "VERBS",
     "Domain",
     "Verb",
@@ -131,6 +132,8 @@ NAMES = {
     "female": ("Anna", "Clara", "Emma", "Julia", "Laura", "Maria", "Nora", "Sara"),
     "male": ("Adam", "David", "Felix", "Henry", "Jacob", "Martin", "Oscar", "Peter"),
 }
+
+TOWNS = ("Norburg", "Estwick", "Velden", "Santora", "Kalmond", "Riverton")
 
 TIMES = ("on monday", "on friday", "last week", "in the morning", "after lunch", "at night")
 

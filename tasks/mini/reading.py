@@ -1,11 +1,13 @@
 """Questions on stories: yes or no (BoolQ), true and false answers (MultiRC), names (ReCoRD)."""
 
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 from tasks.mini.drawing import Pair
 from tasks.mini.grammar import other
-from tasks.mini.stories import KINDS, PLACES, Fact, answers_in_kind, draw_story, tell
+from tasks.mini.lexicon import TOWNS
+from tasks.mini.stories import KINDS, PLACES, Fact, draw_story, tell
 
 __all__ = ["Cloze", "Quiz", "draw_cloze", "draw_quiz", "draw_yes_or_no"]
 
@@ -18,9 +20,10 @@ class Quiz(NamedTuple):
 
 
 class Cloze(NamedTuple):
-    """A story, a sentence with "@placeholder" for a name, and that name."""
+    """A story with its names, a sentence with "@placeholder" for one of them, and that name."""
 
     story: tuple[Fact, ...]
+    names: tuple[str, ...]
     query: str
     answer: str
 
@@ -42,8 +45,8 @@ def draw_yes_or_no(rng: Random) -> Pair:
 
 
 def draw_quiz(rng: Random) -> Quiz:
-    """Three facts, three questions, three or four answers of which one or two are true."""
-    story = draw_story(rng, 3)
+    """Two facts, three questions, three to five answers of which one or two are true."""
+    story = draw_story(rng, 2)
     asked = rng.sample([(fact, kind) for fact in story for kind in KINDS], 3)
     return Quiz(tell(story), tuple(_options(rng, story, fact, kind) for fact, kind in asked))
 
@@ -56,16 +59,22 @@ def _options(
     if rng.random() < 0.6:
         true.append(f"It was {right}" if kind == "who" else f"{right}, as the story says")
     told = {f.answer(kind) for f in story}
-    absent = [option for option in answers_in_kind(kind) if option not in told]
-    false = [*rng.sample(absent, 2), rng.choice(sorted(told - {right}))]
+    unasked = rng.sample([k for k in KINDS if k != kind], 2)
+    false = [rng.choice(story).answer(k) for k in unasked] + [rng.choice(sorted(told - {right}))]
     answers = [(text, 1) for text in true] + [(text, 0) for text in false[: rng.choice((2, 2, 3))]]
     rng.shuffle(answers)
     return fact.question(kind), tuple(answers)
 
 
 def draw_cloze(rng: Random) -> Cloze:
-    """The query retells one fact with another's nouns left out."""
-    story = draw_story(rng, 3)
-    fact = rng.choice(story)
-    query = f"It was @placeholder who {fact.verb.past} the {fact.things} {fact.time}."
-    return Cloze(story, query, fact.person)
+    """The query retells one fact with its person or its town left out."""
+    towns = rng.sample(TOWNS, 2)
+    facts = zip(draw_story(rng, 2), towns, strict=True)
+    story = tuple(replace(fact, place=f"in {town}") for fact, town in facts)
+    names = (*(fact.person for fact in story), *towns)
+    fact, town = rng.choice(list(zip(story, towns, strict=True)))
+    if rng.random() < 0.5:
+        query = f"It was @placeholder who {fact.verb.past} the {fact.things} {fact.time}."
+        return Cloze(story, names, query, fact.person)
+    query = f"It was in @placeholder that {fact.person} {fact.verb.past} the {fact.things}."
+    return Cloze(story, names, query, town)

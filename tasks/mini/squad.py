@@ -1,11 +1,10 @@
 """SQuAD 1.1 and 2.0 in the official JSON: stories with questions on who, when, where, how many."""
 
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from tasks.mini.drawing import draw_splits
-from tasks.mini.stories import KINDS, PEOPLE, Fact, draw_story, tell
+from tasks.mini.stories import Fact, draw_story, tell
 from tasks.mini.writing import to_json, write_text
 
 __all__ = ["write_squad"]
@@ -13,8 +12,9 @@ __all__ = ["write_squad"]
 Json = dict[str, object]
 Asked = tuple[Fact, str]
 Paragraph = tuple[tuple[Fact, ...], tuple[Asked, ...], tuple[Asked, ...]]
-"""A story, questions that it answers, and questions on a stranger that it does not."""
+"""A story, questions that it answers, and questions that it does not."""
 
+DETAILS = ("when", "where", "how many")
 SIZES = (160, 44, 0)
 PARAGRAPHS_PER_ARTICLE = 4
 
@@ -28,12 +28,14 @@ def write_squad(folder: Path) -> None:
 
 
 def _draw_paragraph(rng: Random) -> Paragraph:
-    story = draw_story(rng, 2)
-    every = [(fact, kind) for fact in story for kind in KINDS]
-    answered = tuple(rng.sample(every, 4))
-    absent = rng.choice([person for person in PEOPLE if person not in {f.person for f in story}])
-    about = [(replace(fact, person=absent), kind) for fact, kind in every if kind != "who"]
-    return story, answered, tuple(rng.sample(about, 2))
+    """Each fact has a detail of another kind, and no answer lies in the third kind or crosswise."""
+    *told, untold = rng.sample(DETAILS, 3)
+    facts = zip(draw_story(rng, 2), told, strict=True)
+    one, two = story = tuple(fact.only(kind) for fact, kind in facts)
+    answered = [(one, "who"), (two, "who"), (one, told[0]), (two, told[1])]
+    rng.shuffle(answered)
+    crosswise = rng.choice([(one, told[1]), (two, told[0])])
+    return story, tuple(answered), ((rng.choice(story), untold), crosswise)
 
 
 def _write(path: Path, paragraphs: list[Paragraph], version: str) -> None:
@@ -69,9 +71,9 @@ def _answered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
 
 
 def _unanswered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
-    """A stranger's question; the plausible answer is what another person did."""
-    actor = next(f for f in story if f.thing == fact.thing)
-    plausible = _located(story, actor, actor.answer(kind))
+    """The plausible answer is what is told of the other fact, or else who did it."""
+    teller = next((f for f in story if f.answer(kind)), fact)
+    plausible = _located(story, teller, teller.answer(kind) or teller.person)
     return {
         "question": fact.question(kind),
         "answers": [],

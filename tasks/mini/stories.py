@@ -1,6 +1,6 @@
 """Short stories of facts, and the questions that a fact answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tasks.mini.grammar import plural
@@ -10,12 +10,13 @@ __all__ = ["KINDS", "PEOPLE", "PLACES", "Fact", "answers_in_kind", "draw_story",
 
 PEOPLE = NAMES["female"] + NAMES["male"]
 PLACES = tuple(place for domain in DOMAINS for place in domain.places)
-KINDS = ("who", "when", "where", "how many")
+FIELDS = {"who": "person", "when": "time", "where": "place", "how many": "count"}
+KINDS = tuple(FIELDS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """Who did what to how many things, where and when."""
+    """Who did what to how many things, where and when; what is not told of it is empty."""
 
     person: str
     verb: Verb
@@ -31,8 +32,12 @@ class Fact:
 
     def told(self) -> str:
         """`Anna sold five cars at the market on monday`, with a full stop."""
-        what = f"{self.person} {self.verb.past} {self.count} {self.things}"
-        return f"{what} {self.place} {self.time}."
+        words = (self.person, self.verb.past, self.count, self.things, self.place, self.time)
+        return f"{' '.join(filter(None, words))}."
+
+    def only(self, kind: str) -> "Fact":
+        """The same fact with one of its time, its place and its count."""
+        return replace(self, **dict.fromkeys({"time", "place", "count"} - {FIELDS[kind]}, ""))
 
     def question(self, kind: str) -> str:
         """The question of that kind about this fact, without the answer in it."""
@@ -44,13 +49,9 @@ class Fact:
         return f"{kind.capitalize()} did {self.person} {self.verb.base} the {self.things}?"
 
     def answer(self, kind: str) -> str:
-        """The words of the fact that answer the question of that kind."""
-        return {
-            "who": self.person,
-            "when": self.time,
-            "where": self.place,
-            "how many": self.count,
-        }[kind]
+        """The words of the fact that answer the question of that kind; empty where it is untold."""
+        words: str = getattr(self, FIELDS[kind])
+        return words
 
 
 def draw_story(rng: Random, facts: int) -> tuple[Fact, ...]:

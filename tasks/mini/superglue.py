@@ -120,7 +120,7 @@ def _record(folder: Path) -> None:
 
 def _cloze(index: int, cloze: Cloze, *, hidden: bool) -> Json:
     text = tell(cloze.story)
-    spans = {fact.person: _span(text, fact.person) for fact in cloze.story}
+    spans = {name: _span(text, name) for name in cloze.names}
     query: Json = {"query": cloze.query, "idx": index}
     if not hidden:
         query["answers"] = [{**spans[cloze.answer], "text": cloze.answer}]

@@ -63,6 +63,18 @@ def test_a_third_of_squad_2_has_no_answer() -> None:
         assert all(q["plausible_answers"] for q in impossible)
 
 
+def test_squad_2_asks_for_what_is_told_of_nothing_or_of_the_other_fact() -> None:
+    """Of every paragraph one question each; the first can be seen from its kind alone."""
+
+    def kind(question: dict[str, Any]) -> str:
+        return next(k for k in KINDS if question["question"].lower().startswith(k))
+
+    for paragraph in paragraphs("train-v2.0"):
+        answered = Counter(kind(q) for q in paragraph["qas"] if not q["is_impossible"])
+        untold, crosswise = (kind(q) for q in paragraph["qas"] if q["is_impossible"])
+        assert (answered["who"], answered[untold], answered[crosswise]) == (2, 0, 1)
+
+
 def test_squad_dev_contexts_are_not_in_train() -> None:
     train, dev = ({p["context"] for p in paragraphs(f"{s}-v1.1")} for s in ("train", "dev"))
     assert not train & dev
@@ -105,6 +117,17 @@ def test_wrong_options_of_high_school_are_in_the_passage_too() -> None:
 def test_race_ids_name_the_file() -> None:
     for path in RACE.glob("dev/*/*.txt"):
         assert json.loads(path.read_text("utf-8"))["id"] == f"{path.parent.name}{path.name}"
+
+
+def test_a_fact_is_told_without_what_is_left_out() -> None:
+    (fact,) = draw_story(seeded("fact"), 1)
+    for kind in ("when", "where", "how many"):
+        short = fact.only(kind)
+        told = [k for k in KINDS if short.answer(k)]
+        assert told == ["who", kind]
+        assert all(short.answer(k) in short.told() for k in told)
+        assert "  " not in short.told()
+        assert len(short.told()) < len(fact.told())
 
 
 def test_facts_of_a_story_share_no_answer() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tasks import mini
+from tasks.mini.lexicon import TOWNS
 
 SUPERGLUE = mini.folder() / "superglue"
 
@@ -90,11 +91,20 @@ def test_record_spans_end_at_their_last_character() -> None:
     for row in rows("ReCoRD/train"):
         text, (query,) = row["passage"]["text"], row["qas"]
         names = [text[e["start"] : e["end"] + 1] for e in row["passage"]["entities"]]
-        assert len(set(names)) == 3
+        assert len(set(names)) == 4
         assert "@placeholder" in query["query"]
         for answer in query["answers"]:
             assert text[answer["start"] : answer["end"] + 1] == answer["text"]
             assert answer["text"] in names
+
+
+def test_record_asks_for_persons_and_towns_alike() -> None:
+    answers = Counter(
+        answer["text"] in TOWNS
+        for row in rows("ReCoRD/train")
+        for answer in row["qas"][0]["answers"]
+    )
+    assert 0.4 < answers[True] / answers.total() < 0.6
 
 
 def test_record_test_has_no_answers() -> None:
