@@ -44,6 +44,7 @@ def _recipe(names: Sequence[str]) -> dict[str, Any]:
     from benchharness.cli.chosen_recipe import recipe_owner
     from benchharness.cli.facts import recipe_facts
     from benchharness.recipes import resolve_recipe
+    from benchharness.recipes.start import with_start
     from tasks.errors import BenchError
     from tasks.suites import find_task
 
@@ -53,7 +54,7 @@ def _recipe(names: Sequence[str]) -> dict[str, Any]:
             "`bench show recipe roberta cola`."
         )
     model, task = recipe_owner(names[0]), find_task(names[1])
-    recipe = resolve_recipe(model, task.name, None, {}, task.head)
+    recipe = with_start(resolve_recipe(model, task.name, None, {}, task.head), model, task)
     return {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.recipe import Recipe
 from benchharness.recipes.resolve import resolve_recipe
-from leaderboard.job import Setting
+from benchharness.recipes.start import with_start
+from leaderboard.job import START_FROM, Setting
 from tasks.task import Task
 
 __all__ = ["Difference", "compare_recipes"]
@@ -42,7 +43,7 @@ def compare_recipes(
         for (name, *_), group in groups.items()
         for _, one, other in group[:1]
     )
-    order = [field.name for field in fields(Recipe)]
+    order = [*(field.name for field in fields(Recipe)), START_FROM]
     return tuple(sorted(found, key=lambda difference: order.index(difference.setting)))
 
 
@@ -50,7 +51,8 @@ def _pairs(
     first: ModelSpec, second: ModelSpec, task: Task
 ) -> Iterator[tuple[str, Setting | None, Setting | None]]:
     ours, theirs = (
-        resolve_recipe(spec, task.name, None, {}, task.head).settings for spec in (first, second)
+        with_start(resolve_recipe(spec, task.name, None, {}, task.head), spec, task).settings
+        for spec in (first, second)
     )
     for name in dict.fromkeys((*ours, *theirs)):
         one, other = ours.get(name), theirs.get(name)

@@ -77,3 +77,8 @@ def test_differences_are_just_those_of_the_resolved_settings() -> None:
         )
         expected = {n for n in (*ours, *theirs) if ours.get(n) != theirs.get(n)}
         assert {d.setting for d in found if task.name in d.tasks} == expected
+
+
+def test_what_is_trained_before_is_a_difference() -> None:
+    lines = [line.split() for line in call("modernbert", "bert", "glue/rte").splitlines()]
+    assert ["start_from", "glue/mnli", "the", "checkpoint's"] in lines

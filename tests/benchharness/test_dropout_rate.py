@@ -60,7 +60,7 @@ def test_none_leaves_the_checkpoints_own() -> None:
     assert differ(encoder)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "deberta", "electra", "xlnet"])
 def test_a_classifier_gets_its_own_rate(family: str) -> None:
     encoder = make_encoder(family)
     set_dropout(encoder, 0.0, 0.25)

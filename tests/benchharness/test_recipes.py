@@ -10,6 +10,7 @@ from benchharness.batching import count_steps
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.start import start_task, with_start
 from tasks.errors import BenchError
 from tasks.suites import TASKS
 
@@ -213,6 +214,24 @@ def test_layers_have_their_own_rates_where_papers_say_so(
     settings = resolve_recipe(spec, task, None, {}, head).settings
     found = settings.get("layer_decay")
     assert (found.value if found else None) == decay
+
+
+def test_papers_that_start_from_mnli_say_so_themselves() -> None:
+    def started(recipe: str) -> set[str]:
+        spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
+        settings = {
+            task.name: with_start(
+                resolve_recipe(spec, task.name, None, {}, task.head), spec, task
+            ).settings
+            for task in TASKS.values()
+        }
+        return {name for name, found in settings.items() if start_task(found) == "glue/mnli"}
+
+    assert started("modernbert") == started("modernbert-large")
+    assert started("modernbert") == {"glue/rte", "glue/mrpc", "glue/stsb"}
+    assert started("deberta") == {"glue/rte", "glue/stsb", "superglue/copa", "race/all"}
+    # RoBERTa's published dev scores are without.
+    assert started("roberta") == started("deberta-v3-large") == set()
 
 
 def test_a_size_has_its_own_values_over_those_of_its_family() -> None:
