@@ -40,7 +40,7 @@ def load_config(folder: Path) -> Any:
 def draw_network(config: Any) -> nn.Module:
     """A network with random weights."""
     network = _find_class(config).from_config(config, dtype=torch.float32)
-    return _without_classifier(network, config)
+    return _settle(network, config)
 
 
 def load_network(folder: Path, config: Any, checkpoint: str) -> nn.Module:
@@ -67,7 +67,7 @@ def load_network(folder: Path, config: Any, checkpoint: str) -> nn.Module:
             "again."
         ) from error
     _check_whole(network, info["missing_keys"], checkpoint)
-    return _without_classifier(network, config)
+    return _settle(network, config)
 
 
 def _find_class(config: Any) -> Any:
@@ -88,12 +88,16 @@ def _find_class(config: Any) -> Any:
     return transformers.AutoModel
 
 
-def _without_classifier(network: Any, config: Any) -> nn.Module:
+def _settle(network: Any, config: Any) -> nn.Module:
     """The encoder of a network; ModernBERT's, whose head is pretrained with it, as its pooler."""
     encoder: nn.Module = network
     if config.model_type == "modernbert":
         encoder = network.model
         encoder.pooler = network.head
+    if config.model_type == "deberta":
+        from benchharness.encoder.deberta import use_fp32_attention
+
+        use_fp32_attention(encoder)
     return encoder
 
 

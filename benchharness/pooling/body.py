@@ -15,7 +15,7 @@ def trim(network: Any, per_token: bool = False) -> Any:
     """Takes the pooler off a network, to be used or not, and returns it; None where it has none.
 
     Funnel shortens a text in its blocks, and has a decoder that makes states of all tokens again.
-    It goes too where a head reads one state: Dai et al., arXiv:2006.03236, section 2.3. Raises
+    It goes too where a head reads one state, as in Dai et al., arXiv:2006.03236. Raises
     ModelError where a head reads all and the checkpoint is one without a decoder.
     """
     if network.config.model_type == "funnel":

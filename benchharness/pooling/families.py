@@ -107,6 +107,10 @@ GPT = Pooling(
 """The dropout of the classifier is that of Radford et al. 2018, section 4.1, "Fine-tuning details":
 transformers has none."""
 
+T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
+"""Of T5 only the encoder is used, whose mean is what Ni et al., arXiv:2108.08877, found best; the
+layers are those of transformers' class with a decoder."""
+
 POOLINGS: Mapping[str, Pooling] = {
     "albert": Pooling(dense="pooler", dropout=rate_of("classifier_dropout_prob")),
     "bert": BERT,
@@ -132,14 +136,15 @@ POOLINGS: Mapping[str, Pooling] = {
         reads=_modernbert_reads, dense="pooler", activation=activation_of("classifier_activation")
     ),
     "mpnet": ROBERTA,
+    "mt5": T5,
     "openai-gpt": GPT,
     "roberta": ROBERTA,
-    "t5": Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout),
+    "t5": T5,
+    "umt5": T5,
     "xlm-roberta": ROBERTA,
     "xlnet": Pooling(reads=lambda _: "last", dropout=rate_of("summary_last_dropout")),
 }
-"""By transformers' model_type. Of T5 only the encoder is used, whose mean is what Ni et al.,
-arXiv:2108.08877, found best; its layers are those of transformers' class with a decoder."""
+"""By transformers' model_type."""
 
 CHOICE_POOLINGS: Mapping[str, Pooling] = {"big_bird": BERT}
 """Where the options of a choice are scored in another way than a text."""

@@ -21,6 +21,7 @@ from tasks.sources import parse_data
 from tasks.suites import find_task
 from tests.benchharness.families import FAMILIES, save_family
 from tests.benchharness.family_tokenizers import make_family_tokenizer
+from tests.benchharness.parity import make_inputs
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
 RECIPE = Recipe(
@@ -77,6 +78,20 @@ def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, nam
     predictions = head.decode(logits, features, examples, task)
     assert [p.id for p in predictions] == [e.id for e in examples]
     assert np.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_precision_gives_about_the_same_states(folders: dict[str, Path], family: str):
+    network = load(folders, family).network.eval()
+    inputs = make_inputs(network.config)
+    inputs["input_ids"] %= network.config.vocab_size
+    is_real = inputs["attention_mask"].bool()
+    with torch.inference_mode():
+        exact = network(**inputs)[0]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rounded = network(**inputs)[0]
+    error = (rounded.float() - exact)[is_real].norm() / exact[is_real].norm()
+    assert error < 0.1
 
 
 PRETRAINED = {
