@@ -203,6 +203,7 @@ def test_a_recipe_says_whose_values_it_takes_over() -> None:
         ("electra-large", "squad/v2.0", "span", 0.9),
         ("convbert", "glue/rte", "pair", 0.8),
         ("xlnet", "squad/v1.1", "span", 0.75),
+        ("xlnet-base", "squad/v1.1", "span", None),
         ("xlnet", "glue/rte", "pair", None),
         ("bert", "glue/rte", "pair", None),
     ],
