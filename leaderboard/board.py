@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from leaderboard.cell import shown
 from leaderboard.entry import Entry, build_entry
 from leaderboard.grouping import group_by_data, group_by_recipe
+from leaderboard.lineage import with_starts
 from leaderboard.result import RunRow
 from tasks.rules import ScoreRule
 from tasks.suites import Suite
@@ -63,7 +64,7 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
     data sets never mix in a column. Boards with most runs come first; the same rows give the same
     boards in whatever order they are passed.
     """
-    ours = [run for run in runs if run.suite == suite.name]
+    ours = with_starts((run for run in runs if run.suite == suite.name), runs)
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     boards = [_board(group, suite) for group in group_by_data(ordered)]
     return tuple(sorted(boards, key=lambda b: (-_size(b), b.data_label)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from leaderboard.cell import Cell, build_cell, spread_of
 from leaderboard.grouping import variant_of
 from leaderboard.job import Kind
+from leaderboard.lineage import start_task
 from leaderboard.result import RunRow
 from leaderboard.sweep import best_points, count_points, is_sweep
 from tasks.rules import ScoreRule
@@ -59,6 +60,20 @@ class Entry:
         """
         name = f"{self.recipe} ~{self.variant}" if self.variant else self.recipe
         return f"{name}, best of {self.points} on dev" if self.points else name
+
+    @property
+    def starts(self) -> dict[str, str]:
+        """By task, the task that its runs started from, where there was one before them."""
+        found = {task: start_task(cell.runs[0]) for task, cell in self.cells.items()}
+        return {task: start for task, start in found.items() if start}
+
+    @property
+    def start_labels(self) -> tuple[str, ...]:
+        """The same for a reader: "mrpc, rte from glue/mnli"."""
+        tasks: defaultdict[str, list[str]] = defaultdict(list)
+        for task, start in sorted(self.starts.items()):
+            tasks[start].append(task.rpartition("/")[2])
+        return tuple(f"{', '.join(names)} from {start}" for start, names in tasks.items())
 
     @property
     def runs(self) -> tuple[RunRow, ...]:

@@ -81,9 +81,9 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs of one board in groups that make an entry each.
 
     Within a model, its weights, recipe name and precision, the seeds of a task belong together only
-    where every hyperparameter and the training rows agree; of a sweep the values may differ. A
-    recipe may have other values for other tasks, so tasks are joined by equal values first, and
-    otherwise in the order they were run in.
+    where every hyperparameter, the training rows and what they started from agree; of a sweep the
+    values may differ. A recipe may have other values for other tasks, so tasks are joined by equal
+    values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
     for runs_alike in _alike(runs).values():
@@ -129,9 +129,8 @@ def variant_of(run: RunRow) -> str:
 
 def _training(run: RunRow) -> tuple[str, ...]:
     trained_on = sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
-    # `start_from` names another run, which has its own seed too: only that there is one counts.
     values = SWEPT if is_sweep(run.recipe) else run.recipe_digest
-    return (values, *trained_on, "started from a run" if run.start_from else "")
+    return (values, *trained_on, run.start)
 
 
 def _names(run: RunRow) -> tuple[str, ...]:

@@ -142,6 +142,7 @@ class RunRow:
     every scored split (MNLI's run also holds AX); `flags` are by task; `fingerprints` as in Job;
     `error` is the failure's sentence, empty for a finished run. `limit` is None where it took no
     row away; `largest_split` is the number of rows of the run's largest split, 0 where unknown.
+    `start_from` is as in Job, and `start` what a board tells of that run (see lineage.py).
     """
 
     key: str
@@ -164,6 +165,7 @@ class RunRow:
     error: str
     start_from: str | None = None
     largest_split: int = 0
+    start: str = ""
 
     @property
     def kind(self) -> Kind:

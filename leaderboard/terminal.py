@@ -137,6 +137,7 @@ def _details(entry: Entry) -> Iterator[str]:
     yield entry.recipe_label
     if entry.kind == "model" and entry.precision != "fp32":
         yield entry.precision
+    yield from entry.start_labels
     if entry.failures:
         yield f"{len(entry.failures)} failed"
 

@@ -126,6 +126,7 @@ def run_facts(row: "RunRow") -> dict[str, Any]:
         "scores": {task: dict(scores) for task, scores in row.scores.items()},
         "seconds": row.seconds,
         "flags": {task: list(flags) for task, flags in row.flags.items()},
+        "start_from": row.start_from,
         "finished": row.finished,
         "error": row.error,
     }
@@ -141,6 +142,7 @@ def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
         "key": job.key,
         "status": outcome.kind if isinstance(outcome, Failure) else "finished",
         "finished": outcome.finished,
+        "started_from": job.started_from,
         **{name: value for name, value in job.to_json().items() if name != "settings"},
         "settings": {name: asdict(setting) for name, setting in job.settings.items()},
     }

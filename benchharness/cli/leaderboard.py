@@ -93,6 +93,7 @@ def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
         "variant": entry.variant,
         "points": entry.points,
         "kind": entry.kind,
+        "started_from": entry.starts,
         "score": entry.score,
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from leaderboard.job import SCORED_HERE, Job
+from leaderboard.job import SCORED_HERE, SCRATCH, START_FROM, Job
 
 __all__ = ["command_of"]
 
@@ -22,12 +22,25 @@ def command_of(job: Job) -> str:
             members = dict.fromkeys(setting.source for setting in job.settings.values())
             words = ["ensemble", *members, *_task(job), "--name", job.model]
         case "model":
-            words = ["run", "--model", _checkpoint(job), *_task(job), *_recipe(job), *_splits(job)]
+            words = ["run", *_model(job), *_task(job), *_recipe(job), *_splits(job)]
     return shlex.join(["bench", *words])
 
 
-def _checkpoint(job: Job) -> str:
-    return job.checkpoint if job.weights.startswith("sha256:") else job.model
+def _model(job: Job) -> Iterator[str]:
+    """The model, and what it was trained on before, where the recipe does not say so."""
+    start = job.settings.get(START_FROM)
+    if start is not None and start.value != SCRATCH and job.start_from is None:
+        name = job.model.removesuffix(f" from {start.value}")
+        yield from ("--model", name, "--start-from", job.checkpoint)
+        return
+    is_folder = job.weights.startswith("sha256:")
+    yield from ("--model", job.checkpoint if is_folder else job.model)
+    if start is not None and (start.source == "--start-from" or not _is_packaged(job)):
+        yield from ("--start-from", str(start.value))
+
+
+def _is_packaged(job: Job) -> bool:
+    return job.recipe.removesuffix("+set") in PACKAGED
 
 
 def _task(job: Job) -> list[str]:
@@ -45,11 +58,10 @@ def _splits(job: Job) -> Iterator[str]:
 def _recipe(job: Job) -> Iterator[str]:
     """A recipe from a file is given value by value: the file may have changed or be elsewhere."""
     yield from ("--seed", str(job.seed), "--precision", job.precision)
-    recipe = job.recipe.removesuffix("+set")
-    if recipe in PACKAGED:
-        yield from ("--recipe", recipe)
+    if _is_packaged(job):
+        yield from ("--recipe", job.recipe.removesuffix("+set"))
     for name, setting in job.settings.items():
-        if setting.source == "--set" or recipe not in PACKAGED:
+        if name != START_FROM and (setting.source == "--set" or not _is_packaged(job)):
             yield from ("--set", f"{name}={setting.value}")
 
 

@@ -175,7 +175,8 @@ def _details(entry: Entry) -> str:
         return entry.recipe_label
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
-    return f"{entry.recipe_label}, {entry.precision}, {seeds} {'seed' if high == 1 else 'seeds'}"
+    seeds += " seed" if high == 1 else " seeds"
+    return ", ".join((entry.recipe_label, entry.precision, seeds, *entry.start_labels))
 
 
 def _score(board: Board, entry: Entry) -> CellView:
