@@ -1,5 +1,7 @@
 """Low-rank adapters in the place of fine-tuning: Hu et al., arXiv:2106.09685, through peft."""
 
+from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 from torch import nn
@@ -20,12 +22,13 @@ ADAPTED = {
 """Names of the layers that make queries and values: the pair that section 7.1 finds best."""
 
 
-def add_adapters(network: Any, rank: int) -> None:
+def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     """Puts adapters of this rank beside an encoder's queries and values; they alone are trained.
 
     They start as zero and are added as they are: the scale alpha / r is 1, as the paper's appendix
-    D has it for RoBERTa-base. Raises BenchError where peft is not installed, ModelError for an
-    encoder that has no layers of its own for them (XLNet).
+    D has it for RoBERTa-base. Gives the version of the library that makes them. Raises BenchError
+    where peft is not installed, ModelError for an encoder that has no layers of its own for them
+    (XLNet).
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model
@@ -42,6 +45,7 @@ def add_adapters(network: Any, rank: int) -> None:
         fan_in_fan_out=not all(isinstance(layer, nn.Linear) for layer in targets.values()),
     )
     inject_adapter_in_model(config, network)
+    return {"peft": version("peft")}
 
 
 def merge_adapters(network: Any) -> None:

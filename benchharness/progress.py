@@ -10,8 +10,9 @@ __all__ = ["Progress", "Reporter"]
 class Progress:
     """Where a job is. `phase` is "loading", "encoding", "training" or "predicting".
 
-    `step` of `steps` optimizer steps (training) or batches (predicting); `loss` is the latest mean
-    training loss, None outside training; `examples_per_second` is over the phase so far.
+    `step` of `steps` optimizer steps (training) or batches (predicting; encoding, where a frozen
+    encoder is computed); `loss` is the latest mean training loss, None outside training;
+    `examples_per_second` is over the phase so far.
     """
 
     phase: str

@@ -117,7 +117,7 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     if recipe.is_frozen:
         features = freeze(network, features, task.head, recipe, compute=compute, report=report)
     if recipe.lora_rank:
-        add_adapters(network.encoder, recipe.lora_rank)
+        provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
     return _Setup(
         task=task,
         head=head,

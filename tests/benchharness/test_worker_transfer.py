@@ -74,8 +74,10 @@ def test_fine_tuning_keeps_no_states(model: str, cache: Path):
 
 
 def test_adapters_are_trained_by_a_job(model: str):
-    pytest.importorskip("peft")
+    peft = pytest.importorskip("peft")
     result = run(model, "glue/cola", lora_rank=4, learning_rate=1e-3, epochs=3)
     plain = run(model, "glue/cola", learning_rate=1e-3, epochs=3)
     assert result.evaluations[0].scores
+    assert result.provenance["adapters"] == {"peft": peft.__version__}
+    assert "adapters" not in plain.provenance
     assert result.cost.parameters - plain.cost.parameters == 4 * 2 * (4 * 16 * 2)
