@@ -32,8 +32,22 @@ REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             (_DISTILLATION, "BERT-base-uncased"),
             ("bert_readme_squad", "BERT-base-uncased"),
         ),
-        "bert-base-cased": ((_DISTILLATION, "BERT-base-cased"),),
-        "roberta-base": (("roberta_readme", "RoBERTa-base"), (_CARDS, "RoBERTa-base")),
+        "bert-base-cased": (
+            (_DISTILLATION, "BERT-base-cased"),
+            ("conll2003_bert_paper", "BERT-base"),
+        ),
+        "bert-large-uncased": (
+            ("roberta_paper_glue_dev", "BERT-large"),
+            ("roberta_paper_squad", "BERT-large"),
+        ),
+        "bert-large-cased": (("conll2003_bert_paper", "BERT-large"),),
+        "spanbert-base-cased": (("spanbert_readme", "SpanBERT-base"),),
+        "spanbert-large-cased": (("electra_paper_squad", "SpanBERT"),),
+        "roberta-base": (
+            ("roberta_readme", "RoBERTa-base"),
+            (_CARDS, "RoBERTa-base"),
+            ("swag_dev_run_swag", "RoBERTa-base"),
+        ),
         "roberta-large": (
             ("roberta_readme", "RoBERTa-large"),
             ("roberta_readme_squad_race", "RoBERTa-large"),
@@ -49,11 +63,21 @@ REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("xlnet_readme", "XLNet-large"),
             ("xlnet_readme_squad_race", "XLNet-large"),
         ),
+        "albert-base-v1": (("albert_readme_dev", "ALBERT-base v1"),),
+        "albert-xxlarge-v1": (
+            ("albert_paper_glue_dev", "ALBERT (1.5M)"),
+            ("albert_paper_squad_race", "ALBERT (1.5M)"),
+        ),
         "albert-base-v2": (("albert_readme_dev", "ALBERT-base v2"),),
+        "albert-large-v2": (("albert_readme_dev", "ALBERT-large v2"),),
+        "albert-xxlarge-v2": (("albert_readme_dev", "ALBERT-xxlarge v2"),),
+        "deberta-base": (("deberta_readme", "DeBERTa-base"), (_CARDS, "DeBERTa-base")),
         "deberta-v3-xsmall": ((_CARDS, "DeBERTa-v3-xsmall"),),
         "deberta-v3-small": ((_CARDS, "DeBERTa-v3-small"),),
         "deberta-v3-base": ((_CARDS, "DeBERTa-v3-base"),),
         "deberta-v3-large": (("deberta_readme", "DeBERTa-v3-large"),),
+        "modernbert-base": (("modernbert_paper", "ModernBERT-base"),),
+        "modernbert-large": (("modernbert_paper", "ModernBERT-large"),),
     }
 )
 """The published dev rows (table, system) that a model is held against, by its name in lower case.

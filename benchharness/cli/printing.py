@@ -79,7 +79,7 @@ def _text(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+            return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
         case Mapping():
             return ", ".join(
                 f"{visible(str(name))} {_text(inner)}" for name, inner in value.items()

@@ -71,6 +71,18 @@ def test_models_have_their_aliases_and_revisions() -> None:
     assert "roberta_readme" in rows["roberta-base"]["published"]
 
 
+def test_a_model_is_shown_with_its_facts() -> None:
+    lines = call("show", "electra-large").splitlines()
+    for line in (
+        "name: electra-large-discriminator",
+        "recipe: electra-large",
+        "backbone: 302.3",
+        "flops: 3.1e+21",
+        "tokenizer: WordPiece, uncased",
+    ):
+        assert line in lines
+
+
 def test_every_system_runs_here_or_says_why_not() -> None:
     rows = {row["system"]: row for row in call_json("list", "models")["systems"]}
     assert all(bool(row["model"]) != bool(row["reason"]) for row in rows.values())

@@ -62,6 +62,20 @@ def test_a_models_rows_are_those_of_all_its_names() -> None:
     assert not rows_of_model("tiny")
 
 
+def test_a_number_is_no_other_models_because_of_a_like_name() -> None:
+    """DeBERTa's table prints the ELECTRA-Base of the paper (83.3 F1), not the released one."""
+    printed = find_system("ELECTRA-base", "deberta_paper_squad")
+    assert printed is not None
+    assert printed.model == ""
+
+
+def test_a_task_has_one_reference_a_model() -> None:
+    for references in REFERENCES.values():
+        rows = [r for r in every_row() if (r.table, r.system) in references and r.split == "dev"]
+        tasks = [task for row in rows for task in dict.fromkeys(c.task for c in row.cells)]
+        assert len(tasks) == len(set(tasks)), references
+
+
 def test_reproductions_compare_a_model_with_itself() -> None:
     for name, references in REFERENCES.items():
         (model,) = (spec.name for spec in MODELS.values() if name in (spec.name, *spec.aliases))
