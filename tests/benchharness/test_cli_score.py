@@ -146,6 +146,22 @@ def test_one_answer_throughout_is_flagged(bench, made):
 
 
 STORE = ("--store", "--model", "theirs", "--db", "board.sqlite")
+LAYOUTS = (
+    *("glue/cola", "glue/stsb", "glue/rte", "superglue/boolq", "superglue/copa", "snli/snli"),
+    *("superglue/multirc", "superglue/record", "squad/v1.1", "squad/v2.0", "race/all"),
+    *("swag/regular", "conll2003/ner"),
+)
+"""A task for every way in which predictions are written."""
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_predictions_of_every_layout_can_be_stored(name, bench, made):
+    path, _, examples = made(name)
+    found = call(bench, path, "--task", name, *STORE)
+    with open_store("board.sqlite") as store:
+        (evaluation,) = store.result(found["stored"]).evaluations
+    assert dict(evaluation.scores) == found["splits"]["dev"]["scores"]
+    assert len(evaluation.predictions) == len(examples)
 
 
 def test_stored_scores_stand_on_the_board_as_scored_here(bench, made):
@@ -227,12 +243,17 @@ def test_more_files_than_splits_are_refused(bench, made):
 
 
 def test_scoring_needs_no_torch(made):
-    path, _, _ = made("superglue/multirc")
-    words = ["bench", "score", str(path), "--task", "superglue/multirc", "--data", "mini"]
+    files = []
+    for number, name in enumerate(LAYOUTS):
+        path, _, _ = made(name)
+        files.append((str(path.rename(path.with_name(f"{number}{path.suffix}"))), name))
     code = (
-        f"import sys; sys.argv = {words!r}\n"
+        "import sys\n"
         "from benchharness.cli.app import app\n"
-        "app(standalone_mode=False)\n"
+        f"for path, task in {files!r}:\n"
+        "    words = ['score', path, '--task', task, '--data', 'mini', '--json']\n"
+        "    app(words, standalone_mode=False)\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
-    subprocess.run((sys.executable, "-P", "-c", code), check=True, capture_output=True)
+    ended = subprocess.run((sys.executable, "-P", "-c", code), check=True, capture_output=True)
+    assert ended.stdout.count(b'"splits"') == len(LAYOUTS)

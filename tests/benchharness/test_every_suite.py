@@ -1,0 +1,72 @@
+"""`bench run --suite seeds`: every task of every suite by its head, in one command."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from leaderboard.store import open_store
+from tasks import mini
+from tasks.suites import SUITES, TASKS
+
+SEEDS = ("run", "--model", "tiny", "--suite", "seeds", "--seed", "1", "--db", "board.sqlite")
+SHORT = (
+    *("--limit", "12", "--set", "epochs=1", "--set", "evaluations=1"),
+    *("--precision", "fp32", "--no-floors"),
+)
+TRAINED = {name for name, task in TASKS.items() if task.trained_on is None}
+
+
+class OneProcess:
+    """An engine that runs an encoder's jobs where it is: two dozen processes take too long here."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def run(self, jobs, report):
+        from benchharness.worker.run import run_job
+
+        for job in jobs:
+            yield run_job(job, partial(report, job))
+
+
+def planned(ended):
+    """The tasks of the planned jobs, by model."""
+    assert ended.code == 0, ended.err
+    tasks = {}
+    for job in json.loads(ended.out)["jobs"]:
+        tasks.setdefault(job["model"], []).append(job["task"])
+    return tasks
+
+
+@pytest.mark.parametrize("door", ["mini", str(mini.folder())], ids=["mini", "files"])
+def test_seeds_plans_every_task_for_every_model_and_floor(door, bench):
+    found = planned(bench(*SEEDS, "--data", door, "--dry-run", "--json"))
+    assert "tiny" in found
+    assert all(sorted(tasks) == sorted(TRAINED) for tasks in found.values())
+
+
+@pytest.mark.slow
+def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkeypatch):
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", OneProcess)
+    ended = bench(*SEEDS, *SHORT, "--data", "mini", "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert (summary["missing"], summary["failed"]) == (0, [])
+
+    with open_store("board.sqlite", create=False) as store:
+        rows = store.runs()
+    scores = {task: found for row in rows for task, found in row.scores.items()}
+    assert (len(rows), set(scores)) == (len(TRAINED), set(TASKS))
+    for name, found in scores.items():
+        assert {metric.name for metric in TASKS[name].metrics} <= set(found)
+
+    boards = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
+    assert {board["suite"] for board in boards} == set(SUITES)
+    assert all(entry["score"] is not None for board in boards for entry in board["entries"])
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert all(suite.title in page for suite in SUITES.values())
+
+    again = bench(*SEEDS, *SHORT, "--data", mini.folder())
+    assert "stored already: nothing is missing." in again.out, "both doors give the same jobs"
