@@ -8,6 +8,7 @@ import pytest
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
 from benchharness.plan import plan_jobs
+from benchharness.recipes.read import packaged_names, read_starts
 from leaderboard.job import START_FROM, Job
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.suites import TASKS, find_task
@@ -103,20 +104,28 @@ def test_any_task_may_be_asked_for_as_the_start() -> None:
     assert jobs[0] == plan("mnli")[0]
 
 
-def test_fast_starts_from_nothing_by_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchharness.recipes.start.packaged_recipe", lambda spec: Path("own"))
-    own = {"default": replace(plan_line(), value="glue/mnli")}
-    read = lambda path: own if path == Path("own") else {"default": plan_line()}  # noqa: E731
-    monkeypatch.setattr("benchharness.recipes.start.read_starts", read)
-    (job,) = plan("cola", recipe="fast")
+def test_fast_starts_from_nothing_by_its_own_line() -> None:
+    spec = MODELS["roberta-base"]
+    (job,) = plan_jobs([spec], [TASKS["superglue/rte"]], "mini", [1], recipe="fast", limit=16)
     assert job.settings[START_FROM].value == "scratch"
     assert job.start_from is None
+    (job,) = plan("cola", recipe="fast")
+    assert START_FROM not in job.settings, "where nothing is named there is nothing to leave out"
 
 
-def plan_line():  # type: ignore[no-untyped-def]
-    from leaderboard.job import Setting
+def test_robertas_published_dev_scores_start_from_mnli_on_superglue_alone() -> None:
+    spec, tasks = MODELS["roberta-base"], [TASKS["superglue/rte"], TASKS["glue/rte"]]
+    mnli, superglue, glue = plan_jobs([spec], tasks, "mini", [1], limit=16)
+    assert (superglue.start_from, glue.start_from) == (mnli.key, None)
 
-    return Setting(value="scratch", source="fast")
+
+@pytest.mark.parametrize("name", [name for name, path in packaged_names().items()
+                                  if read_starts(path)])  # fmt: skip
+def test_every_start_of_a_recipe_is_a_task_and_has_a_source(name: str) -> None:
+    path = packaged_names()[name]
+    for table, line in read_starts(path).items():
+        assert line.source != path.name, table
+        assert line.value == "scratch" or TASKS[str(line.value)].trained_on is None
 
 
 # A checkpoint in place of the model's own
