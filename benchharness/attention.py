@@ -1,20 +1,22 @@
-"""Attention on CPUs while training with dropout: a few sequences at a time, in the cache.
+"""Attention on CPUs over packed rows: a few sequences at a time, in the cache.
 
-torch's own attention has no kernel for this case: it computes in fp32, keeps every intermediate
-matrix and draws dropout slowly, two thirds of a step of a small encoder at 320 tokens. transformers
-lets a model's attention be replaced by a registered function; families that do not go through that
-interface keep their own.
+torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
+intermediate matrix and draws dropout slowly, two thirds of a step of a small encoder at 320 tokens.
+transformers lets a model's attention be replaced by a registered function.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from benchharness.fast_dropout import draw_dropped
+from benchharness.packing import PACKABLE, PACKING, Group, Packing, use_packing
 
-__all__ = ["NAME", "attend", "use_cpu_attention"]
+__all__ = ["NAME", "attend", "predict_attend", "use_cpu_attention"]
 
 NAME = "benchharness_cpu"
 """What transformers calls this attention implementation."""
@@ -24,26 +26,17 @@ CHUNK_SCORES = 1 << 18
 
 
 def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
 ) -> Tensor:
-    """softmax(query key^T * scale) with dropout, times value; all are (rows, heads, tokens, size).
+    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
 
-    `mask` (rows or 1, 1, 1 or tokens, tokens) is True, or 0 where it is added, at what is attended
-    to. `rate` is of the attention probabilities.
+    All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
+    probabilities.
     """
     with torch.autocast("cpu", enabled=False):
         states = [tensor.contiguous() for tensor in (query, key, value)]
-        added = None if mask is None else _added(mask, query)
-        attended: Tensor = _Attention.apply(*states, added, scale, rate)  # type: ignore[no-untyped-call]
+        attended: Tensor = _Attention.apply(*states, packing, scale, rate)  # type: ignore[no-untyped-call]
         return attended
-
-
-def _added(mask: Tensor, query: Tensor) -> Tensor:
-    """The mask as numbers to add to the scores, for every row."""
-    if mask.dtype == torch.bool:
-        lowest = torch.finfo(query.dtype).min
-        mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, lowest)
-    return mask.to(query.dtype).expand(query.shape[0], -1, -1, -1)
 
 
 class _Attention(torch.autograd.Function):
@@ -61,88 +54,148 @@ class _Attention(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        added: Tensor | None,
+        packing: Packing,
         scale: float,
         rate: float,
     ) -> Tensor:
-        rows, heads, tokens, _ = query.shape
-        scaled = query * scale
-        signed = query.new_empty(rows, heads, tokens, tokens)
         output = torch.empty_like(query)
-        for part in _parts(rows, heads * tokens * tokens):
-            scores = scaled[part] @ key[part].mT
-            if added is not None:
-                scores += added[part]
-            signed[part] = _mark_dropped(scores.softmax(-1), rate)
-            torch.matmul(signed[part].relu(), value[part], out=output[part])
+        scaled = query * scale
+        kept_for_backward = []
+        for group in packing.groups:
+            q, k, v = (_gather(tensor, group) for tensor in (scaled, key, value))
+            mask = _mask(group, query)
+            attended = torch.empty_like(q)
+            signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
+            for part in _parts(signed):
+                scores = q[part] @ k[part].mT
+                if mask is not None:
+                    scores += mask[part]
+                signed[part] = _mark_dropped(scores.softmax(-1), rate)
+                torch.matmul(signed[part].relu(), v[part], out=attended[part])
+            _scatter(attended, group, output)
+            kept_for_backward.append(signed)
         output *= 1.0 / (1.0 - rate)
-        ctx.save_for_backward(query, key, value, output, signed)
-        ctx.scale, ctx.rate = scale, rate
+        ctx.save_for_backward(query, key, value, output, *kept_for_backward)
+        ctx.packing, ctx.scale, ctx.rate = packing, scale, rate
         return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        query, key, value, output, signed = ctx.saved_tensors
-        rows, heads, tokens, _ = query.shape
+        query, key, value, output, *kept = ctx.saved_tensors
+        gradient = gradient.to(query.dtype)
         overlap = (gradient.float() * output).sum(-1, keepdim=True).to(query.dtype)
-        gradient = gradient.to(query.dtype).contiguous() * (1.0 / (1.0 - ctx.rate))
-        to_query, to_key, to_value = map(torch.empty_like, (query, key, value))
-        for part in _parts(rows, heads * tokens * tokens):
-            kept = signed[part].relu()
-            torch.matmul(kept.mT, gradient[part], out=to_value[part])
-            to_scores = kept.mul_(gradient[part] @ value[part].mT)
-            to_scores.addcmul_(signed[part].abs(), overlap[part], value=-1.0)
-            torch.matmul(to_scores, key[part], out=to_query[part])
-            torch.matmul(to_scores.mT, query[part], out=to_key[part])
+        gradient = gradient * (1.0 / (1.0 - ctx.rate))
+        gradients = [torch.empty_like(query) for _ in range(3)]
+        for group, signed in zip(ctx.packing.groups, kept, strict=True):
+            q, k, v, g, o = (_gather(t, group) for t in (query, key, value, gradient, overlap))
+            if group.is_real is not None:
+                is_padding = ~group.is_real.repeat_interleave(query.shape[1], dim=0)[..., None]
+                g.masked_fill_(is_padding, 0.0)
+                o.masked_fill_(is_padding, 0.0)
+            to_q, to_k, to_v = map(torch.empty_like, (q, k, v))
+            for part in _parts(signed):
+                weights = signed[part].relu()
+                torch.matmul(weights.mT, g[part], out=to_v[part])
+                to_scores = weights.mul_(g[part] @ v[part].mT)
+                to_scores.addcmul_(signed[part].abs(), o[part], value=-1.0)
+                torch.matmul(to_scores, k[part], out=to_q[part])
+                torch.matmul(to_scores.mT, q[part], out=to_k[part])
+            for states, total in zip((to_q, to_k, to_v), gradients, strict=True):
+                _scatter(states, group, total)
+        to_query, to_key, to_value = gradients
         return to_query.mul_(ctx.scale), to_key.mul_(ctx.scale), to_value, None, None, None
 
 
-def _parts(rows: int, scores: int) -> list[slice]:
-    """The rows in parts of about CHUNK_SCORES, where each row has so many scores."""
-    size = max(1, CHUNK_SCORES // scores)
-    return [slice(start, start + size) for start in range(0, rows, size)]
+def _gather(states: Tensor, group: Group) -> Tensor:
+    """A group's states (sequences * heads, tokens, size) of packed ones (tokens, heads, size)."""
+    sequences, tokens = group.places.shape
+    found = states.index_select(0, group.places.flatten())
+    found = found.view(sequences, tokens, *states.shape[1:]).transpose(1, 2)
+    return found.reshape(-1, tokens, states.shape[-1])
+
+
+def _scatter(states: Tensor, group: Group, packed: Tensor) -> None:
+    """Writes a group's states, as _gather has them, to their places in a packed row."""
+    sequences, tokens = group.places.shape
+    found = states.view(sequences, -1, tokens, states.shape[-1]).transpose(1, 2)
+    real = found.flatten(0, 1) if group.is_real is None else found[group.is_real]
+    packed.index_copy_(0, group.real_places, real)
+
+
+def _mask(group: Group, states: Tensor) -> Tensor | None:
+    """What is added to the scores of every head's sequences, (sequences * heads, 1, tokens)."""
+    if group.is_real is None:
+        return None
+    mask = states.new_zeros(group.is_real.shape)
+    mask.masked_fill_(~group.is_real, torch.finfo(states.dtype).min)
+    return mask.repeat_interleave(states.shape[1], dim=0)[:, None]
+
+
+def _parts(scores: Tensor) -> Iterator[slice]:
+    """The rows of scores (rows, tokens, tokens) in parts of about CHUNK_SCORES."""
+    size = max(1, CHUNK_SCORES // scores[0].numel())
+    return (slice(start, start + size) for start in range(0, len(scores), size))
 
 
 def _mark_dropped(probabilities: Tensor, rate: float) -> Tensor:
     """The probabilities, negative (-0.0 for 0) where dropout takes them away."""
+    if rate == 0.0:
+        return probabilities
     bits = torch.int16 if probabilities.dtype == torch.bfloat16 else torch.int32
     dropped = draw_dropped(probabilities.shape, rate).to(bits)
     signs = dropped.bitwise_and_(torch.iinfo(bits).min)
     return probabilities.view(bits).bitwise_or_(signs).view(probabilities.dtype)
 
 
-def use_cpu_attention(network: nn.Module) -> None:
-    """Has an encoder of transformers train with `attend`, where its family's code allows that."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
+def predict_attend(
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float
+) -> Tensor:
+    """`attend` without dropout and gradients, by torch's own kernel for that."""
+    output, heads = torch.empty_like(query), query.shape[1]
+    for group in packing.groups:
+        shape = (len(group.places), heads, *_gather(query[:, :1], group).shape[1:])
+        q, k, v = (_gather(tensor, group).view(shape) for tensor in (query, key, value))
+        mask = None if group.is_real is None else group.is_real[:, None, None]
+        attended = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+        _scatter(attended.flatten(0, 1), group, output)
+    return output
 
-    if not network.is_backend_compatible() or network.config._attn_implementation != "sdpa":
+
+def use_cpu_attention(network: nn.Module) -> None:
+    """Has an encoder of transformers compute packed rows on a CPU, where its family allows that."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    config = network.config
+    if config.model_type not in PACKABLE or config._attn_implementation != "sdpa":
         return
     AttentionInterface.register(NAME, _forward)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    AttentionMaskInterface.register(NAME, _no_mask)
     network.set_attn_implementation(NAME)
+    use_packing(network)
+
+
+def _no_mask(*_args: Any, **_options: Any) -> None:
+    """The packing says what attends to what."""
 
 
 def _forward(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
-    module: nn.Module,
+    module: nn.Module,  # noqa: ARG001
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Tensor | None,  # noqa: ARG001
     dropout: float = 0.0,
     scaling: float | None = None,
-    **options: Any,
+    **_options: Any,
 ) -> tuple[Tensor, None]:
-    """`attend` in transformers' signature; what it cannot do goes to torch's own attention."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    """Attention by transformers' signature.
 
-    plain = query.shape == key.shape == value.shape and query.device.type == "cpu"
-    biased = any(options.get(name) is not None for name in ("position_bias", "cache", "softcap"))
-    causal = options.get("is_causal") or getattr(module, "is_causal", False)
-    if dropout == 0.0 or not plain or biased or causal:
-        return sdpa_attention_forward(  # type: ignore[no-any-return]
-            module, query, key, value, attention_mask, dropout, scaling, **options
-        )
+    States are (1, heads, tokens, size), the result is (1, tokens, heads, size).
+    """
+    packing = PACKING.get()
+    assert packing is not None
     scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
-    attended = attend(query, key, value, attention_mask, scale, dropout)
-    return attended.transpose(1, 2).contiguous(), None
+    states = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
+    if torch.is_grad_enabled():
+        return attend(*states, packing, scale, dropout)[None], None
+    return predict_attend(*states, packing, scale)[None], None

@@ -5,6 +5,7 @@ Knows neither task nor head: a network from padded features to logits, targets, 
 
 import math
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from benchharness.batching import (
     shuffled_batches,
 )
 from benchharness.meter import DivergedError, Fit, Meter, Plan
+from benchharness.packing import is_packed
 from benchharness.param_groups import param_groups, update_groups
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
@@ -33,8 +35,8 @@ __all__ = ["fit", "learning_rate", "predict", "seed_everything"]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
-"""What starting one more micro-batch costs, in padded tokens. The CPU's: 16 to 128 are as fast
-(MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured."""
+"""What starting one more micro-batch costs, in padded tokens; packed batches are not cut. The
+CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured."""
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
 """Padded tokens of a batch in prediction; the CPU's measured (MiniLM), the GPU's an estimate."""
@@ -70,7 +72,7 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
     network.to(compute.device).train()
     goals = torch.from_numpy(targets).to(compute.device)
     optimizer = _adamw(network, recipe)
-    overhead = CUT_OVERHEAD[compute.device.type]
+    overhead = sys.maxsize if is_packed(network) else CUT_OVERHEAD[compute.device.type]
     items = len(features.item_sizes)
     per_epoch = count_steps(items, recipe.batch_size, epochs=1)
     plan = Plan.of(items, recipe, compute)

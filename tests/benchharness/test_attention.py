@@ -1,58 +1,53 @@
-"""Attention in parts gives what the plain formula gives: outputs, gradients, dropout, masks."""
+"""Attention over packed rows gives what the plain formula gives: outputs, gradients, dropout."""
 
 import math
 
 import pytest
 import torch
-from checkpoints import make_config
 from torch import Tensor
-from transformers import AutoModel
 
 from benchharness import attention
-from benchharness.attention import NAME, attend, use_cpu_attention
+from benchharness.attention import attend, predict_attend
 from benchharness.fast_dropout import draw_dropped
+from benchharness.packing import Packing
 
-ROWS, HEADS, TOKENS, SIZE = 5, 3, 7, 4
+HEADS, SIZE = 3, 4
 SCALE = 1 / math.sqrt(SIZE)
-DROPOUT = {"albert": {"attention_probs_dropout_prob": 0.1}}
-"""ALBERT has none by default."""
+LENGTHS = {
+    "like": [7, 5, 8, 6, 7],
+    "far": [1, 17, 9, 2, 30, 8],
+    "full": [8, 8, 16],
+    "one": [5],
+    "dot": [1],
+}
 
 
-def make_states(dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def make_states(lengths: list[int], dtype: torch.dtype = torch.float32) -> list[Tensor]:
     torch.manual_seed(0)
-    shape = (ROWS, HEADS, TOKENS, SIZE)
-    return [torch.randn(shape).to(dtype).requires_grad_() for _ in range(3)]
+    return [torch.randn(sum(lengths), HEADS, SIZE).to(dtype).requires_grad_() for _ in range(3)]
 
 
-def make_mask() -> Tensor:
-    lengths = torch.tensor([7, 1, 4, 6, 2])
-    return (torch.arange(TOKENS) < lengths[:, None])[:, None, None].expand(-1, 1, TOKENS, -1)
+def make_packing(lengths: list[int]) -> Packing:
+    return Packing.of((torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long())
 
 
-def plain(  # noqa: PLR0917  (as attend)
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropped: Tensor, rate: float
-) -> Tensor:
-    """The formula, as one reads it."""
-    scores = query.float() @ key.float().mT * SCALE
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return (scores.softmax(-1) * (dropped == 0) / (1 - rate)) @ value.float()
+def plain(states: list[Tensor], lengths: list[int]) -> Tensor:
+    """The formula, a sequence at a time."""
+    outputs = []
+    for query, key, value in zip(*(s.float().split(lengths) for s in states), strict=True):
+        scores = torch.einsum("qhd,khd->hqk", query, key) * SCALE
+        outputs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), value))
+    return torch.cat(outputs)
 
 
-@pytest.mark.parametrize("chunk", [1, 2 * HEADS * TOKENS * TOKENS, 1 << 18])
-@pytest.mark.parametrize("mask", [None, make_mask()], ids=["all", "padded"])
+@pytest.mark.parametrize("chunk", [1, 500, 1 << 18])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_outputs_and_gradients_are_those_of_the_formula(
-    mask: Tensor | None, chunk: int, monkeypatch: pytest.MonkeyPatch
+    lengths: list[int], chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention, "CHUNK_SCORES", chunk)
-    rows = max(1, chunk // (HEADS * TOKENS * TOKENS))
-    states, same = make_states(), make_states()
-    torch.manual_seed(5)
-    output = attend(*states, mask, SCALE, 0.25)
-    torch.manual_seed(5)
-    shapes = [len(part) for part in torch.arange(ROWS).split(rows)]
-    drawn = [draw_dropped(torch.Size([n, HEADS, TOKENS, TOKENS]), 0.25) for n in shapes]
-    expected = plain(*same, mask, torch.cat(drawn), 0.25)
+    states, same = make_states(lengths), make_states(lengths)
+    output, expected = attend(*states, make_packing(lengths), SCALE, 0.0), plain(same, lengths)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
     weights = torch.randn(output.shape)
     (output * weights).sum().backward()
@@ -61,64 +56,40 @@ def test_outputs_and_gradients_are_those_of_the_formula(
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
+    lengths = [8, 8, 8, 8]  # one group, one part: the draws are in the order of the formula's
+    states, same = make_states(lengths), make_states(lengths)
+    torch.manual_seed(5)
+    output = attend(*states, make_packing(lengths), SCALE, 0.25)
+    torch.manual_seed(5)
+    kept = draw_dropped(torch.Size([4, HEADS, 8, 8]), 0.25) == 0
+    query, key, value = (s.view(4, 8, HEADS, SIZE).transpose(1, 2) for s in same)
+    weights = (query @ key.mT * SCALE).softmax(-1) * kept / 0.75
+    expected = (weights @ value).transpose(1, 2).reshape(output.shape)
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
+    (output**2).sum().backward()
+    (expected**2).sum().backward()
+    assert not kept.all()
+    for ours, theirs in zip(states, same, strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_prediction_gives_the_same(lengths: list[int]) -> None:
+    states = [state.detach() for state in make_states(lengths)]
+    output = predict_attend(*states, make_packing(lengths), SCALE)
+    torch.testing.assert_close(output, plain(states, lengths), rtol=1e-5, atol=1e-6)
+
+
 def test_bf16_is_near_fp32() -> None:
-    states, exact = make_states(torch.bfloat16), make_states()
-    torch.manual_seed(5)
-    output = attend(*states, make_mask(), SCALE, 0.25)
-    torch.manual_seed(5)
-    expected = attend(*exact, make_mask(), SCALE, 0.25)
-    output.sum().backward()
-    expected.sum().backward()
-    assert output.dtype == torch.bfloat16
-    torch.testing.assert_close(output.float(), expected, rtol=0.05, atol=0.02)
+    lengths = LENGTHS["far"]
+    states, exact = make_states(lengths, torch.bfloat16), make_states(lengths)
+    outputs = []
+    for each in (states, exact):
+        torch.manual_seed(5)
+        outputs.append(attend(*each, make_packing(lengths), SCALE, 0.25))
+        outputs[-1].sum().backward()
+    assert outputs[0].dtype == torch.bfloat16
+    torch.testing.assert_close(outputs[0].float(), outputs[1], rtol=0.05, atol=0.03)
     for ours, theirs in zip(states, exact, strict=True):
         torch.testing.assert_close(ours.grad.float(), theirs.grad, rtol=0.05, atol=0.06)
-
-
-def test_a_mask_of_numbers_is_added() -> None:
-    states = make_states()
-    numbers = torch.zeros(1, 1, TOKENS, TOKENS).masked_fill_(~make_mask()[3], -1e9)
-    flags = make_mask()[3:4]
-    torch.testing.assert_close(
-        attend(*states, numbers, SCALE, 0.0), attend(*states, flags, SCALE, 0.0)
-    )
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "albert"])
-def test_a_family_trains_with_it(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = AutoModel.from_config(make_config(family, **DROPOUT.get(family, {}))).train()
-    use_cpu_attention(network)
-    assert network.config._attn_implementation == NAME
-    calls = []
-    monkeypatch.setattr(attention, "attend", lambda *args: calls.append(args) or attend(*args))
-    inputs = {"input_ids": torch.full((2, 9), 5), "attention_mask": torch.ones(2, 9).long()}
-    inputs["attention_mask"][1, 4:] = 0
-    states = network(**inputs)[0]
-    states[:, 0].sum().backward()
-    assert len(calls) == 2
-    network.eval()
-    with torch.inference_mode():
-        network(**inputs)
-    assert len(calls) == 2
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
-def test_hidden_states_stay_what_they_were(family: str) -> None:
-    config = make_config(family, attention_probs_dropout_prob=1e-9, hidden_dropout_prob=0.0)
-    config.update({"attention_dropout": 1e-9, "dropout": 0.0})
-    network = AutoModel.from_config(config).train()
-    inputs = {
-        "input_ids": torch.randint(5, 90, (3, 11)),
-        "attention_mask": torch.ones(3, 11).long(),
-    }
-    inputs["attention_mask"][1, 6:] = 0
-    expected = network(**inputs)[0]
-    use_cpu_attention(network)
-    real = inputs["attention_mask"].bool()
-    torch.testing.assert_close(network(**inputs)[0][real], expected[real], rtol=1e-5, atol=1e-6)
-
-
-def test_a_family_without_the_interface_keeps_its_own() -> None:
-    network = AutoModel.from_config(make_config("mpnet"))
-    use_cpu_attention(network)
-    assert network.config._attn_implementation != NAME
