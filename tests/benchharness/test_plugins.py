@@ -1,0 +1,222 @@
+import json
+import os
+import re
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import MODELS, find_model
+from benchharness.plan import plan_jobs
+from benchharness.plugins import VARIABLE, load, load_plugins, plugins_of
+from benchharness.worker.__main__ import _load_plugins
+from leaderboard.job import Job
+from tasks import suites
+from tasks.errors import BenchError
+from tasks.suites import SUITES, TASKS, find_task
+
+SPEC = "from benchharness.models import ModelSpec\n"
+OURS = """
+from dataclasses import replace
+from tasks.suites import SUITES as SUITES_, TASKS as TASKS_
+"""
+DOCS = Path(__file__).parents[2] / "docs" / "plugins.md"
+
+
+def blocks() -> list[str]:
+    """The indented blocks of docs/plugins.md, without their indentation."""
+    found = re.findall(r"(?m)(?:^    .*\n|^\n(?=    ))+", DOCS.read_text(encoding="utf-8"))
+    return ["\n".join(line[4:] for line in block.splitlines()).strip() + "\n" for block in found]
+
+
+@pytest.fixture(autouse=True)
+def tables(monkeypatch):
+    """The tables as they were before, afterwards."""
+    monkeypatch.setattr(load, "_loaded", {})
+    monkeypatch.setattr(load, "entry_points", lambda group: ())
+    monkeypatch.setenv(VARIABLE, "")
+    kept = [(table, dict(table)) for table in (MODELS, suites._tasks, suites._suites)]
+    yield
+    for table, before in kept:
+        table.clear()
+        table.update(before)
+
+
+@pytest.fixture
+def irony(tmp_path: Path) -> Path:
+    """The plugin of the documentation, and rows for it in DATA."""
+    file = tmp_path / "irony.py"
+    file.write_text(next(block for block in blocks() if "TASKS = (IRONY,)" in block))
+    folder = tmp_path / "DATA" / "Irony"
+    folder.mkdir(parents=True)
+    for split in ("train", "dev"):
+        rows = [f"What lovely rain {n}.\t1\nIt rains {n}.\t0\n" for n in range(8)]
+        (folder / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(rows))
+    return file
+
+
+def write(folder: Path, text: str, name: str = "mine.py") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def jobs(folder: Path) -> list[Job]:
+    data = str(folder / "DATA")
+    return plan_jobs([find_model("tiny")], [find_task("mine/irony")], data, [1])
+
+
+# what a plugin adds
+
+
+def test_the_task_of_the_documentation_has_eight_lines():
+    text = next(block for block in blocks() if "TASKS = (IRONY,)" in block)
+    declaration = text[text.index("IRONY = ") : text.index("\n)\n") + 2]
+    assert len(declaration.splitlines()) == 8
+
+
+def test_a_task_makes_its_suite(irony: Path):
+    load_plugins([irony])
+    assert TASKS["mine/irony"].labels == ("plain", "ironic")
+    assert SUITES["mine"].tasks == ("mine/irony",)
+    assert SUITES["mine"].rule.cells == {"mine/irony": ("accuracy",)}
+    assert os.environ[VARIABLE] == str(irony)
+    load_plugins([irony])  # once is enough
+
+
+def test_the_models_and_metrics_of_the_documentation(tmp_path: Path):
+    text = next(block for block in blocks() if "METRICS = " in block)
+    load_plugins([write(tmp_path, text)])
+    spec = find_model("mine-small")
+    assert (spec.checkpoint, spec.family) == ("/models/mine-small", "bert")
+    assert [metric.name for metric in find_task("glue/rte").details] == ["positive_share"]
+    assert set(plugins_of(["glue/rte"])) == {"mine.py"}
+    assert plugins_of(["glue/cola"]) == {}
+
+
+def test_the_environment_names_plugins(irony: Path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(irony))
+    load_plugins()
+    assert "mine/irony" in TASKS
+
+
+def test_an_installed_package_is_a_plugin(irony: Path, monkeypatch):
+    monkeypatch.syspath_prepend(str(irony.parent))
+    point = EntryPoint(name="theirs", value="irony", group="benchharness.plugins")
+    monkeypatch.setattr(load, "entry_points", lambda group: (point,))
+    load_plugins()
+    assert set(plugins_of(["mine/irony"])) == {"theirs"}
+    assert os.environ[VARIABLE] == ""
+
+
+# the key
+
+
+def test_a_job_depends_on_the_plugins_file(irony: Path, monkeypatch):
+    load_plugins([irony])
+    (job,) = jobs(irony.parent)
+    assert set(job.plugins) == {"irony.py"}
+    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+    assert replace(job, plugins={"moved.py": job.plugins["irony.py"]}).key == job.key
+    assert replace(job, plugins={"irony.py": "0" * 64}).key != job.key
+    assert replace(job, plugins={}).key != job.key
+
+
+def test_tasks_of_ours_keep_their_keys(irony: Path):
+    (before,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8)
+    load_plugins([irony])
+    (after,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8)
+    assert (before.key, before.plugins) == (after.key, {})
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1 / 0\n", "mine.py raises ZeroDivisionError in line 1 of mine.py: division by zero."),
+        ("import no_such_module\n", "raises ModuleNotFoundError in line 1 of mine.py: No module"),
+        ("x = (\n", "raises SyntaxError"),
+        ("raise SystemExit(3)\n", "raises SystemExit in line 1 of mine.py: 3."),
+        ("x = 1\n", "adds nothing: expected MODELS or TASKS or SUITES or METRICS in it."),
+        (
+            "TASKS = 'mine/irony'\n",
+            "TASKS of the plugin {file} has a str: expected a list of Task.",
+        ),
+        ("MODELS = [1]\n", "MODELS of the plugin {file} has a int: expected a list of ModelSpec."),
+        ("METRICS = [1]\n", "METRICS of the plugin {file} is a list: expected lists of metrics by"),
+        ("METRICS = {'glue/rte': 3}\n", "has a int: expected a list of Metric."),
+        (
+            "METRICS = {'glue/rtee': []}\n",
+            "cannot be added: no task is called 'glue/rtee'. Did you",
+        ),
+        (
+            "from tasks.metrics import accuracy\nMETRICS = {'glue/rte': [accuracy]}\n",
+            "glue/rte has a metric 'accuracy' already: give yours another name.",
+        ),
+        (
+            SPEC + "MODELS = [ModelSpec(name='Tiny', checkpoint='/x')]\n",
+            "there is a model 'tiny' already: give yours another name.",
+        ),
+        (
+            OURS + "TASKS = [TASKS_['glue/cola']]\n",
+            "there is a suite 'glue' already: give yours another name.",
+        ),
+        (
+            OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/Cola')]\n",
+            "the task 'mine/Cola' is not called like one of the suite 'mine'",
+        ),
+        (
+            OURS + "SUITES = [replace(SUITES_['swag'], name='mine')]\n",
+            "the suite 'mine' names 'swag/regular', which it does not have.",
+        ),
+    ],
+)
+def test_a_plugin_that_is_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str):
+    file = write(tmp_path, text)
+    with pytest.raises(BenchError) as caught:
+        load_plugins([file])
+    assert sentence.format(file=file) in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_plugin_that_is_not_there(tmp_path: Path):
+    for name in ("nowhere.py", "."):
+        with pytest.raises(BenchError, match=r"there is no plugin .*: give the path of a Python"):
+            load_plugins([tmp_path / name])
+
+
+# the command line
+
+
+def test_the_command_line_reads_plugins_first(bench, irony: Path):
+    listed = json.loads(bench("list", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
+    assert [row["name"] for row in listed] == ["mine/irony"]
+    assert bench("list", "tasks", "--plugin", "gone.py").code == 2
+
+
+def test_a_plugins_task_runs_in_a_worker_and_stands_on_a_board(bench, irony: Path, monkeypatch):
+    monkeypatch.chdir(irony.parent)
+    words = ("--plugin", "irony.py", "--db", "board.sqlite")
+    ended = bench(
+        "run", *words, "--model", "bag-of-words", "--task", "mine/irony", "--data", "DATA"
+    )
+    assert ended.code == 0, ended.err
+    (board,) = json.loads(bench("leaderboard", *words, "--suite", "mine", "--json").out)
+    scores = {entry["model"]: entry["score"] for entry in board["entries"]}
+    assert scores == {"bag-of-words": 1.0, "majority": 0.5}
+    (key,) = board["entries"][0]["tasks"]["mine/irony"]["keys"]
+    stored = json.loads(bench("show", key, "--db", "board.sqlite", "--json").out)
+    assert set(stored["provenance"]["plugins"]) == {"irony.py"}
+
+
+def test_a_plugin_that_changes_under_a_run_stops_its_jobs(irony: Path):
+    load_plugins([irony])
+    (job,) = jobs(irony.parent)
+    _load_plugins(job)
+    with pytest.raises(BenchError, match=r"the plugins of mine/irony \(irony.py\) have changed"):
+        _load_plugins(replace(job, plugins={"irony.py": "0" * 64}))
