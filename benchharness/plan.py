@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from benchharness.hardware import cpu_has_bf16
 from benchharness.models import ModelSpec, weights_identity
+from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.start import start_task, with_start
 from leaderboard.job import Job
@@ -117,6 +118,7 @@ class _Parts:
             precision=self.precision,
             limit=self.limit if _is_cut(fingerprints) else None,
             start_from=before[-1].key if before else None,
+            plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
         )
         return [*before, job]
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness import __version__
+from benchharness.plugins import plugins_of
 from benchharness.provenance import library_versions, source_commit
 from leaderboard.job import SCORED_HERE, Job, Setting
 from leaderboard.predictions import to_row
@@ -154,6 +155,7 @@ def to_result(scored: Scored, model: str) -> Result:
         settings=dict(_settings(scored.splits)),
         seed=0,
         precision="unknown precision",
+        plugins=plugins_of([scored.task.name]),
     )
     return Result(
         job=job,

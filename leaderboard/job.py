@@ -24,7 +24,7 @@ START_FROM = "start_from"
 SCRATCH = "scratch"
 """The value of that setting for the pretrained checkpoint, where a recipe names another start."""
 
-METHOD = 2
+METHOD = 1
 """Goes up when a change to training or prediction changes results: old ones are not reused."""
 
 
@@ -45,7 +45,8 @@ class Job:
     `data` is the door ("hub", "mini" or a folder), `limit` the rows kept of each split, and
     `fingerprints` the digest of every split used, by "task:split": one train split, and every split
     that is predicted, so that changed data are another job. `start_from` is the key of the job
-    whose encoder it goes on from, None for the checkpoint's own weights.
+    whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the digests
+    of the plugins that the task is made of, by their names.
     """
 
     model: str
@@ -61,6 +62,7 @@ class Job:
     precision: str
     limit: int | None = None
     start_from: str | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
     method: int = field(default=METHOD)
 
     @cached_property
@@ -80,9 +82,14 @@ class Job:
             "precision": self.precision,
             "start_from": self.start_from,
             "method": self.method,
+            **self._additions(),
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _additions(self) -> dict[str, Any]:
+        """What few jobs have; without it a key is what it was before there was such a thing."""
+        return {"plugins": sorted(self.plugins.values())} if self.plugins else {}
 
     @property
     def values(self) -> dict[str, str | int | float | bool]:

@@ -5,8 +5,9 @@ CoNLL-2003, so it is shown as the boards of its members.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from tasks.conll2003 import CONLL2003_TASKS
 from tasks.errors import BenchError, unknown_name
@@ -17,9 +18,19 @@ from tasks.snli import SNLI_TASKS
 from tasks.squad import SQUAD_TASKS
 from tasks.superglue import SUPERGLUE_TASKS
 from tasks.swag import SWAG_TASKS
-from tasks.task import Task
+from tasks.task import Metric, Task
 
-__all__ = ["COLLECTIONS", "SUITES", "TASKS", "Suite", "find_suite", "find_suites", "find_task"]
+__all__ = [
+    "COLLECTIONS",
+    "SUITES",
+    "TASKS",
+    "Suite",
+    "add_details",
+    "add_suite",
+    "find_suite",
+    "find_suites",
+    "find_task",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,36 +68,70 @@ SUPERGLUE = _suite(
     "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019",
 )
 
-SUITES: Mapping[str, Suite] = MappingProxyType(
-    {
-        suite.name: suite
-        for suite in (
-            GLUE,
-            SUPERGLUE,
-            _suite("squad", "SQuAD", SQUAD_TASKS, SQUAD, "Rajpurkar et al., 2016 and 2018"),
-            _suite("race", "RACE", RACE_TASKS, RACE, RACE_TASKS[0].cite),
-            _suite("conll2003", "CoNLL-2003", CONLL2003_TASKS, CONLL2003, CONLL2003_TASKS[0].cite),
-            _suite("swag", "SWAG", SWAG_TASKS, SWAG, SWAG_TASKS[0].cite),
-            _suite("snli", "SNLI", SNLI_TASKS, SNLI, SNLI_TASKS[0].cite),
-        )
-    }
-)
+_suites = {
+    suite.name: suite
+    for suite in (
+        GLUE,
+        SUPERGLUE,
+        _suite("squad", "SQuAD", SQUAD_TASKS, SQUAD, "Rajpurkar et al., 2016 and 2018"),
+        _suite("race", "RACE", RACE_TASKS, RACE, RACE_TASKS[0].cite),
+        _suite("conll2003", "CoNLL-2003", CONLL2003_TASKS, CONLL2003, CONLL2003_TASKS[0].cite),
+        _suite("swag", "SWAG", SWAG_TASKS, SWAG, SWAG_TASKS[0].cite),
+        _suite("snli", "SNLI", SNLI_TASKS, SNLI, SNLI_TASKS[0].cite),
+    )
+}
+
+SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"seeds": tuple(SUITES)})
 """Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
 results on."""
 
-TASKS: Mapping[str, Task] = MappingProxyType(
-    {
-        task.name: task
-        for task in (
-            *(*GLUE_TASKS, *SUPERGLUE_TASKS, *SQUAD_TASKS, *RACE_TASKS),
-            *(*CONLL2003_TASKS, *SWAG_TASKS, *SNLI_TASKS),
-        )
-    }
-)
+_tasks: dict[str, Task] = {
+    task.name: task
+    for task in (
+        *(*GLUE_TASKS, *SUPERGLUE_TASKS, *SQUAD_TASKS, *RACE_TASKS),
+        *(*CONLL2003_TASKS, *SWAG_TASKS, *SNLI_TASKS),
+    )
+}
+
+TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 """By full name ("glue/cola")."""
+
+
+def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
+    """Puts a suite of somebody else's, with its tasks, into both tables.
+
+    Raises BenchError, and leaves the tables as they are, where a name is taken or is none that a
+    task can be found by, or where the suite names a task that it does not have.
+    """
+    names = [task.name for task in tasks]
+    if suite.name in (*SUITES, *COLLECTIONS):
+        raise BenchError(f"there is a suite {suite.name!r} already: give yours another name.")
+    for name in names:
+        if name != f"{suite.name}/{name.partition('/')[2]}".lower() or name.endswith("/"):
+            raise BenchError(
+                f"the task {name!r} is not called like one of the suite {suite.name!r}: expected a "
+                f"name in lower case such as {suite.name.lower() + '/irony'!r}."
+            )
+    if len(set(names)) < len(names):
+        raise BenchError(f"the suite {suite.name!r} has two tasks of one name.")
+    if unknown := sorted({*suite.tasks, *suite.rule.cells} - set(names)):
+        raise BenchError(f"the suite {suite.name!r} names {unknown[0]!r}, which it does not have.")
+    _suites[suite.name] = suite
+    _tasks.update((task.name, task) for task in tasks)
+
+
+def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
+    """Has more metrics shown beside a task's score; BenchError where a metric's name is taken."""
+    found = find_task(task)
+    for metric in metrics:
+        if metric.name in {known.name for known in found.metrics + found.details}:
+            raise BenchError(
+                f"{task} has a metric {metric.name!r} already: give yours another name."
+            )
+    _tasks[found.name] = replace(found, details=(*found.details, *metrics))
 
 
 def find_task(name: str) -> Task:

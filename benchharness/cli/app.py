@@ -20,6 +20,7 @@ from benchharness.cli.run import run
 from benchharness.cli.score import score
 from benchharness.cli.show import show
 from benchharness.cli.submit import submit
+from benchharness.cli.with_plugins import with_plugins
 from leaderboard.visible import visible
 from tasks.errors import BenchError
 
@@ -60,18 +61,18 @@ def _options(
     pass
 
 
-app.command(short_help="Fine-tune, score, store and show.")(run)
+app.command(short_help="Fine-tune, score, store and show.")(with_plugins(run))
 app.add_typer(list_app, name="list")
-app.command(short_help="Show a run, a model, a task, a suite.")(show)
+app.command(short_help="Show a run, a model, a task, a suite.")(with_plugins(show))
 app.add_typer(diff_app, name="diff")
-app.command(short_help="Show the leaderboard as a table.")(leaderboard)
-app.command(short_help="Write the leaderboard as an HTML page.")(report)
-app.command(short_help="Average stored predictions into one system.")(ensemble)
-app.command(short_help="Say how many seeds tell two systems apart.")(plan)
-app.command(short_help="Score a prediction file that anyone made.")(score)
+app.command(short_help="Show the leaderboard as a table.")(with_plugins(leaderboard))
+app.command(short_help="Write the leaderboard as an HTML page.")(with_plugins(report))
+app.command(short_help="Average stored predictions into one system.")(with_plugins(ensemble))
+app.command(short_help="Say how many seeds tell two systems apart.")(with_plugins(plan))
+app.command(short_help="Score a prediction file that anyone made.")(with_plugins(score))
 app.command(short_help="Write, check or mend a submission.")(submit)
 app.command(short_help="Check this machine, its caches, the hub.")(doctor)
-app.command(short_help="Fetch models and data for offline runs.")(fetch)
+app.command(short_help="Fetch models and data for offline runs.")(with_plugins(fetch))
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, Suites
 from benchharness.cli.printing import print_json, print_table
+from benchharness.cli.with_plugins import with_plugins
 
 __all__ = ["list_app"]
 
@@ -23,6 +24,7 @@ TaskName = Annotated[
 
 
 @list_app.command()
+@with_plugins
 def suites(*, as_json: AsJson = False) -> None:
     """The suites, with their tasks and score rules."""
     from benchharness.cli.facts import collection_facts, suite_facts
@@ -34,6 +36,7 @@ def suites(*, as_json: AsJson = False) -> None:
 
 
 @list_app.command()
+@with_plugins
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The tasks, with what they predict and how they are scored."""
     from benchharness.cli.facts import task_facts
@@ -46,6 +49,7 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 @list_app.command()
+@with_plugins
 def models(*, as_json: AsJson = False) -> None:
     """The known models, and of every published system what runs here. Sizes in millions.
 

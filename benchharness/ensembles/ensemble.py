@@ -7,6 +7,7 @@ from typing import Any
 
 from benchharness import __version__
 from benchharness.ensembles.average import average
+from benchharness.plugins import plugins_of
 from benchharness.provenance import library_versions, source_commit
 from benchharness.splits import evaluate_split, read_split
 from leaderboard.job import ENSEMBLE, Job, Setting
@@ -77,6 +78,7 @@ def _job(members: Sequence[tuple[str, Result]], name: str, splits: Mapping[str, 
         seed=0,
         precision=" and ".join(sorted({result.job.precision for _, result in members})),
         limit=first.limit,
+        plugins=plugins_of(split.rpartition(":")[0] for split in splits),
     )
 
 

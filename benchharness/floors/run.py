@@ -82,6 +82,7 @@ def _provenance(job: Job, splits: Mapping[str, SplitRows], started: str) -> Mapp
             }
             for name, rows in splits.items()
         },
+        **({"plugins": dict(job.plugins)} if job.plugins else {}),
         "versions": {**versions, **library_versions()},
         "started": started,
     }

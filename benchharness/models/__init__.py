@@ -4,6 +4,6 @@ from benchharness.models.find import find_model
 from benchharness.models.floors import FLOORS
 from benchharness.models.identity import weights_identity
 from benchharness.models.spec import ModelSpec
-from benchharness.models.table import MODELS
+from benchharness.models.table import MODELS, add_model
 
-__all__ = ["FLOORS", "MODELS", "ModelSpec", "find_model", "weights_identity"]
+__all__ = ["FLOORS", "MODELS", "ModelSpec", "add_model", "find_model", "weights_identity"]

@@ -13,8 +13,9 @@ from typing import Any
 
 from benchharness.models.floors import FLOORS
 from benchharness.models.spec import ModelSpec
+from tasks.errors import BenchError
 
-__all__ = ["MODELS"]
+__all__ = ["MODELS", "add_model"]
 
 UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
@@ -40,3 +41,15 @@ def _files() -> list[Path]:
 MODELS: dict[str, ModelSpec] = {
     spec.name: spec for spec in (*(spec for path in _files() for spec in _known(path)), *FLOORS)
 }
+
+
+def add_model(model: ModelSpec) -> None:
+    """Puts a model of somebody else's into the table; BenchError where a name of it is taken."""
+    taken = {name for spec in MODELS.values() for name in _names(spec)}
+    if found := sorted(taken.intersection(_names(model))):
+        raise BenchError(f"there is a model {found[0]!r} already: give yours another name.")
+    MODELS[model.name] = model
+
+
+def _names(spec: ModelSpec) -> tuple[str, ...]:
+    return (spec.name.lower(), *(alias.lower() for alias in spec.aliases))

@@ -62,6 +62,8 @@ def main(result_file: Path, folders: Mapping[str, Path | None]) -> int:
 def _run(job: Job, folders: Mapping[str, Path | None]) -> Result:
     report = ProgressLines()
     report(Progress(phase="loading"))
+    if job.plugins:
+        _load_plugins(job)
     if job.kind == "floor":
         from benchharness.floors import run_floor
 
@@ -69,6 +71,18 @@ def _run(job: Job, folders: Mapping[str, Path | None]) -> Result:
     from benchharness.worker.run import run_job
 
     return run_job(job, report, **folders)
+
+
+def _load_plugins(job: Job) -> None:
+    """Loads the plugins that the engine's environment names; they must be as they were planned."""
+    from benchharness.plugins import load_plugins, plugins_of
+
+    load_plugins()
+    if plugins_of(name.rpartition(":")[0] for name in job.fingerprints) != job.plugins:
+        raise BenchError(
+            f"the plugins of {job.task} ({', '.join(job.plugins)}) have changed since this run was "
+            "planned: start again."
+        )
 
 
 class ProgressLines:
