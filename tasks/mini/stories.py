@@ -37,7 +37,8 @@ class Fact:
 
     def only(self, kind: str) -> "Fact":
         """The same fact with one of its time, its place and its count."""
-        return replace(self, **dict.fromkeys({"time", "place", "count"} - {FIELDS[kind]}, ""))
+        kept = dict.fromkeys(("time", "place", "count"), "") | {FIELDS[kind]: self.answer(kind)}
+        return replace(self, time=kept["time"], place=kept["place"], count=kept["count"])
 
     def question(self, kind: str) -> str:
         """The question of that kind about this fact, without the answer in it."""
