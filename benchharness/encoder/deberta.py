@@ -14,7 +14,7 @@ from transformers.models.deberta.modeling_deberta import DisentangledSelfAttenti
 __all__ = ["use_fp32_attention"]
 
 
-class _Fp32Attention(DisentangledSelfAttention):  # type: ignore[misc]
+class _Fp32Attention(DisentangledSelfAttention):
     def forward(self, hidden_states: Tensor, *args: Any, **options: Any) -> Any:
         with torch.autocast(hidden_states.device.type, enabled=False):
             return super().forward(hidden_states.float(), *args, **options)

@@ -1,6 +1,6 @@
 """From hidden states to the logits of a whole text."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -102,4 +102,8 @@ def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     return ((hidden.float() * kept).sum(1) / kept.sum(1)).to(hidden.dtype)
 
 
-STATES: Mapping[str, Any] = {"first": _first, "last": _last, "mean": _mean}
+STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "first": _first,
+    "last": _last,
+    "mean": _mean,
+}

@@ -80,12 +80,10 @@ class Pooling:
     bias: bool = True
 
 
-def _modernbert_reads(config: Any) -> str:
-    return {"cls": "first"}.get(config.classifier_pooling, config.classifier_pooling)
-
-
-def _eurobert_reads(config: Any) -> str:
-    return {"bos": "first"}.get(config.classifier_pooling, config.classifier_pooling)
+def _classifier_pooling(config: Any) -> str:
+    """As ModernBERT's and EuroBERT's configs say it, who call the first token by its name."""
+    name: str = config.classifier_pooling
+    return "first" if name in ("cls", "bos") else name
 
 
 DEFAULT = Pooling()
@@ -123,7 +121,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "electra": Pooling(dropout_first=classifier_dropout, activation=_always(functional.gelu)),
     "ernie": BERT,
     "eurobert": Pooling(
-        reads=_eurobert_reads,
+        reads=_classifier_pooling,
         activation=_always(functional.gelu),
         dropout=rate_of("classifier_dropout"),
     ),
@@ -133,7 +131,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "megatron-bert": BERT,
     "mobilebert": BERT,
     "modernbert": Pooling(
-        reads=_modernbert_reads, dense="pooler", activation=activation_of("classifier_activation")
+        reads=_classifier_pooling, dense="pooler", activation=activation_of("classifier_activation")
     ),
     "mpnet": ROBERTA,
     "mt5": T5,
