@@ -47,6 +47,7 @@ def drive(  # noqa: PLR0913  (who takes part in it)
     earlier job.
     """
     course = _Course(jobs, store, watcher, handover, force=force)
+    handover.discard_damaged(course.going)
     handover.release(store, course.going)
     with closing(engine.run(course.queue(), watcher.report)) as outcomes:
         for outcome in outcomes:

@@ -1,6 +1,6 @@
 """What the jobs of a run leave for each other: the encoders that others start from."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,12 @@ class Handover:
         """Whether a job has still to start from an encoder that is not there."""
         after = self._after(key)
         return bool(after) and not self._is_there(key) and store.finished_keys(after) != after
+
+    def discard_damaged(self, keys: Iterable[str]) -> None:
+        """Deletes what is left of encoders that nobody can start from."""
+        for key in filter(self._is_there, self.starts.intersection(keys)):
+            if not is_whole(checkpoint_folder(self.folder, key), key):
+                delete_checkpoint(checkpoint_folder(self.folder, key))
 
     def release(self, store: Store, going: Collection[str]) -> None:
         """Deletes the encoders that no job needs any more; `going` are jobs that have not ended."""

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchharness.checkpoints import check_checkpoint, new_checkpoint
 from leaderboard.job import Job, Setting
 from leaderboard.result import Cost, Evaluation, Failure, Result
 
@@ -82,6 +83,12 @@ def say(progress):
 
 
 def succeed(job, file, argument):
+    options = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))
+    if job.start_from:
+        check_checkpoint(Path(options["--start-from"]), job.start_from)
+    if "--keep" in options:
+        with new_checkpoint(Path(options["--keep"]), job) as draft:
+            (draft / "model.safetensors").write_text(job.task)
     keep(file, make_result(job, {"environment": dict(os.environ), "group": os.getpgid(0)}))
 
 
@@ -93,6 +100,12 @@ def dawdle(job, file, seconds):
 def fail(job, file, exit_code):
     keep(file, make_failure(job, f"{job.model} is no checkpoint.", int(exit_code or 1)))
     sys.exit(int(exit_code or 1))
+
+
+def fail_once(job, file, path):
+    first = not Path(path).exists()
+    Path(path).touch()
+    (fail if first else succeed)(job, file, "")
 
 
 def vanish(job, file, argument):
@@ -128,6 +141,7 @@ BEHAVIOURS = {
     "ok": succeed,
     "slow": dawdle,
     "fail": fail,
+    "fail-once": fail_once,
     "vanish": vanish,
     "die": die,
     "babble": babble,

@@ -1,0 +1,205 @@
+"""`bench run` with jobs that start from others: their order, their failures, their encoders."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_worker import make_job, make_result
+
+from benchharness.checkpoints import is_whole, new_checkpoint
+from leaderboard.job import START_FROM, Setting
+from leaderboard.store import open_store
+
+RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
+ONE = (*RUN, "--jobs", "1")
+MNLI = "glue/mnli"
+KEPT = Path("checkpoints")
+
+
+def starting_from(start, how="ok", task="glue/rte", seed=1):
+    job = make_job(how, task, seed)
+    named = {START_FROM: Setting(value=start.task, source="a paper")}
+    return replace(job, settings={**job.settings, **named}, start_from=start.key)
+
+
+def stored():
+    with open_store("board.sqlite", create=False) as store:
+        return {row.task: row.status for row in store.runs()}
+
+
+def attempts(*jobs):
+    with open_store("board.sqlite", create=False) as store:
+        return [len(store.attempts(job.key)) for job in jobs]
+
+
+def ended_jobs(ended):
+    """The tasks of the jobs in the order in which they ended."""
+    return [line.split()[2] for line in ended.err.splitlines() if line.startswith("[")]
+
+
+def test_a_job_waits_for_its_start_and_others_go_before_it(bench, fake_jobs):
+    start = make_job("slow:1", MNLI)
+    fake_jobs([starting_from(start), starting_from(start, task="glue/mrpc"), start,
+               make_job("ok", "glue/cola")])  # fmt: skip
+    ended = bench(*RUN, "--jobs", "2")
+    assert ended.code == 0, ended.err
+    assert ended_jobs(ended)[:2] == ["glue/cola", MNLI]
+    assert set(stored().values()) == {"finished"}
+    assert "glue/mnli is trained first: glue/rte, glue/mrpc start from it" in ended.out
+
+
+def test_chains_go_link_by_link(bench, fake_jobs):
+    first = make_job("ok", MNLI)
+    second = starting_from(first, task="swag/regular")
+    fake_jobs([starting_from(second, task="superglue/copa"), second, first])
+    assert ended_jobs(bench(*ONE)) == [MNLI, "swag/regular", "superglue/copa"]
+    assert not any(KEPT.iterdir())
+
+
+def test_an_encoder_stays_until_all_have_started_from_it(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    rte, mrpc = starting_from(start), starting_from(start, "fail-once:tried", "glue/mrpc")
+    fake_jobs([start, rte, mrpc])
+    assert bench(*ONE).code == 1
+    assert is_whole(KEPT / start.key, start.key), "MRPC has still to start from it"
+    ended = bench(*ONE)
+    assert ended.code == 0
+    assert "The encoder of glue/mnli is there: glue/mrpc start from it." in ended.out
+    assert ended_jobs(ended) == ["glue/mrpc"]
+    assert not any(KEPT.iterdir())
+    assert attempts(start, rte, mrpc) == [1, 1, 2]
+
+
+def test_encoders_are_kept_on_request(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    fake_jobs([start, starting_from(start)])
+    assert bench(*ONE, "--keep-checkpoints").code == 0
+    assert is_whole(KEPT / start.key, start.key)
+    fake_jobs([start, starting_from(start), starting_from(start, task="glue/mrpc")])
+    assert ended_jobs(bench(*ONE)) == ["glue/mrpc"]
+    assert not any(KEPT.iterdir())
+
+
+def test_nothing_is_kept_that_nobody_starts_from(bench, fake_jobs):
+    fake_jobs([make_job("ok", MNLI)])
+    assert bench(*ONE, "--keep-checkpoints").code == 0
+    assert not KEPT.exists()
+
+
+def test_a_failed_start_fails_all_that_start_from_it_and_no_others(bench, fake_jobs):
+    start = make_job("fail-once:tried", MNLI)
+    second = starting_from(start, task="swag/regular")
+    jobs = [start, second, starting_from(second, task="superglue/copa"), make_job("ok")]
+    fake_jobs(jobs)
+    ended = bench(*ONE)
+    assert ended.code == 1
+    assert stored() == {
+        MNLI: "failed",
+        "swag/regular": "failed",
+        "superglue/copa": "failed",
+        "glue/cola": "finished",
+    }
+    reason = f"it starts from glue/mnli (run {start.key[:12]}), which failed: the same command"
+    assert f"bench: tiny swag/regular seed 1: {reason}" in ended.err
+    again = bench(*ONE)
+    assert again.code == 0
+    assert ended_jobs(again) == [MNLI, "swag/regular", "superglue/copa"]
+    assert set(stored().values()) == {"finished"}
+
+
+def test_a_model_that_cannot_be_loaded_leaves_out_what_starts_from_its_job(bench, fake_jobs):
+    start = make_job("fail:4", MNLI)
+    fake_jobs([start, starting_from(start)])
+    assert bench(*ONE).code == 4
+    assert stored() == {MNLI: "failed"}
+
+
+def damage(folder):
+    (folder / "model.safetensors").write_text("other")
+
+
+def take_away(folder):
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("lose", [damage, take_away])
+def test_a_lost_encoder_is_trained_again_and_its_result_not_doubled(bench, fake_jobs, lose):
+    start = make_job("ok", MNLI)
+    rte = starting_from(start, "fail-once:tried")
+    fake_jobs([start, rte])
+    bench(*ONE)
+    lose(KEPT / start.key)
+    plan = bench(*ONE, "--dry-run").out
+    assert "glue/mnli is trained again, because its encoder was not kept: glue/rte" in plan
+    ended = bench(*ONE)
+    assert ended.code == 0, ended.err
+    assert ended_jobs(ended) == [MNLI, "glue/rte"]
+    assert attempts(start, rte) == [1, 2]
+
+
+def test_what_nobody_needs_any_more_is_not_trained_again(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    fake_jobs([start, starting_from(start)])
+    bench(*ONE)
+    ended = bench(*ONE)
+    assert "2 stored already: nothing is missing." in ended.out
+    assert ended.err == ""
+
+
+def test_an_encoder_left_by_a_run_that_was_killed_at_its_end_is_deleted(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    fake_jobs([start, starting_from(start)])
+    bench(*ONE)
+    with new_checkpoint(KEPT / start.key, start) as draft:
+        (draft / "model.safetensors").touch()
+    assert bench(*ONE).code == 0
+    assert not any(KEPT.iterdir())
+
+
+def test_force_trains_the_start_anew_and_keeps_it_for_what_follows(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    rte, mrpc = starting_from(start), starting_from(start, task="glue/mrpc")
+    fake_jobs([start, rte, mrpc])
+    bench(*ONE)
+    ended = bench(*ONE, "--force")
+    assert (ended.code, ended_jobs(ended)[0]) == (0, MNLI)
+    assert attempts(start, rte, mrpc) == [2, 2, 2]
+
+
+def test_what_another_process_did_meanwhile_is_not_done_again(bench, fake_jobs, monkeypatch):
+    start = make_job("die", MNLI)
+    rte = starting_from(start, "die")
+    fake_jobs([start, rte])
+
+    def finish_theirs(*options):
+        with open_store("board.sqlite") as store:
+            store.add_result(make_result(start))
+            store.add_result(make_result(rte))
+        return look_ahead(*options)
+
+    from benchharness.cli.outlook import look_ahead
+
+    monkeypatch.setattr("benchharness.cli.outlook.look_ahead", finish_theirs)
+    ended = bench(*ONE)
+    assert ended.code == 0, ended.err
+    assert attempts(start, rte) == [1, 1]
+
+
+def test_a_start_goes_first_though_another_job_is_longer(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    rte, cola = starting_from(start), make_job("ok", "glue/cola")
+    with open_store("board.sqlite") as store:
+        for job, seconds in ((start, 30), (rte, 60), (cola, 80)):
+            result = make_result(replace(job, seed=9, start_from=None))
+            object.__setattr__(result.cost, "seconds", seconds)
+            store.add_result(result)
+    fake_jobs([cola, rte, start])
+    plan = json.loads(bench(*ONE, "--dry-run", "--json").out)["jobs"]
+    assert {job["task"]: job["start_from"] for job in plan}["glue/rte"] == start.key
+    text = bench(*RUN, "--jobs", "2", "--dry-run").out
+    assert "about 90 s." in text.splitlines()[0] or "about 2 min." in text.splitlines()[0]
+    assert [line.split()[2] for line in text.splitlines()[-3:]] == [MNLI, "glue/cola", "glue/rte"]
+    assert f"tiny glue/rte seed 1 from glue/mnli (run {start.key[:12]}), ok, fp32" in text
