@@ -7,7 +7,7 @@ Devlin et al., arXiv:1810.04805, section 5.3, and the mix that of Peters et al.,
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -110,6 +110,12 @@ class FrozenEncoder(nn.Module):
         self.per_row = per_row
         layers, _, size = self.tables[0].shape
         self.combined = COMBINED[features](layers, size)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switches only what learns: walking through the encoder takes longer than a step."""
+        self.training = mode
+        self.combined.train(mode)
+        return self
 
     def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
         """The states (rows, tokens, size) of places (rows, tokens) of one split, in fp32."""

@@ -72,6 +72,7 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
     network.to(compute.device).train()
     goals = torch.from_numpy(targets).to(compute.device)
     optimizer = _adamw(network, recipe)
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
     overhead = sys.maxsize if is_packed(network) else CUT_OVERHEAD[compute.device.type]
     items = len(features.item_sizes)
     per_epoch = count_steps(items, recipe.batch_size, epochs=1)
@@ -86,7 +87,7 @@ def fit(  # noqa: PLR0913  (what is trained, on what, how and where)
         )
         with compute.autocast():
             mean = _backward(network, features, goals, loss, parts)
-        norm = nn.utils.clip_grad_norm_(network.parameters(), recipe.max_grad_norm)
+        norm = nn.utils.clip_grad_norm_(weights, recipe.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad()
         tokens = features.lengths[features.rows_of(batch)].sum()
