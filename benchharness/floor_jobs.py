@@ -33,6 +33,8 @@ def floor_jobs(
             seed=0,
             precision="fp64",
             start_from=None,
+            trust_remote_code=False,
+            allow_pickle=False,
         )
         for floor in floors
         for name in names

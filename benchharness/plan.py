@@ -118,6 +118,8 @@ class _Parts:
             precision=self.precision,
             limit=self.limit if _is_cut(fingerprints) else None,
             start_from=before[-1].key if before else None,
+            trust_remote_code=model.trust.remote_code,
+            allow_pickle=model.trust.pickle,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
         )
         return [*before, job]

@@ -50,6 +50,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             "revision": hub_revision(job.weights),
             "weights": job.weights,
             "tokenizer": tokenizer,
+            **_trusted(job),
         },
         "data": {
             split: {"rows": rows[split], "left_out": left_out[split], "fingerprint": fingerprint}
@@ -99,6 +100,12 @@ def text_digest(text: str) -> str:
 def _batch(job: Job) -> dict[str, Any]:
     """The examples of one optimizer step and the parts they were computed in."""
     return {name: job.settings[name].value for name in ("batch_size", "accumulation")}
+
+
+def _trusted(job: Job) -> dict[str, bool]:
+    """What the user allowed the checkpoint to do, where it is anything."""
+    given = {"trust_remote_code": job.trust_remote_code, "allow_pickle": job.allow_pickle}
+    return {name: value for name, value in given.items() if value}
 
 
 def _machine() -> dict[str, Any]:

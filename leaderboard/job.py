@@ -46,7 +46,8 @@ class Job:
     `fingerprints` the digest of every split used, by "task:split": one train split, and every split
     that is predicted, so that changed data are another job. `start_from` is the key of the job
     whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the digests
-    of the plugins that the task is made of, by their names.
+    of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
+    say what the user allowed the checkpoint to do.
     """
 
     model: str
@@ -63,6 +64,8 @@ class Job:
     limit: int | None = None
     start_from: str | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
     method: int = field(default=METHOD)
 
     @cached_property
@@ -89,7 +92,12 @@ class Job:
 
     def _additions(self) -> dict[str, Any]:
         """What few jobs have; without it a key is what it was before there was such a thing."""
-        return {"plugins": sorted(self.plugins.values())} if self.plugins else {}
+        additions = {
+            "plugins": sorted(self.plugins.values()),
+            "trust_remote_code": self.trust_remote_code,
+            "allow_pickle": self.allow_pickle,
+        }
+        return {name: value for name, value in additions.items() if value}
 
     @property
     def values(self) -> dict[str, str | int | float | bool]:

@@ -75,7 +75,8 @@ def model_facts(spec: "ModelSpec") -> dict[str, Any]:
     from leaderboard.published.systems import rows_of_model
 
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
-    return {**asdict(spec), "aliases": list(spec.aliases), "published": list(tables)}
+    facts = {name: value for name, value in asdict(spec).items() if name != "trust"}
+    return {**facts, "aliases": list(spec.aliases), "published": list(tables)}
 
 
 def system_facts(system: "System") -> dict[str, Any]:

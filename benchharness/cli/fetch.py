@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Suites
+from benchharness.cli.options import AllowPickle, AsJson, Suites, TrustRemoteCode
 
 __all__ = ["fetch"]
 
@@ -42,31 +42,35 @@ Timeout = Annotated[
 POLL_SECONDS = 0.5
 
 
-def fetch(
+def fetch(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Models = None,
     suite: Suites = None,
     task: Tasks = None,
     timeout: Timeout = 120,
+    trust_remote_code: TrustRemoteCode = False,
+    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """Fetch models and the data of suites or tasks, so that a run can do without a network."""
     from benchharness.cli.printing import print_json
     from benchharness.cli.request import select_tasks
-    from benchharness.models import find_model
+    from benchharness.models import Trust, find_model
     from tasks.errors import BenchError
     from tasks.suites import find_suites
 
     if not (model or suite or task):
         raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
-    specs = [find_model(name) for name in model or ()]
+    trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
+    specs = [find_model(name, trust) for name in model or ()]
     suites = [found for name in suite or () for found in find_suites(name)]
     tasks = select_tasks(suites, task or ()) if suite or task else ()
-    wanted = [("model", s.checkpoint, s.revision) for s in specs if s.is_hub]
-    wanted += [("task", found.name, "") for found in tasks]
+    trusted = [name for name, given in vars(trust).items() if given]
+    wanted = [("model", s.checkpoint, s.revision, *trusted) for s in specs if s.is_hub]
+    wanted += [("task", found.name) for found in tasks]
     if wanted:
         _require_hub()
-    fetched = [_watch(kind, name, revision, timeout) for kind, name, revision in wanted]
+    fetched = [_watch(words, timeout) for words in wanted]
     command = _offline_command(model or (), suite or (), task or ())
     if as_json:
         print_json({"fetched": fetched, "offline_command": command})
@@ -85,12 +89,16 @@ def _require_hub() -> None:
         )
 
 
-def _watch(kind: str, name: str, revision: str, timeout: float) -> dict[str, Any]:
-    """One download in a process of its own; ends it when nothing has arrived for `timeout` s."""
+def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
+    """One download in a process of its own; ends it when nothing has arrived for `timeout` s.
+
+    `words` are the arguments of `_main`.
+    """
     from tasks.errors import DataError, ModelError
 
+    kind, name, *_ = words
     typer.echo(f"fetching {kind} {name}", err=True)
-    command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", kind, name, revision)
+    command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", *words)
     error = ModelError if kind == "model" else DataError
     with subprocess.Popen(  # noqa: S603  (our own command, no shell)
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
@@ -150,18 +158,21 @@ def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequen
     return f"HF_HUB_OFFLINE=1 bench run {' '.join(options)}"
 
 
-def _fetch_model(hub_id: str, revision: str) -> dict[str, Any]:
+def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
+    from benchharness.models import Trust
     from benchharness.models.download import download
 
-    folder = download(hub_id, revision)
+    folder = download(hub_id, revision, Trust(**dict.fromkeys(trusted, True)))
     return {"model": hub_id, "revision": folder.name, "folder": str(folder)}
 
 
 def _fetch_task(name: str) -> dict[str, Any]:
+    from benchharness.plugins import load_plugins
     from tasks.read import read
     from tasks.sources import parse_data
     from tasks.suites import find_task
 
+    load_plugins()
     task, hub = find_task(name), parse_data("hub")
     return {
         "task": name,
@@ -169,12 +180,12 @@ def _fetch_task(name: str) -> dict[str, Any]:
     }
 
 
-def _main(kind: str, name: str, revision: str = "") -> int:
+def _main(kind: str, *words: str) -> int:
     """One download; prints what was fetched as JSON, or the error on the last line of stderr."""
     from tasks.errors import BenchError
 
     try:
-        fetched = _fetch_model(name, revision) if kind == "model" else _fetch_task(name)
+        fetched = _fetch_model(*words) if kind == "model" else _fetch_task(*words)
     except BenchError as error:
         sys.stderr.write(f"{' '.join(str(error).split())}\n")
         return error.exit_code

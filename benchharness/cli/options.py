@@ -7,6 +7,7 @@ import typer
 __all__ = [
     "DATABASE",
     "REPORT",
+    "AllowPickle",
     "AsJson",
     "DataFilter",
     "Database",
@@ -15,6 +16,7 @@ __all__ = [
     "StartFrom",
     "Suites",
     "Tasks",
+    "TrustRemoteCode",
 ]
 
 DATABASE = "results/leaderboard.sqlite"
@@ -63,5 +65,19 @@ DataFilter = Annotated[
     str | None,
     typer.Option(
         "--data", metavar="hub|DIR|mini", help="Only boards of rows that came through this door."
+    ),
+]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run the Python code that a checkpoint comes with: read it first.",
+    ),
+]
+AllowPickle = Annotated[
+    bool,
+    typer.Option(
+        "--allow-pickle",
+        help="Load pickled weights, which can run code, where a checkpoint has no others.",
     ),
 ]

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from benchharness.engines.slots import Slot, find_slots
 from benchharness.models import ModelSpec, find_model
+from benchharness.models.trust import NOTHING, Trust
 from leaderboard.job import SCRATCH
 from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS, Suite, find_suites, find_task
@@ -43,19 +44,20 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     device: str,
     jobs: str,
     start_from: str = "paper",
+    trust: Trust = NOTHING,
 ) -> Request:
     """The request that the command line's words make.
 
     Raises one error with a line for everything that is wrong.
     """
     trial = _Trial()
-    found_models = [trial.get(find_model, name) for name in models]
+    found_models = [trial.get(find_model, name, trust) for name in models]
     found = [named for name in suites if (named := trial.get(find_suites, name))]
     found_suites = [suite for named in found for suite in named]
     found_tasks = trial.get(select_tasks, found_suites, tasks, len(found) == len(suites))
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
-    start = trial.get(_find_start, start_from)
+    start = trial.get(_find_start, start_from, trust)
     # By the models alone, never by the jobs that are left: threads change the last digits.
     small = all(model and (model.is_builtin or model.is_floor) for model in found_models)
     place = partial(find_slots, small=small)
@@ -128,14 +130,14 @@ def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(seeds)) or tuple(range(1, (count or DEFAULT_SEEDS) + 1))
 
 
-def _find_start(name: str) -> str | ModelSpec | None:
+def _find_start(name: str, trust: Trust) -> str | ModelSpec | None:
     """What `plan_jobs` takes for a word after --start-from; tasks come before folders."""
     if name == "paper":
         return None
     if name == SCRATCH:
         return name
     if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
-        return find_model(name)
+        return find_model(name, trust)
     task = find_task(name)
     if task.trained_on is not None:
         raise BenchError(

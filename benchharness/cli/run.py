@@ -10,6 +10,7 @@ import typer
 from benchharness.cli.options import (
     DATABASE,
     REPORT,
+    AllowPickle,
     AsJson,
     Database,
     KeepCheckpoints,
@@ -17,6 +18,7 @@ from benchharness.cli.options import (
     StartFrom,
     Suites,
     Tasks,
+    TrustRemoteCode,
 )
 from leaderboard.visible import visible
 
@@ -144,6 +146,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     force: Force = False,
     no_floors: NoFloors = False,
     keep_checkpoints: KeepCheckpoints = False,
+    trust_remote_code: TrustRemoteCode = False,
+    allow_pickle: AllowPickle = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -156,6 +160,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     from benchharness.cli.outlook import look_into
     from benchharness.cli.request import check_request
     from benchharness.engines.local import LocalEngine
+    from benchharness.models import Trust
     from leaderboard.store import open_store
 
     request = check_request(
@@ -168,6 +173,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         device=device,
         jobs=jobs,
         start_from=start_from,
+        trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
     _name_left_out(planned)

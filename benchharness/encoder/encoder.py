@@ -11,6 +11,7 @@ from benchharness.encoder.network import draw_network, load_config, load_network
 from benchharness.encoder.tokenizer import load_tokenizer, mark_texts
 from benchharness.models.download import download
 from benchharness.models.folder import checkpoint_files
+from benchharness.models.trust import NOTHING, Trust
 from benchharness.tiny import folder as tiny_folder
 from tasks.errors import ModelError
 
@@ -35,20 +36,26 @@ class Encoder:
     max_tokens: int
 
 
-def load_encoder(checkpoint: str, revision: str | None, seed: int) -> Encoder:
+def load_encoder(
+    checkpoint: str, revision: str | None, seed: int, trust: Trust = NOTHING
+) -> Encoder:
     """The encoder of a checkpoint: "builtin:tiny", an absolute folder, or a hub id at a revision.
 
     Weights that the checkpoint does not have (all of a built-in one's, a missing pooler) are drawn
-    from the seed. Raises ModelError where the checkpoint is absent, unreadable, pickled, incomplete
-    or not finite.
+    from the seed. Raises ModelError where the checkpoint is absent, unreadable, incomplete, not
+    finite, or needs more trust than it has.
     """
     _silence_transformers()
     torch.manual_seed(seed)
     is_builtin = checkpoint in BUILTIN_FOLDERS
-    folder = BUILTIN_FOLDERS[checkpoint]() if is_builtin else _find_folder(checkpoint, revision)
-    config = load_config(folder)
-    tokenizer = load_tokenizer(folder, config)
-    network = draw_network(config) if is_builtin else load_network(folder, config, checkpoint)
+    folder = (
+        BUILTIN_FOLDERS[checkpoint]() if is_builtin else _find_folder(checkpoint, revision, trust)
+    )
+    config = load_config(folder, trust)
+    tokenizer = load_tokenizer(folder, config, trust)
+    network = (
+        draw_network(config) if is_builtin else load_network(folder, config, checkpoint, trust)
+    )
     mark_texts(tokenizer, network)
     _check_vocabulary(network, tokenizer, checkpoint)
     return Encoder(
@@ -67,12 +74,12 @@ def _silence_transformers() -> None:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def _find_folder(checkpoint: str, revision: str | None) -> Path:
+def _find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     """The whole folder of a checkpoint; a hub id is never looked up in the current folder."""
     folder = Path(checkpoint)
     if not folder.is_absolute():
-        folder = download(checkpoint, revision)
-    checkpoint_files(folder)
+        folder = download(checkpoint, revision, trust)
+    checkpoint_files(folder, trust)
     return folder
 
 

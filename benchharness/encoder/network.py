@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchharness.models.trust import NOTHING, Trust
 from tasks.errors import ModelError
 
-__all__ = ["draw_network", "first_line", "load_config", "load_network"]
+__all__ = ["check_trusted", "draw_network", "first_line", "load_config", "load_network"]
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
 """Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""
@@ -24,13 +25,16 @@ computes would depend on the order of batches; up to 704 tokens full attention i
 and XLNet would keep states for tokens that never follow."""
 
 
-def load_config(folder: Path) -> Any:
+def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """The config of a checkpoint; ModelError where it is not usable."""
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        config = AutoConfig.from_pretrained(
+            folder, trust_remote_code=trust.remote_code, local_files_only=True
+        )
     except (OSError, ValueError, KeyError) as error:
+        check_trusted(folder, error)
         raise ModelError(f"{folder / 'config.json'} is not usable: {first_line(error)}") from error
     for name, value in SETTINGS.get(config.model_type, {}).items():
         setattr(config, name, value)
@@ -43,7 +47,16 @@ def draw_network(config: Any) -> nn.Module:
     return _settle(network, config)
 
 
-def load_network(folder: Path, config: Any, checkpoint: str) -> nn.Module:
+def check_trusted(folder: Path, error: Exception) -> None:
+    """Raises ModelError where transformers says that a checkpoint comes with code of its own."""
+    if "trust_remote_code" in str(error):
+        raise ModelError(
+            f"{folder} needs the Python code that comes with it, which is not run unless it is "
+            "trusted: read it, then give --trust-remote-code."
+        ) from error
+
+
+def load_network(folder: Path, config: Any, checkpoint: str, trust: Trust = NOTHING) -> nn.Module:
     """The network with the checkpoint's weights; fp32 whatever they were saved in.
 
     Raises ModelError where they cannot be read, are not the encoder's or are not finite.
@@ -56,8 +69,8 @@ def load_network(folder: Path, config: Any, checkpoint: str) -> nn.Module:
             folder,
             config=config,
             dtype=torch.float32,
-            trust_remote_code=False,
-            use_safetensors=True,
+            trust_remote_code=trust.remote_code,
+            use_safetensors=None if trust.pickle else True,
             local_files_only=True,
             output_loading_info=True,
         )

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import nn
 
-from benchharness.encoder.network import first_line
+from benchharness.encoder.network import check_trusted, first_line
+from benchharness.models.trust import NOTHING, Trust
 from tasks.errors import ModelError
 
 __all__ = ["load_tokenizer", "mark_texts"]
@@ -21,7 +22,7 @@ START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
 """The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
 
 
-def load_tokenizer(folder: Path, config: Any) -> Any:
+def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
     """The tokenizer of a checkpoint; ModelError where it is not usable.
 
     It gives token types where the network has learned any, and only there.
@@ -30,9 +31,10 @@ def load_tokenizer(folder: Path, config: Any) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
+            folder, trust_remote_code=trust.remote_code, local_files_only=True
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
+        check_trusted(folder, error)
         raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from benchharness.models.trust import NOTHING, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import go_offline_if_unreachable
 
@@ -20,10 +21,10 @@ CHECKPOINT_FILES = (
     "spm.model",
     "sentencepiece*",
 )
-"""What is fetched of a hub repository; never pickled weights, never code."""
+"""What is fetched of a hub repository; pickled weights and code only where they are trusted."""
 
 
-def download(hub_id: str, revision: str | None) -> Path:
+def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     """The cached folder of a hub repository's revision, fetched where it is not there yet.
 
     Raises ModelError where the hub does not give it, or cannot be reached and the cache lacks it.
@@ -43,7 +44,7 @@ def download(hub_id: str, revision: str | None) -> Path:
             snapshot_download(
                 hub_id,
                 revision=revision,
-                allow_patterns=list(CHECKPOINT_FILES),
+                allow_patterns=_patterns(trust),
                 local_files_only=offline,
             )
         )
@@ -57,10 +58,16 @@ def download(hub_id: str, revision: str | None) -> Path:
         ) from error
 
 
+def _patterns(trust: Trust) -> list[str]:
+    pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"] if trust.pickle else []
+    return [*CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
+
+
 def require_checkpoint(hub_id: str, revision: str) -> None:
     """Raises ModelError where a checkpoint is neither cached nor within reach; fetches nothing."""
     snapshot = cache_folder(hub_id) / "snapshots" / revision
-    if not any(snapshot.glob("*.safetensors")) and go_offline_if_unreachable():
+    weights = [*snapshot.glob("*.safetensors"), *snapshot.glob("pytorch_model*.bin")]
+    if not weights and go_offline_if_unreachable():
         raise unreachable(hub_id)
 
 

@@ -1,11 +1,13 @@
 """From what a user types after `--model` to a ModelSpec."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from benchharness.models.folder import describe_folder
 from benchharness.models.spec import ModelSpec
 from benchharness.models.table import MODELS
+from benchharness.models.trust import NOTHING, Trust
 from tasks.errors import unknown_name
 
 __all__ = ["find_model"]
@@ -13,20 +15,23 @@ __all__ = ["find_model"]
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-def find_model(name: str) -> ModelSpec:
+def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     """The model of that name: a known one, a checkpoint folder, or a name on the hub.
 
     Known names, aliases and hub ids come first, so that a folder called `roberta-base` in the
-    current directory is never taken by accident: write `./roberta-base` for it. Raises ModelError
-    for a folder that is no checkpoint, and BenchError with a close name for anything else.
+    current directory is never taken by accident: write `./roberta-base` for it. `trust` is what the
+    user allows a checkpoint to do, of which encoders of ours and floors have no need. Raises
+    ModelError for a folder that is no checkpoint, and BenchError with a close name for anything
+    else.
     """
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:
-        return known
+        return replace(known, trust=trust) if known.is_hub or known.is_folder else known
     if name.strip() and folder.is_dir():
-        return describe_folder(folder.resolve())
+        return describe_folder(folder.resolve(), trust)
     if _HUB_ID.fullmatch(name):
-        return ModelSpec(name=name, checkpoint=name, revision="main", title=f"{name} on the hub")
+        title = f"{name} on the hub"
+        return ModelSpec(name=name, checkpoint=name, revision="main", title=title, trust=trust)
     hint = (
         "`bench list models` shows the known ones; a folder or an `org/name` on the hub works too."
     )

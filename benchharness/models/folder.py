@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.models.spec import ModelSpec
+from benchharness.models.trust import NOTHING, Trust
 from tasks.errors import ModelError
 
 __all__ = ["checkpoint_files", "describe_folder"]
@@ -31,9 +32,9 @@ _TOKENIZER_FILES = (
 )
 
 
-def describe_folder(folder: Path) -> ModelSpec:
+def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
-    weights = checkpoint_files(folder)["weights"]
+    weights = checkpoint_files(folder, trust)["weights"]
     config = _read_config(folder / "config.json")
     return ModelSpec(
         name=folder.name,
@@ -42,35 +43,45 @@ def describe_folder(folder: Path) -> ModelSpec:
         title=f"{config['model_type']} checkpoint in a folder",
         parameters=_count_parameters(weights),
         max_tokens=_max_tokens(config),
+        trust=trust,
     )
 
 
-def checkpoint_files(folder: Path) -> dict[str, list[Path]]:
+def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
     """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
 
-    Weights are safetensors: pickled ones can run code when they are loaded and are left alone.
+    Weights are safetensors: pickled ones can run code when they are loaded and are left alone,
+    unless they are trusted and there are no others. Code is among the files where it is trusted.
     Raises ModelError naming what is missing.
     """
     config = folder / "config.json"
     weights = sorted(folder.glob("model*.safetensors"))
+    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    if trust.pickle:
+        weights = weights or pickled
     tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     if not config.is_file():
         raise ModelError(
             f"{folder} is not a checkpoint: it has no config.json; expected a folder that "
             "save_pretrained wrote."
         )
+    if not weights and pickled:
+        raise ModelError(
+            f"{folder} has only pickled weights ({pickled[0].name}), which can run code when they "
+            "are loaded: get model.safetensors, or trust them with --allow-pickle."
+        )
     if not weights:
         raise ModelError(
             f"{folder} is not a checkpoint: it has no weights; expected model.safetensors beside "
-            "config.json (save_pretrained writes it; pickled weights can run code and are not "
-            "loaded)."
+            "config.json (save_pretrained writes it)."
         )
     if not any(path.name in _VOCABULARY_FILES for path in tokenizer):
         raise ModelError(
             f"{folder} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
             "vocab.txt beside config.json (the tokenizer's save_pretrained writes it)."
         )
-    return {"config": [config], "weights": weights, "tokenizer": tokenizer}
+    code = sorted(folder.glob("*.py")) if trust.remote_code else []
+    return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}
 
 
 def _read_config(path: Path) -> Mapping[str, Any]:
@@ -97,8 +108,10 @@ def _max_tokens(config: Mapping[str, Any]) -> int | None:
     return positions - reserved
 
 
-def _count_parameters(weights: list[Path]) -> float:
-    """Millions of parameters by the headers of the safetensors files."""
+def _count_parameters(weights: list[Path]) -> float | None:
+    """Millions of parameters by the headers of the safetensors files; None of pickled ones."""
+    if any(path.suffix != ".safetensors" for path in weights):
+        return None
     return round(sum(_header_parameters(path) for path in weights) / 1e6, 1)
 
 

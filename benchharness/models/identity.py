@@ -26,7 +26,7 @@ def weights_identity(spec: ModelSpec) -> str:
     if spec.is_builtin:
         return f"{spec.checkpoint}@{files_digest(_data_files(builtin_folder(spec)))}"
     if spec.is_folder:
-        groups = checkpoint_files(Path(spec.checkpoint))
+        groups = checkpoint_files(Path(spec.checkpoint), spec.trust)
         return "sha256:" + files_digest(path for group in groups.values() for path in group)
     return f"hub:{spec.checkpoint}@{resolve_commit(spec.checkpoint, spec.revision)}"
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchharness.models.trust import NOTHING, Trust
+
 __all__ = ["BUILTIN", "FLOOR", "ModelSpec"]
 
 BUILTIN = "builtin:"
@@ -19,7 +21,7 @@ class ModelSpec:
     `family` is transformers' model_type, empty where only the hub knows it, and `recipe` names the
     recipe file that fits, where that is not the family's. `parameters` are in millions, as
     published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
-    includes the special tokens. All are None where unknown.
+    includes the special tokens. All are None where unknown. `trust` is what the user allows it.
 
     `tokenizer` says of what kind it is and whether it keeps the case; `pretraining` on which texts
     the checkpoint was trained, `hardware` on what and for how long, and `flops` with how many
@@ -42,6 +44,7 @@ class ModelSpec:
     hardware: str = ""
     cite: str = ""
     note: str = ""
+    trust: Trust = NOTHING
 
     @property
     def is_builtin(self) -> bool:

@@ -23,6 +23,7 @@ from benchharness.frozen import freeze
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
+from benchharness.models.trust import Trust
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
@@ -103,7 +104,8 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     compute = Compute(device=_find_device(), precision=job.precision)
     head = head_for(task)
     splits = {name: read_split(job, name) for name in job.fingerprints}
-    encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed)
+    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
+    encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, trust)
     keeper = Keeper.of(encoder, keep, job) if keep else None
     set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
     start = {"started_from": take_up(encoder, start_from, job)} if job.start_from else {}

@@ -1,0 +1,165 @@
+"""Checkpoints that bring code of their own, or pickled weights."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from benchharness.encoder import load_encoder
+from benchharness.floor_jobs import floor_jobs
+from benchharness.models import FLOORS, Trust, download, find_model, weights_identity
+from benchharness.models.folder import checkpoint_files
+from benchharness.plan import plan_jobs
+from benchharness.worker.run import run_job
+from leaderboard.job import Job
+from tasks.errors import ModelError
+from tasks.suites import find_task
+from tests.benchharness.checkpoints import save_checkpoint
+
+CODE, PICKLE = Trust(remote_code=True), Trust(pickle=True)
+
+CONFIGURATION = """
+from transformers import BertConfig
+class MineConfig(BertConfig):
+    model_type = "mine"
+"""
+MODELING = """
+from pathlib import Path
+from transformers import BertModel
+from .configuration_mine import MineConfig
+class MineModel(BertModel):
+    config_class = MineConfig
+"""
+
+
+@pytest.fixture
+def with_code(tmp_path: Path, monkeypatch) -> Path:
+    """A checkpoint of a family that only its own code knows."""
+    modules = str(tmp_path / "modules")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
+    folder = save_checkpoint(tmp_path / "mine")
+    config = json.loads((folder / "config.json").read_text())
+    config["model_type"] = "mine"
+    config["auto_map"] = {
+        "AutoConfig": "configuration_mine.MineConfig",
+        "AutoModel": "modeling_mine.MineModel",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "configuration_mine.py").write_text(CONFIGURATION)
+    (folder / "modeling_mine.py").write_text(MODELING)
+    return folder
+
+
+@pytest.fixture
+def pickled(tmp_path: Path) -> Path:
+    """A checkpoint with pytorch_model.bin and nothing else."""
+    folder = save_checkpoint(tmp_path / "old")
+    weights = load_file(folder / "model.safetensors")
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def plan(folder: Path, trust: Trust) -> Job:
+    model, task = find_model(str(folder), trust), find_task("glue/wnli")
+    values = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "16"}
+    (job,) = plan_jobs([model], [task], "mini", [1], overrides=values, limit=8, precision="fp32")
+    return job
+
+
+# code
+
+
+def test_code_is_not_run_and_the_sentence_says_how_it_would_be(with_code: Path):
+    with pytest.raises(
+        ModelError, match=r"needs the Python code .* --trust-remote-code\."
+    ) as caught:
+        load_encoder(str(with_code), None, seed=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_trusted_code_is_run(with_code: Path):
+    encoder = load_encoder(str(with_code), None, 1, CODE)
+    assert type(encoder.network).__name__ == "MineModel"
+    assert encoder.family == "mine"
+
+
+def test_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
+    job = plan(with_code, CODE)
+    assert (job.trust_remote_code, job.allow_pickle) == (True, False)
+    result = run_job(job)
+    assert result.provenance["model"]["trust_remote_code"] is True
+    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+def test_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
+    spec = find_model(str(with_code), CODE)
+    before = weights_identity(spec)
+    (with_code / "modeling_mine.py").write_text(MODELING + "x = 1\n")
+    assert weights_identity(spec) != before
+    untrusted = find_model(str(with_code))
+    assert checkpoint_files(with_code, untrusted.trust)["code"] == []
+
+
+# pickles
+
+
+def test_pickled_weights_are_refused_before_anything_is_planned(pickled: Path):
+    with pytest.raises(
+        ModelError, match=r"only pickled weights \(pytorch_model.bin\).*--allow-pickle"
+    ):
+        find_model(str(pickled))
+    with pytest.raises(ModelError, match="--allow-pickle"):
+        load_encoder(str(pickled), None, seed=1)
+
+
+def test_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
+    encoder = load_encoder(str(pickled), None, 1, PICKLE)
+    stored = torch.load(pickled / "pytorch_model.bin", weights_only=True)
+    name = "embeddings.word_embeddings.weight"
+    assert torch.equal(encoder.network.state_dict()[name], stored[name])
+    spec = find_model(str(pickled), PICKLE)
+    assert (spec.parameters, spec.trust) == (None, PICKLE)
+    assert plan(pickled, PICKLE).allow_pickle
+
+
+def test_safetensors_come_first(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "both")
+    (folder / "pytorch_model.bin").write_bytes(b"not even a pickle")
+    assert [path.name for path in checkpoint_files(folder, PICKLE)["weights"]] == [
+        "model.safetensors"
+    ]
+    load_encoder(str(folder), None, 1, PICKLE)
+
+
+# the key, and where trust does not go
+
+
+def test_trust_is_part_of_the_key():
+    (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8)
+    keys = {
+        job.key,
+        replace(job, trust_remote_code=True).key,
+        replace(job, allow_pickle=True).key,
+        replace(job, trust_remote_code=True, allow_pickle=True).key,
+    }
+    assert len(keys) == 4
+
+
+def test_floors_and_our_own_encoder_need_no_trust(with_code: Path):
+    assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
+    for floor in floor_jobs([plan(with_code, CODE)], FLOORS, [find_task("glue/wnli")]):
+        assert not floor.trust_remote_code
+
+
+def test_models_of_the_hub_have_the_trust_of_the_command():
+    assert find_model("roberta", CODE).trust == find_model("org/name", CODE).trust == CODE
+
+
+def test_only_what_is_trusted_is_fetched():
+    assert not [p for p in download._patterns(Trust()) if p.endswith((".py", ".bin"))]
+    assert "*.py" in download._patterns(CODE)
+    assert "pytorch_model*.bin" in download._patterns(PICKLE)
