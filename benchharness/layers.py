@@ -28,10 +28,16 @@ class Layers:
 def layers_of(network: nn.Module) -> Layers:
     """The parts of an encoder's network, that of any family which lists its layers."""
     parts = list(_parts(network))
+    below = {_weights(part): part for part, is_layer in parts if not is_layer}
     return Layers(
-        embeddings=tuple(part for part, is_layer in parts if not is_layer),
+        embeddings=tuple(below.values()),
         layers=tuple(part for part, is_layer in parts if is_layer),
     )
+
+
+def _weights(part: nn.Module) -> tuple[int, ...]:
+    """What tells parts apart: T5 has its embeddings twice, and only the second ones are called."""
+    return tuple(id(weight) for weight in part.parameters())
 
 
 def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
