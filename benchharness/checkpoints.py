@@ -42,15 +42,17 @@ def checkpoint_folder(root: Path, key: str) -> Path:
 def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
     """A draft folder to write the job's encoder into; it takes its name at the end of the block.
 
-    What stood there is replaced. Nothing is left of a draft whose block raises.
+    What stood there is replaced, unless it is the same. Nothing is left of a draft whose block
+    raises.
     """
     draft = _draft(folder, "draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         yield draft
-        _seal(draft, job)
-        _take_place(draft, folder)
+        digests = _seal(draft, job)
+        if not _is_same(folder, job, digests):
+            _take_place(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -116,32 +118,47 @@ def _draft(folder: Path, kind: str) -> Path:
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
-def _seal(draft: Path, job: Job) -> None:
-    """Writes the manifest, and all of the folder to the disk before it."""
+def _seal(draft: Path, job: Job) -> Mapping[str, str]:
+    """Writes the manifest, and all of the folder to the disk before it; gives its digests."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
         _sync(path)
+    digests = {path.name: file_digest(path) for path in files}
     manifest = {
         "run": job.key,
         "task": job.task,
         "model": job.model,
         "weights": job.weights,
         "seed": job.seed,
-        "files": {path.name: file_digest(path) for path in files},
+        "files": digests,
     }
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     _sync(draft / MANIFEST)
     _sync(draft)
+    return digests
+
+
+def _is_same(folder: Path, job: Job, digests: Mapping[str, str]) -> bool:
+    """Whether another process has left the same there meanwhile, which others may be reading."""
+    try:
+        return check_checkpoint(folder, job.key) == digests
+    except JobError:
+        return False
 
 
 def _take_place(draft: Path, folder: Path) -> None:
-    """Renames the draft; a folder can only take the place of none."""
+    """Renames the draft; a folder can only take the place of none, which others may have filled."""
     old = _draft(folder, "old")
-    with suppress(FileNotFoundError):
-        folder.rename(old)
-    draft.rename(folder)
+    while draft.exists():
+        with suppress(FileNotFoundError):
+            folder.rename(old)
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+        shutil.rmtree(old, ignore_errors=True)
     _sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

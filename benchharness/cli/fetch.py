@@ -52,10 +52,14 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
     allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch models and the data of suites or tasks, so that a run can do without a network."""
+    """Fetch models and the data of suites or tasks, so that a run can do without a network.
+
+    Where the models' recipes have a task trained before one of these, its data are fetched too.
+    """
     from benchharness.cli.printing import print_json
     from benchharness.cli.request import select_tasks
     from benchharness.models import Trust, find_model
+    from benchharness.recipes.start import with_start_tasks
     from tasks.errors import BenchError
     from tasks.suites import find_suites
 
@@ -67,7 +71,7 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
     tasks = select_tasks(suites, task or ()) if suite or task else ()
     trusted = [name for name, given in vars(trust).items() if given]
     wanted = [("model", s.checkpoint, s.revision, *trusted) for s in specs if s.is_hub]
-    wanted += [("task", found.name) for found in tasks]
+    wanted += [("task", found.name) for found in with_start_tasks(specs, tasks)]
     if wanted:
         _require_hub()
     fetched = [_watch(words, timeout) for words in wanted]

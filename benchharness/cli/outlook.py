@@ -44,10 +44,10 @@ class Outlook:
 
     @property
     def starts(self) -> dict[str, list[Job]]:
-        """By the key of a job, the jobs to run that start from it."""
+        """By the key of a job, the jobs to run that start from it, as they were asked for."""
         found: dict[str, list[Job]] = {}
-        for job in self.todo:
-            if job.start_from is not None:
+        for job in self.jobs:
+            if job.key in self.estimates and job.start_from is not None:
                 found.setdefault(job.start_from, []).append(job)
         return found
 

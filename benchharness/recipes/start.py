@@ -6,7 +6,7 @@
 "scratch" is the checkpoint as it was pretrained, as everywhere without such a line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
 
-__all__ = ["start_task", "with_start"]
+__all__ = ["start_task", "with_start", "with_start_tasks"]
 
 OPTION = "--start-from"
 
@@ -56,6 +56,20 @@ def start_task(settings: Mapping[str, Setting]) -> str | None:
     """The task that a job starts from by its settings; None for a checkpoint's own weights."""
     line = settings.get(START_FROM)
     return str(line.value) if line and line.value in TASKS else None
+
+
+def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, and behind them those that the models' own recipes have trained before them."""
+    found = {task.name: task for task in tasks}
+    nothing = ResolvedRecipe(name="", settings={})
+    for spec in specs:
+        waiting = list(found.values())
+        for task in waiting:
+            start = start_task(with_start(nothing, spec, task).settings)
+            if start is not None and start not in found:
+                found[start] = TASKS[start]
+                waiting.append(TASKS[start])
+    return list(found.values())
 
 
 def _files(spec: ModelSpec, recipe: str | None) -> list[Path]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchharness.checkpoints import check_checkpoint, new_checkpoint, require_room
@@ -50,18 +52,26 @@ class Keeper:
     def write(self) -> None:
         """Writes a checkpoint that transformers can load, whole or not at all.
 
-        It has every name that the network has, so weights that it ties are there twice.
+        It has every name that the network has, so weights that it ties are there twice. Raises
+        JobError where it cannot be written.
         """
-        from safetensors.torch import save_file
-
         if self.tokenizer.is_fast:  # what encoding has left in it would be saved too
             self.tokenizer.backend_tokenizer.no_truncation()
             self.tokenizer.backend_tokenizer.no_padding()
+        try:
+            with new_checkpoint(self.folder, self.job) as draft:
+                self._write_files(draft)
+        except (OSError, SafetensorError) as error:
+            raise JobError(
+                f"the encoder that other jobs start from cannot be written to {self.folder} "
+                f"({error}): free the disk, or do without (--start-from scratch)."
+            ) from error
+
+    def _write_files(self, folder: Path) -> None:
         copies = {name: w.detach().cpu().clone().contiguous() for name, w in self.weights.items()}
-        with new_checkpoint(self.folder, self.job) as draft:
-            save_file(copies, draft / WEIGHTS, metadata={"format": "pt"})
-            self.config.save_pretrained(draft)
-            self.tokenizer.save_pretrained(draft)
+        save_file(copies, folder / WEIGHTS, metadata={"format": "pt"})
+        self.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
 
 def take_up(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, str]:
@@ -70,8 +80,6 @@ def take_up(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, str
     Tokenizer and config stay those of the pretrained checkpoint, from which that run started too.
     Raises JobError where the folder is gone or damaged, or is of another network.
     """
-    from safetensors.torch import load_file
-
     assert job.start_from, "only a job that starts from another takes up its encoder"
     if folder is None:
         raise JobError(f"no folder was given with the encoder of {job.started_from}.")

@@ -72,6 +72,32 @@ def test_a_new_one_takes_the_place_of_the_old(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == [KEY]
 
 
+def test_the_same_is_left_in_its_place_for_those_who_read_it(tmp_path: Path):
+    folder = write(tmp_path)
+    before = folder.stat().st_ino
+    write(tmp_path)
+    assert folder.stat().st_ino == before
+    damage_a_byte(folder)
+    write(tmp_path)
+    assert folder.stat().st_ino != before
+    assert is_whole(folder, KEY)
+    assert [path.name for path in tmp_path.iterdir()] == [KEY]
+
+
+def test_a_place_that_another_process_fills_meanwhile_is_taken(tmp_path: Path, monkeypatch):
+    rename, filled = Path.rename, []
+
+    def fill_first(path: Path, target: Path) -> Path:
+        if path.suffix == ".draft" and not filled:
+            filled.append((target / "other").mkdir(parents=True))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fill_first)
+    assert is_whole(write(tmp_path), KEY)
+    assert filled
+    assert [path.name for path in tmp_path.iterdir()] == [KEY]
+
+
 def damage_a_byte(folder: Path) -> None:
     (folder / "model.safetensors").write_text("weighty")
 

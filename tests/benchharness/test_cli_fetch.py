@@ -113,6 +113,16 @@ def test_what_needs_no_hub_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
     assert call("--model", "tiny")["fetched"] == []
 
 
+def test_what_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr(fetch_module, "_require_hub", lambda: None)
+    monkeypatch.setattr(
+        fetch_module, "_watch", lambda words, _: fetched.append(" ".join(words[:2]))
+    )
+    call("--model", "roberta-base", "--task", "superglue/rte")
+    assert fetched == ["model FacebookAI/roberta-base", "task superglue/rte", "task glue/mnli"]
+
+
 def test_nothing_to_fetch_is_an_error() -> None:
     with pytest.raises(BenchError, match="nothing to fetch"):
         call()

@@ -9,6 +9,7 @@ from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
 from benchharness.plan import plan_jobs
 from benchharness.recipes.read import packaged_names, read_starts
+from benchharness.recipes.start import with_start_tasks
 from leaderboard.job import START_FROM, Job
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.suites import TASKS, find_task
@@ -111,6 +112,14 @@ def test_fast_starts_from_nothing_by_its_own_line() -> None:
     assert job.start_from is None
     (job,) = plan("cola", recipe="fast")
     assert START_FROM not in job.settings, "where nothing is named there is nothing to leave out"
+
+
+def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
+    specs = [MODELS[name] for name in ("roberta-base", "bert-base-uncased")]
+    tasks = [TASKS["superglue/rte"], TASKS["glue/cola"]]
+    names = [task.name for task in with_start_tasks(specs, tasks)]
+    assert names == ["superglue/rte", "glue/cola", "glue/mnli"]
+    assert with_start_tasks(specs[1:], tasks) == tasks
 
 
 def test_robertas_published_dev_scores_start_from_mnli_on_superglue_alone() -> None:

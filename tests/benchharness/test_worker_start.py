@@ -103,6 +103,15 @@ def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(tmp_path: Path):
+    checkpoint = str(save_checkpoint(tmp_path / "pretrained"))
+    job = make_job("mnli", limit=8, model=checkpoint)
+    keeper = Keeper.of(load_encoder(checkpoint, None, 1), tmp_path / "kept" / job.key, job)
+    (tmp_path / "kept").write_text("a file where the folder should be")
+    with pytest.raises(JobError, match="that other jobs start from cannot be written to"):
+        keeper.write()
+
+
 def test_a_damaged_start_is_refused(left, tmp_path: Path):
     start, _, folder = left
     copy = tmp_path / start.key
