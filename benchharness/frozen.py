@@ -130,14 +130,10 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
     wanted = -(chosen.start or -1)
     if layers < wanted:
         raise ModelError(
-            f"features={features} reads the last {wanted} layers, and this {_family(encoder)} "
-            f"encoder has {layers}: choose last or mix."
+            f"features={features} reads the last {wanted} layers, and this "
+            f"{encoder.config.model_type} encoder has {layers}: choose last or mix."
         )
     return chosen
-
-
-def _family(encoder: Any) -> str:
-    return str(encoder.config.model_type)
 
 
 def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is computed)
