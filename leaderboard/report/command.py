@@ -23,6 +23,7 @@ def command_of(job: Job) -> str:
             words = ["ensemble", *members, *_task(job), "--name", job.model]
         case "model":
             words = ["run", *_model(job), *_task(job), *_recipe(job), *_splits(job)]
+            words += _trusted(job)
     return shlex.join(["bench", *words])
 
 
@@ -46,6 +47,13 @@ def _is_packaged(job: Job) -> bool:
 def _task(job: Job) -> list[str]:
     suite, _, name = job.task.partition("/")
     return ["--suite", suite, "--task", name, "--data", job.data]
+
+
+def _trusted(job: Job) -> Iterator[str]:
+    if job.trust_remote_code:
+        yield "--trust-remote-code"
+    if job.allow_pickle:
+        yield "--allow-pickle"
 
 
 def _splits(job: Job) -> Iterator[str]:

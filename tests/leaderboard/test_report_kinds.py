@@ -1,0 +1,89 @@
+"""What the report shows besides models, and of runs that have collapsed."""
+
+from dataclasses import replace
+
+from leaderboard.board import build_boards
+from leaderboard.job import Setting
+from leaderboard.report.command import command_of
+from leaderboard.report.run import build_run
+from leaderboard.report.table import build_table
+from leaderboard.report.write import render_report
+from leaderboard.result import CurvePoint
+from tests.leaderboard.boards import GLUE, make_job, make_row, make_rows, one_board
+from tests.leaderboard.results import make_result
+
+FLOOR = {"weights": "floor:majority@1", "recipe": "floor"}
+ENSEMBLE = {"weights": "ensemble:minilm x3", "recipe": "ensemble"}
+
+
+def test_floors_and_ensembles_stand_below_and_are_never_the_best() -> None:
+    rows = [
+        *make_rows("majority", [0.99], **FLOOR),
+        *make_rows("minilm x3", [0.95], **ENSEMBLE),
+        *make_rows("minilm", [0.7, 0.8, 0.9]),
+        *make_rows("tiny", [0.4]),
+    ]
+    table = build_table(one_board(rows), 1)
+    kinds = [(row.rank, row.kind, row.model) for row in table.rows]
+    assert kinds == [
+        ("1", "model", "minilm"),
+        ("2", "model", "tiny"),
+        ("", "ensemble", "minilm x3"),
+        ("", "floor", "majority"),
+    ]
+    assert [row.details for row in table.rows[2:]] == ["ensemble", "floor"]
+    assert [all(cell.best for cell in row.cells) for row in table.rows] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert (table.ranked, table.seeds, table.has_unranked_kinds) == (2, "1 to 3 seeds", True)
+    html = render_report(build_boards(rows, GLUE), [], "today")
+    assert '<tr class="floor">' in html
+    assert '<tr class="ensemble">' in html
+    assert "Ensembles and floors" in html
+
+
+def test_the_suites_score_has_the_seeds_in_its_note() -> None:
+    (row,) = build_table(one_board(make_rows(values=[0.5, 0.61, 0.9])), 1).rows
+    assert row.score.text == "61.0"
+    assert row.score.note == "over 3 seeds: mean 67.0, from 50.0 to 90.0"
+
+
+def test_collapsed_runs_are_counted_in_the_note() -> None:
+    flags = {"glue/rte": ("constant predictions",)}
+    rows = [make_row(seed=seed, flags=flags if seed < 2 else {}) for seed in range(5)]
+    table = build_table(one_board(rows), 1)
+    (cell,) = (cell for cell in table.rows[0].cells if cell.text != "–")
+    assert cell.flags == "2 of 5 seeds collapsed (constant predictions)"
+    assert cell.note.endswith("5 seeds, 2 of 5 seeds collapsed (constant predictions)")
+
+
+def test_a_run_whose_loss_never_fell_says_so_beside_its_curve() -> None:
+    curve = tuple(
+        CurvePoint(step=step, epoch=1.0, loss=0.69, learning_rate=1e-5, scores={})
+        for step in range(1, 9)
+    )
+    section = build_run(make_result(make_job(), curve=curve))
+    assert section.curve_flags == ("the training loss never fell",)
+    html = render_report((), [make_result(make_job(), curve=curve)], "today")
+    assert "! the training loss never fell" in html
+
+
+def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
+    job = replace(make_job(model="majority", limit=None), **FLOOR)
+    assert command_of(job) == (
+        "bench run --model majority --suite glue --task rte --data mini --no-floors"
+    )
+    members = {
+        f"member_{n}": Setting(value="f" * 64, source=source)
+        for n, source in enumerate(("minilm:paper:fp32", "minilm:paper:fp32", "bert:paper:fp32"))
+    }
+    both = replace(make_job(model="both"), settings=members, **ENSEMBLE)
+    assert command_of(both) == (
+        "bench ensemble minilm:paper:fp32 bert:paper:fp32 --suite glue --task rte --data mini "
+        "--name both"
+    )
+    trusted = replace(make_job(), trust_remote_code=True, allow_pickle=True)
+    assert command_of(trusted).endswith(" --trust-remote-code --allow-pickle")
