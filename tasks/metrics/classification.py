@@ -36,14 +36,15 @@ matthews: PairMetric = Metric(name="mcc", compute=_matthews)
 
 
 def binary_f1(positive: str) -> PairMetric:
-    """F1 of the class `positive`, in 0..1; 0 where that class is never predicted right."""
+    """F1 of the class `positive`, in 0..1; 0 where that class is never predicted right.
+
+    Counted here: MultiRC asks for it of a thousand questions, and scikit-learn takes 1 ms for each.
+    """
 
     def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        from sklearn.metrics import f1_score
-
         gold, guess = _names(predictions, examples)
-        hits = [name == positive for name in gold], [name == positive for name in guess]
-        return float(f1_score(*hits, zero_division=0.0))
+        right = sum(a == b == positive for a, b in zip(gold, guess, strict=True))
+        return 2 * right / (gold.count(positive) + guess.count(positive)) if right else 0.0
 
     return Metric(name="f1", compute=compute)
 
