@@ -31,6 +31,9 @@ _TOKENIZER_FILES = (
     *_VOCABULARY_FILES,
 )
 
+_AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
+"""Families, and all whose names hold one of these, that count positions as RoBERTa does."""
+
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
@@ -104,8 +107,8 @@ def _max_tokens(config: Mapping[str, Any]) -> int | None:
     positions = config.get("max_position_embeddings")
     if not isinstance(positions, int):
         return None
-    reserved = int(config.get("pad_token_id") or 0) + 1 if "roberta" in config["model_type"] else 0
-    return positions - reserved
+    counts_from_padding = any(name in config["model_type"] for name in _AS_ROBERTA)
+    return positions - (int(config.get("pad_token_id") or 0) + 1 if counts_from_padding else 0)
 
 
 def _count_parameters(weights: list[Path]) -> float | None:

@@ -179,9 +179,10 @@ def test_a_folder_never_stands_in_for_a_known_model(
     assert find_model("./roberta-base").is_folder
 
 
-def test_roberta_counts_positions_from_its_padding_index(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert", "mpnet"])
+def test_roberta_and_its_kin_count_positions_from_padding_on(tmp_path: Path, family: str) -> None:
     folder = write_checkpoint(
-        tmp_path / "r", model_type="roberta", max_position_embeddings=514, pad_token_id=1
+        tmp_path / "r", model_type=family, max_position_embeddings=514, pad_token_id=1
     )
     assert find_model(str(folder)).max_tokens == 512
 
