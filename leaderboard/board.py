@@ -62,7 +62,8 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
 
     Two runs share a board only where the fingerprints of the splits they both predicted agree, so
     data sets never mix in a column. Boards with most runs come first; the same rows give the same
-    boards in whatever order they are passed.
+    boards in whatever order they are passed. Runs of other suites tell only what those of this one
+    have started from.
     """
     ours = with_starts((run for run in runs if run.suite == suite.name), runs)
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))

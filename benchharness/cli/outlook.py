@@ -76,8 +76,8 @@ class Outlook:
         for key, followers in self.starts.items():
             how = "kept" if key not in keys else "again" if key in self.again else "first"
             said.setdefault((by_key[key].task, how), []).extend(job.task for job in followers)
-        for (task, how), followers in said.items():
-            yield _START_SENTENCES[how].format(task, ", ".join(dict.fromkeys(followers)))
+        for (task, how), names in said.items():
+            yield _START_SENTENCES[how].format(task, ", ".join(dict.fromkeys(names)))
 
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""

@@ -68,10 +68,11 @@ def gather_boards(
 
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     chosen = (named if suites else SUITES).values()
+    runs = store.runs()  # of all suites: one may start from a run of another
     return [
         board
         for suite in chosen
-        for board in build_boards(store.runs(suite=suite.name), suite)
+        for board in build_boards(runs, suite)
         if data is None or data in board.data or str(Path(data).resolve()) in board.data
     ]
 

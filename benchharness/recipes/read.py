@@ -8,6 +8,7 @@
 
     [glue.mrpc]                     what is different for one task
     epochs = { value = 5.0, source = "..." }
+    start_from = { value = "glue/mnli", source = "..." }    what is trained before it
 
     [like]                          whose values hold where this file has none; only in ours
     recipe = { value = "roberta", source = "..." }

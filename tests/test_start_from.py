@@ -1,0 +1,96 @@
+"""`bench run` with jobs that start from another one's encoder: real processes, real training."""
+
+import json
+import signal
+import sys
+
+import pytest
+
+from leaderboard.store import open_store
+from tests.test_end_to_end import all_gone, bench, start, table, wait_for_line, workers_of
+
+CHAIN = """
+[glue.rte]
+start_from = { value = "glue/mnli", source = "a paper" }
+
+[glue.mrpc]
+start_from = { value = "glue/mnli", source = "a paper" }
+
+[superglue.rte]
+start_from = { value = "glue/mnli", source = "a paper" }
+"""
+COMMAND = (
+    *("run", "--model", "tiny", "--data", "mini", "--limit", "32", "--set", "epochs=1"),
+    *("--task", "glue/rte", "--task", "mrpc", "--task", "axb", "--task", "axg"),
+    *("--recipe", "chain.toml", "--seeds", "1", "--no-floors", "--device", "cpu", "--jobs", "1"),
+)
+
+
+def prepare(folder):
+    folder.mkdir(exist_ok=True)
+    (folder / "chain.toml").write_text(CHAIN)
+    return folder
+
+
+def stored(folder):
+    """The stored run of each task, and how often it was run."""
+    with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
+        return {row.task: (row, len(store.attempts(row.key))) for row in store.runs()}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder in which the chain ran without a stop, and what that printed."""
+    folder = prepare(tmp_path_factory.mktemp("chain"))
+    return folder, bench(folder, *COMMAND)
+
+
+def test_one_training_serves_all_that_start_from_it(finished):
+    folder, (code, out, err) = finished
+    assert code == 0, err
+    sentence = "glue/mnli is trained first: glue/rte, glue/mrpc, superglue/rte start from it"
+    assert sentence in out
+    ended = [line for line in err.splitlines() if line.startswith("[")]
+    assert ended[0].startswith("[1/4] tiny glue/mnli")
+    rows = stored(folder)
+    assert [number for _, number in rows.values()] == [1, 1, 1, 1]
+    mnli, _ = rows.pop("glue/mnli")
+    assert mnli.start_from is None
+    assert {task: row.start_from for task, (row, _) in rows.items()} == dict.fromkeys(
+        ("glue/rte", "glue/mrpc", "superglue/rte"), mnli.key
+    )
+    assert set(rows["superglue/rte"][0].scores) >= {"superglue/axb", "superglue/axg"}
+    assert list((folder / "results" / "checkpoints").iterdir()) == [], "nobody needs it any more"
+
+
+def test_a_run_says_what_it_started_from(finished):
+    folder, _ = finished
+    rows = stored(folder)
+    start = f"glue/mnli (run {rows['glue/mnli'][0].key[:12]})"
+    assert start in bench(folder, "show", rows["glue/rte"][0].key)[1]
+    page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
+    assert f"started from {start}" in page
+    boards = {board["suite"]: board["entries"][0] for board in json.loads(table(folder))}
+    assert boards["glue"]["started_from"] == dict.fromkeys(("glue/mrpc", "glue/rte"), "glue/mnli")
+    assert boards["superglue"]["started_from"]["superglue/axb"] == "glue/mnli"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends the workers on Linux")
+def test_killed_in_the_middle_it_goes_on_where_it_was(finished, tmp_path):
+    folder = prepare(tmp_path / "killed")
+    process = start(folder, *COMMAND)
+    wait_for_line(process, "[2/4]")
+    workers = workers_of(process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert all_gone(workers)
+    kept = folder / "results" / "checkpoints"
+    assert len(list(kept.iterdir())) == 1, "two jobs still need it"
+    code, out, err = bench(folder, *COMMAND)
+    assert code == 0, err
+    assert "2 stored already, 2 to run" in out
+    assert "The encoder of glue/mnli is there: " in out
+    assert "mnli" not in err, "it was not trained again"
+    assert [number for _, number in stored(folder).values()] == [1, 1, 1, 1]
+    assert table(folder) == table(finished[0])
+    assert list(kept.iterdir()) == []
