@@ -49,7 +49,7 @@ class _Attention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]  # noqa: PLR0913, PLR0917  (what apply is given)
+    def forward(  # noqa: PLR0913, PLR0917  (what apply is given)
         ctx: Any,
         query: Tensor,
         key: Tensor,
@@ -80,7 +80,7 @@ class _Attention(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, *kept = ctx.saved_tensors
         gradient = gradient.to(query.dtype)
         overlap = (gradient.float() * output).sum(-1, keepdim=True).to(query.dtype)
@@ -161,7 +161,7 @@ def predict_attend(
     return output
 
 
-def use_cpu_attention(network: nn.Module) -> None:
+def use_cpu_attention(network: Any) -> None:
     """Has an encoder of transformers compute packed rows on a CPU, where its family allows that."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -195,7 +195,7 @@ def _forward(  # noqa: PLR0913, PLR0917  (transformers' signature of an attentio
     packing = PACKING.get()
     assert packing is not None
     scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
-    states = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]
+    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
     if torch.is_grad_enabled():
-        return attend(*states, packing, scale, dropout)[None], None
-    return predict_attend(*states, packing, scale)[None], None
+        return attend(query, key, value, packing, scale, dropout)[None], None
+    return predict_attend(query, key, value, packing, scale)[None], None

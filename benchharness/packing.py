@@ -88,7 +88,7 @@ PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
 """The packing of what an encoder computes at this moment."""
 
 
-def use_packing(network: nn.Module) -> None:
+def use_packing(network: Any) -> None:
     """Has an encoder of transformers compute packed rows, whose attention reads PACKING."""
     first = _first_position(network)
 
@@ -110,7 +110,7 @@ def use_packing(network: nn.Module) -> None:
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
-    network.is_packed = True
+    network.is_packed = True  # for is_packed
 
 
 _PER_TOKEN = ("input_ids", "token_type_ids")
