@@ -1,0 +1,20 @@
+"""Tests and intervals for what a limited number of examples and of seeds can show. Pure."""
+
+from leaderboard.statistics.bootstrap import bootstrap_interval
+from leaderboard.statistics.holm import holm
+from leaderboard.statistics.interval import Interval, mean_interval
+from leaderboard.statistics.mcnemar import mcnemar_chi2, mcnemar_exact
+from leaderboard.statistics.pairs import Pairs, pairs_of
+from leaderboard.statistics.permutation import permutation_p_value
+
+__all__ = [
+    "Interval",
+    "Pairs",
+    "bootstrap_interval",
+    "holm",
+    "mcnemar_chi2",
+    "mcnemar_exact",
+    "mean_interval",
+    "pairs_of",
+    "permutation_p_value",
+]

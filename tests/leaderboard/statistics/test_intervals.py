@@ -1,0 +1,137 @@
+"""Intervals against scipy's, and against how often they hold what they should."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leaderboard.statistics import (
+    Interval,
+    Pairs,
+    bootstrap_interval,
+    mean_interval,
+    pairs_of,
+)
+
+
+def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed: int) -> np.ndarray:
+    """Outcomes around 0: examples and seeds that are drawn, and the rest, with these spreads."""
+    draw = np.random.default_rng(seed)
+    by_example, by_seed, rest = spreads
+    return (
+        draw.normal(0, by_example, size=(examples, 1))
+        + draw.normal(0, by_seed, size=(1, seeds))
+        + draw.normal(0, rest, size=(examples, seeds))
+    )
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_of_one_seed_it_is_students(level: float) -> None:
+    outcomes = np.random.default_rng(2).normal(0.7, 0.3, size=40)
+    theirs = stats.ttest_1samp(outcomes, 0.0).confidence_interval(level)
+    ours = mean_interval(outcomes, level=level)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_of_one_example_it_is_students_over_seeds() -> None:
+    outcomes = np.array([[0.5, 0.7, 0.6, 0.9]])
+    theirs = stats.ttest_1samp(outcomes[0], 0.0).confidence_interval(0.95)
+    ours = mean_interval(outcomes)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_seeds_that_agree_tell_of_the_examples_alone() -> None:
+    outcomes = np.random.default_rng(2).normal(size=(30, 1))
+    alone, five = mean_interval(outcomes), mean_interval(np.repeat(outcomes, 5, axis=1))
+    assert (five.low, five.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_nothing_varies() -> None:
+    assert mean_interval(np.full((8, 3), 0.25)) == Interval(low=0.25, high=0.25)
+    assert Interval(low=0.25, high=0.25).has(0.25)
+    assert not Interval(low=0.25, high=0.5).has(0.51)
+
+
+@pytest.mark.parametrize(
+    "spreads", [(1.0, 0.0, 1.0), (1.0, 0.1, 1.0), (0.2, 0.5, 0.2), (0.0, 0.0, 1.0)]
+)
+def test_it_holds_the_true_mean_as_often_as_it_says(spreads: tuple[float, float, float]) -> None:
+    held = [mean_interval(layout(60, 5, spreads, seed)).has(0.0) for seed in range(600)]
+    assert 0.92 <= np.mean(held) <= 0.99
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_bootstrap_is_scipys_where_there_is_one_seed(binary: bool) -> None:
+    draw = np.random.default_rng(4)
+    one, other = draw.random(150), draw.random(150) * 0.9
+    if binary:
+        one, other = (one < 0.8).astype(float), (other < 0.6).astype(float)
+
+    def statistic(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean(one - other, axis=axis)
+
+    theirs = stats.bootstrap(
+        (one, other),
+        statistic,
+        paired=True,
+        method="percentile",
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    ours = bootstrap_interval(pairs_of(one, other), draws=20_000)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
+
+
+def test_the_bootstrap_of_a_correlation_is_scipys() -> None:
+    draw = np.random.default_rng(6)
+    gold = draw.normal(size=300)
+    one, other = gold + draw.normal(size=300), gold + 2 * draw.normal(size=300)
+
+    def moments(guess: np.ndarray) -> np.ndarray:
+        columns = [guess, gold, guess * gold, guess**2, gold**2]
+        return np.stack(columns, axis=1)[:, None, :]
+
+    def pearson(means: np.ndarray) -> np.ndarray:
+        x, y, xy, xx, yy = (means[..., part] for part in range(5))
+        return (xy - x * y) / np.sqrt((xx - x**2) * (yy - y**2))
+
+    pairs = Pairs(one=moments(one), other=moments(other), score=pearson)
+    assert pairs.difference == pytest.approx(
+        stats.pearsonr(one, gold).statistic - stats.pearsonr(other, gold).statistic
+    )
+
+    def statistic(index: np.ndarray) -> float:
+        first, second, truth = one[index], other[index], gold[index]
+        return np.corrcoef(first, truth)[0, 1] - np.corrcoef(second, truth)[0, 1]
+
+    theirs = stats.bootstrap(
+        (np.arange(300),),
+        statistic,
+        vectorized=False,
+        method="percentile",
+        n_resamples=3000,
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    ours = bootstrap_interval(pairs)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
+
+
+def test_the_bootstrap_holds_the_true_difference_over_examples_and_seeds() -> None:
+    spreads = (0.5, 0.3, 1.0)
+    held = []
+    for seed in range(200):
+        one = layout(80, 5, spreads, seed)
+        other = layout(80, 5, spreads, 1000 + seed)
+        held.append(bootstrap_interval(pairs_of(one, other), draws=400).has(0.0))
+    assert 0.92 <= np.mean(held) <= 1.0
+
+
+def test_fewer_seeds_make_it_wider_and_equal_systems_a_point() -> None:
+    one, other = layout(100, 5, (1.0, 0.2, 0.5), 1), layout(100, 5, (1.0, 0.2, 0.5), 2)
+
+    def width(seeds: int) -> float:
+        found = bootstrap_interval(pairs_of(one[:, :seeds], other[:, :seeds]))
+        return found.high - found.low
+
+    assert width(5) < width(3)
+    assert bootstrap_interval(pairs_of(one, one)) == Interval(low=0.0, high=0.0)
+    assert pairs_of(one, other).differences.shape == (5,)
