@@ -1,6 +1,7 @@
 """A Result or a Failure as rows of the schema, and back, with the digest checked on the way."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from leaderboard.canonical import digest, plain, recipe_digest, storable
@@ -9,7 +10,14 @@ from leaderboard.result import Failure, Result
 from leaderboard.schema import FINISHED, Predictions, Run, Score
 from tasks.errors import StoreError
 
-__all__ = ["failure_to_run", "result_to_run", "run_to_outcome"]
+__all__ = [
+    "StoredRun",
+    "failure_to_run",
+    "result_to_run",
+    "run_to_outcome",
+    "run_to_stored",
+    "stored_to_run",
+]
 
 COPIES = (
     "job_key",
@@ -31,12 +39,30 @@ COPIES = (
 """The columns that repeat, for lists, what the job or the cost says; the digest covers them too."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """One attempt at a job as it lies in a store, field for field, to be carried to another.
+
+    `status` is "finished" or a failure's kind, `data` what Result or Failure wrote as JSON when it
+    was stored, and `digest` what tells damage: it stays the same wherever the run is stored.
+    """
+
+    key: str
+    attempt: int
+    status: str
+    digest: str
+    data: Mapping[str, Any]
+
+
 def result_to_run(result: Result) -> Run:
     """The rows of a finished job, but for the attempt's number.
 
     Raises StoreError for what no database can keep unchanged.
     """
-    data = plain(result.to_json())
+    return _finished_run(plain(result.to_json()))
+
+
+def _finished_run(data: Mapping[str, Any]) -> Run:
     run = Run(
         **_job_columns(data["job"]),
         status=FINISHED,
@@ -61,7 +87,10 @@ def failure_to_run(failure: Failure) -> Run:
 
     NUL and lone surrogates in its message and details are written out.
     """
-    data = plain(failure.to_json())
+    return _failed_run(plain(failure.to_json()))
+
+
+def _failed_run(data: Mapping[str, Any]) -> Run:
     run = Run(
         **_job_columns(data["job"]),
         status=data["kind"],
@@ -76,14 +105,55 @@ def failure_to_run(failure: Failure) -> Run:
 
 def run_to_outcome(run: Run) -> Result | Failure:
     """What was stored. Raises StoreError where a byte of it is not what it was."""
+    _require_whole(run)
+    if run.status == FINISHED:
+        return Result.from_json(_result_data(run))
+    return Failure.from_json(_failure_data(run))
+
+
+def run_to_stored(run: Run) -> StoredRun:
+    """The run for another store. Raises StoreError where a byte of it is not what it was."""
+    _require_whole(run)
+    return StoredRun(
+        key=run.job_key,
+        attempt=run.attempt,
+        status=run.status,
+        digest=run.digest,
+        data=_result_data(run) if run.status == FINISHED else _failure_data(run),
+    )
+
+
+def stored_to_run(stored: StoredRun) -> Run:
+    """The rows of a run from another store, but for the attempt's number.
+
+    Raises StoreError where it is not what that store has written.
+    """
+    # What was changed by hand may be anything, so reading it may fail in any of these ways.
+    try:
+        make = _finished_run if stored.status == FINISHED else _failed_run
+        run = make(stored.data)
+        run.attempt = stored.attempt
+        run_to_outcome(run)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(_changed(stored)) from error
+    if (run.job_key, run.status, run.digest) != (stored.key, stored.status, stored.digest):
+        raise StoreError(_changed(stored))
+    return run
+
+
+def _changed(stored: StoredRun) -> str:
+    return (
+        f"the run {stored.key[:12]} (attempt {stored.attempt}) is not what its store has written: "
+        "export that store again."
+    )
+
+
+def _require_whole(run: Run) -> None:
     if not _is_whole(run):
         raise StoreError(
             f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what "
             "was written. Put a copy of the leaderboard back, or run the job again with --force."
         )
-    if run.status == FINISHED:
-        return Result.from_json(_result_data(run))
-    return Failure.from_json(_failure_data(run))
 
 
 def _is_whole(run: Run) -> bool:

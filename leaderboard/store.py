@@ -1,7 +1,8 @@
 """The store: results and failures go in whole, and come out as rows of a list or complete."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,14 @@ from leaderboard.canonical import storable
 from leaderboard.database import name_of, open_engine, reading, writing
 from leaderboard.listing import finished_among, newest_runs, rows_of
 from leaderboard.migration import prepare
-from leaderboard.record import failure_to_run, result_to_run, run_to_outcome
+from leaderboard.record import (
+    StoredRun,
+    failure_to_run,
+    result_to_run,
+    run_to_outcome,
+    run_to_stored,
+    stored_to_run,
+)
 from leaderboard.result import Failure, Result, RunRow
 from leaderboard.schema import Run
 from tasks.errors import BenchError
@@ -113,12 +121,50 @@ class Store:
                 session.execute(select(Run).where(Run.id.in_(newest))).scalar_one()
             )
 
+    def stored_runs(self) -> Iterator[StoredRun]:
+        """Every attempt at every job, oldest first, to be carried to another store.
+
+        Each is read in a transaction of its own, so that others may write meanwhile; what they
+        write after the beginning is left out. Raises StoreError at a damaged run.
+        """
+        with reading(self._engine) as session:
+            ids = session.scalars(select(Run.id).order_by(Run.id)).all()
+        for number in ids:
+            with reading(self._engine) as session:
+                stored = run_to_stored(session.get_one(Run, number))
+            yield stored
+
+    def add_stored(self, runs: Iterable[StoredRun]) -> int:
+        """Store runs of another store, all or none; gives how many were not here yet.
+
+        An attempt that is here already is left alone. Raises StoreError, and stores nothing, where
+        one of them is not what its store has written.
+        """
+        added, here = 0, Counter[tuple[str, str]]()
+        with writing(self._engine) as session:
+            known = session.execute(select(Run.job_key, Run.digest))
+            here.update((key, digest) for key, digest in known)
+            for stored in runs:
+                run = stored_to_run(stored)
+                here[run.job_key, run.digest] -= 1
+                if here[run.job_key, run.digest] < 0:
+                    _append(session, run)
+                    session.flush()
+                    session.expunge_all()
+                    added += 1
+        return added
+
     def _add(self, run: Run) -> int:
         with writing(self._engine) as session:
-            last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
-            run.attempt = (session.scalar(last) or 0) + 1
-            session.add(run)
-            return run.attempt
+            return _append(session, run)
+
+
+def _append(session: Session, run: Run) -> int:
+    """Store one more attempt at the run's job; gives its number."""
+    last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
+    run.attempt = (session.scalar(last) or 0) + 1
+    session.add(run)
+    return run.attempt
 
 
 def _begins_with(prefix: str) -> ColumnElement[bool]:

@@ -1,0 +1,1 @@
+"""What comes from elsewhere: archives of other stores, and rows that others have measured."""
