@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from benchharness.layers import layers_of
+from benchharness.encoder.layers import layers_of
 from benchharness.recipes.recipe import Recipe
 
 __all__ = ["param_groups", "update_groups"]

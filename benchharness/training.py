@@ -23,8 +23,8 @@ from benchharness.batching import (
     pad,
     shuffled_batches,
 )
+from benchharness.encoder.packing import is_packed
 from benchharness.meter import DivergedError, Fit, Meter, Plan
-from benchharness.packing import is_packed
 from benchharness.param_groups import param_groups, update_groups
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter

@@ -13,13 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchharness.adapters import add_adapters, merge_adapters
-from benchharness.attention import use_cpu_attention
 from benchharness.batching import Features
-from benchharness.dropout_rate import set_dropout
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.fast_dropout import use_fast_dropout
-from benchharness.frozen import freeze
+from benchharness.encoder.attention import use_cpu_attention
+from benchharness.encoder.dropout_rate import set_dropout
+from benchharness.encoder.fast_dropout import use_fast_dropout
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
@@ -30,6 +28,8 @@ from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, read_split
 from benchharness.training import fit, predict
+from benchharness.transfer.adapters import add_adapters, merge_adapters
+from benchharness.transfer.frozen import freeze
 from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
 from leaderboard.result import Cost, Evaluation, Result

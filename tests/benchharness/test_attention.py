@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchharness import attention
-from benchharness.attention import attend, predict_attend
-from benchharness.fast_dropout import draw_dropped
-from benchharness.packing import Packing
+from benchharness.encoder import attention
+from benchharness.encoder.attention import attend, predict_attend
+from benchharness.encoder.fast_dropout import draw_dropped
+from benchharness.encoder.packing import Packing
 
 HEADS, SIZE = 3, 4
 SCALE = 1 / math.sqrt(SIZE)

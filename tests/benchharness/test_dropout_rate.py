@@ -4,8 +4,8 @@ import pytest
 import torch
 import transformers
 
-from benchharness.dropout_rate import set_dropout
 from benchharness.encoder import Encoder
+from benchharness.encoder.dropout_rate import set_dropout
 from benchharness.pooling import TextClassifier
 
 SIZES: dict[str, Any] = {

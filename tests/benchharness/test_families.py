@@ -10,8 +10,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
-from benchharness.layers import layers_of
 from benchharness.precision import Compute
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import fit, predict

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.fast_dropout import FastDropout, draw_dropped, use_fast_dropout
+from benchharness.encoder.fast_dropout import FastDropout, draw_dropped, use_fast_dropout
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])

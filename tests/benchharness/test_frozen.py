@@ -12,13 +12,13 @@ from torch import nn
 
 from benchharness.batching import Features, pad
 from benchharness.encoder import Encoder
-from benchharness.frozen import FrozenEncoder, freeze
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
-from benchharness.layer_states import cache_folder
 from benchharness.precision import Compute
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.training import predict
+from benchharness.transfer.frozen import FrozenEncoder, freeze
+from benchharness.transfer.layer_states import cache_folder
 from tasks.errors import JobError, ModelError
 from tests.benchharness.families import FAMILIES, make_config, make_network
 from tests.benchharness.test_training import CPU, RECIPE, make_data, train
@@ -233,7 +233,8 @@ def long_data() -> Features:
 
 def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "benchharness.layer_states.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})
+        "benchharness.transfer.layer_states.shutil.disk_usage",
+        lambda _: type("Usage", (), {"free": 1000}),
     )
     with pytest.raises(JobError, match=r"only 0\.0 GB free: free some, or set BENCH_CACHE"):
         freeze_on(make_head("pair"), "last", make_data()[0])

@@ -9,8 +9,8 @@ from checkpoints import make_config
 from torch import nn
 from transformers import AutoModel
 
-from benchharness.attention import NAME, use_cpu_attention
-from benchharness.packing import PACKABLE, PACKING, Packing, is_packed
+from benchharness.encoder.attention import NAME, use_cpu_attention
+from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
 
 LENGTHS = {
     "mixed": [9, 1, 33, 16, 2, 40],

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder
+from benchharness.encoder.layers import layers_of
 from benchharness.heads.pair import PairNetwork
-from benchharness.layers import layers_of
 from benchharness.param_groups import param_groups, update_groups
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import learning_rate

@@ -5,7 +5,7 @@ import torch
 import transformers
 from torch import nn
 
-from benchharness.layers import layers_of
+from benchharness.encoder.layers import layers_of
 from benchharness.pooling import DEFAULT, POOLINGS, TextClassifier, TokenClassifier
 from benchharness.pooling.classifier import STATES
 from tests.benchharness.families import FAMILIES, make_config, make_network

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.fast_dropout import draw_dropped
-from benchharness.packing import PACKABLE, PACKING, Group, Packing, use_packing
+from benchharness.encoder.fast_dropout import draw_dropped
+from benchharness.encoder.packing import PACKABLE, PACKING, Group, Packing, use_packing
 
 __all__ = ["NAME", "attend", "predict_attend", "use_cpu_attention"]
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.batching import Features
-from benchharness.layer_states import Source, count_places, layer_states, network_digest
 from benchharness.pooling import TextClassifier
 from benchharness.precision import Compute
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
+from benchharness.transfer.layer_states import Source, count_places, layer_states, network_digest
 from tasks.errors import ModelError
 
 __all__ = ["FrozenEncoder", "ScalarMix", "freeze"]
