@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "BASELINE",
     "DATABASE",
     "REPORT",
     "AllowPickle",
@@ -19,6 +20,7 @@ __all__ = [
     "TrustRemoteCode",
 ]
 
+BASELINE = "results/baseline.json"
 DATABASE = "results/leaderboard.sqlite"
 REPORT = "results/leaderboard.html"
 

@@ -1,0 +1,152 @@
+"""`bench baseline`: what stored runs came to, as the file that `bench check` compares with."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchharness.cli.options import (
+    BASELINE,
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+)
+from benchharness.cli.printing import print_json, print_table
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from benchharness.cli.rows import Rows
+    from leaderboard.regression import Baseline
+    from leaderboard.store import Store
+
+__all__ = ["baseline"]
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="SYSTEM",
+        help="The model with stored runs; MODEL:RECIPE where it has several rows on a board.",
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="Only runs with at most N rows a split."),
+]
+Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The baseline to write.")]
+
+FEW_SEEDS = 5
+"""With fewer the tolerance is far above the spread: see docs/regression.md."""
+
+
+def baseline(  # noqa: PLR0913  (one parameter for each option)
+    *,
+    model: Model,
+    suite: Suites = None,
+    task: Tasks = None,
+    limit: Limit = None,
+    data: DataFilter = None,
+    db: Database = DATABASE,
+    out: Out = BASELINE,
+    as_json: AsJson = False,
+) -> None:
+    """Write the baseline of a model from its stored runs: scores, spreads, and what was right.
+
+    Every seed that is stored counts; ten make a check about twice as sharp as three do.
+    """
+    from benchharness.cli.rows import find_rows
+    from leaderboard.store import open_store
+
+    with open_store(db, create=False) as store:
+        found = find_rows(store, (model,), suite or (), task or (), data)
+        made = _make(store, _of_limit(found, model, limit), model)
+    _write(Path(out), made)
+    _show(made, as_json=as_json)
+    typer.echo(visible(f"baseline: {out}"), err=as_json)
+
+
+def _of_limit(found: "list[Rows]", model: str, limit: int | None) -> "list[Rows]":
+    """The rows of one board of each suite: of the limit, or the only ones there are."""
+    from tasks.errors import BenchError
+
+    chosen = [rows for rows in found if limit is None or rows.board.limit == limit]
+    suites = [rows.board.suite for rows in chosen]
+    doubled = [rows.board.data_label for rows in chosen if suites.count(rows.board.suite) > 1]
+    if doubled:
+        raise BenchError(
+            f"{model} has runs on {' and on '.join(doubled)}: say which with --limit or --data."
+        )
+    if not chosen or len({(rows.board.data, rows.board.limit) for rows in chosen}) > 1:
+        there = " and on ".join(rows.board.data_label for rows in found)
+        raise BenchError(
+            f"one baseline is of one data set and limit, and {model} has runs on {there}: expected "
+            f"some {'of one limit' if limit is None else f'with --limit {limit}'}; run those first."
+        )
+    return chosen
+
+
+def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
+    from benchharness.cli.samples import Samples, counted_tasks
+    from leaderboard.regression import Baseline
+    from tasks.errors import BenchError
+
+    samples = Samples(store)
+    runs = {
+        task: rows.entries[0].cells[task].runs
+        for rows in chosen
+        for task in counted_tasks(rows.tasks)
+    }
+    if not runs:
+        raise BenchError(f"no task that was asked for counts for a score: {model} has no others.")
+    first = samples.result(next(iter(runs.values()))[0])
+    return Baseline(
+        model=first.job.model,
+        data=first.job.data if first.job.data in ("mini", "hub") else "files",
+        limit=chosen[0].board.limit,
+        recipe=first.job.recipe,
+        environment={
+            name: first.provenance[name]
+            for name in ("code", "versions", "machine")
+            if name in first.provenance
+        },
+        tasks={task: s for task, found in runs.items() if (s := samples.of(task, found))},
+    )
+
+
+def _write(out: Path, made: "Baseline") -> None:
+    from tasks.errors import BenchError
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(made.to_text(), encoding="utf-8")
+    except OSError as error:
+        raise BenchError(
+            f"the baseline {out} could not be written: {error.strerror or error}. Give another "
+            "--out."
+        ) from error
+
+
+def _show(made: "Baseline", *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "task": task,
+            "mean": round(sample.mean * 100, 2),
+            "spread": None if sample.spread is None else round(sample.spread * 100, 2),
+            "seeds": len(sample.seeds),
+            "examples": sample.examples,
+        }
+        for task, sample in made.tasks.items()
+    ]
+    if as_json:
+        print_json({"model": made.model, "data": made.data, "limit": made.limit, "tasks": rows})
+        return
+    print_table(rows, ("task", "mean", "spread", "seeds", "examples"), "nothing")
+    few = [row["task"] for row in rows if row["seeds"] < FEW_SEEDS]
+    if few:
+        typer.echo(
+            f"Fewer than {FEW_SEEDS} seeds of {', '.join(few)}: only large drops will be seen; "
+            "`bench run --seeds 10` makes more."
+        )

@@ -1,0 +1,183 @@
+"""`bench check`: is a model worse than its baseline, beyond noise? For continuous integration."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchharness.cli.options import (
+    BASELINE,
+    AllowPickle,
+    AsJson,
+    Suites,
+    Tasks,
+    TrustRemoteCode,
+)
+from benchharness.cli.run import (
+    Device,
+    Jobs,
+    RecipeName,
+    Seed,
+    Settings,
+    Timeout,
+)
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from leaderboard.regression import Verdict
+
+__all__ = ["check"]
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME|DIR",
+        help="A known model, a checkpoint's folder, or its name on the hub.",
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
+]
+BaselineFile = Annotated[
+    str, typer.Option("--baseline", metavar="FILE", help="What `bench baseline` wrote.")
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="hub|DIR|mini",
+        help="Where the rows come from. Default: as the baseline's.",
+    ),
+]
+CheckSeeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: 3."
+    ),
+]
+Alpha = Annotated[
+    float, typer.Option("--alpha", help="The chance to fail where nothing has changed.")
+]
+Junit = Annotated[
+    str | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
+]
+MarkdownFile = Annotated[
+    str | None, typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown.")
+]
+
+
+def check(  # noqa: PLR0913  (one parameter for each option)
+    *,
+    model: Model,
+    suite: Suites = None,
+    task: Tasks = None,
+    limit: Limit = None,
+    baseline: BaselineFile = BASELINE,
+    alpha: Alpha = 0.05,
+    seeds: CheckSeeds = None,
+    seed: Seed = None,
+    data: Data = None,
+    recipe: RecipeName = None,
+    settings: Settings = None,
+    device: Device = "auto",
+    jobs: Jobs = "auto",
+    timeout: Timeout = 1800,
+    junit: Junit = None,
+    markdown: MarkdownFile = None,
+    trust_remote_code: TrustRemoteCode = False,
+    allow_pickle: AllowPickle = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a small fixed part of a suite and fail where a task is worse than the baseline.
+
+    Exit code 3 is a regression beyond noise, 4 a task that could not be compared.
+    """
+    from benchharness.cli.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
+    from benchharness.cli.request import check_request
+    from benchharness.models import Trust
+
+    request = check_request(
+        models=[model],
+        suites=suite or (),
+        tasks=task or (),
+        seeds=seeds if seeds or seed else DEFAULT_SEEDS,
+        seed=seed or (),
+        settings=settings or (),
+        device=device,
+        jobs=jobs,
+        trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
+    )
+    known = read_baseline(Path(baseline))
+    gate = Gate(
+        request=request,
+        baseline=known,
+        limit=limit or known.limit,
+        data=data,
+        recipe=recipe,
+        alpha=alpha,
+        timeout=timeout,
+    )
+    verdict = run_gate(gate)
+    _show(verdict, as_json=as_json)
+    _write(verdict, junit, markdown)
+    _tell_github(verdict)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _show(verdict: "Verdict", *, as_json: bool) -> None:
+    from benchharness.cli.printing import print_json, print_table
+    from leaderboard.regression.columns import COLUMNS, explanations, flip_lines, row_of
+    from leaderboard.regression.facts import facts_of
+
+    if as_json:
+        print_json(facts_of(verdict))
+        return
+    rows = [dict(zip(COLUMNS, row_of(task), strict=True)) for task in verdict.tasks]
+    if rows:
+        print_table(rows, COLUMNS, "")
+        typer.echo("\n".join(explanations(verdict.alpha)))
+    for task in verdict.worse:
+        heading, *lines = (visible(line) for line in flip_lines(task))
+        typer.echo("\n  ".join([heading, *lines]))
+    for each in (*verdict.unjudged, *verdict.notes):
+        typer.echo(visible(f"bench: {each}"), err=True)
+    typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
+
+
+def _write(verdict: "Verdict", junit: str | None, markdown: str | None) -> None:
+    from leaderboard.regression.junit import to_junit
+    from leaderboard.regression.markdown import to_markdown
+
+    if junit:
+        _put(Path(junit), to_junit(verdict), "w")
+    if markdown:
+        _put(Path(markdown), to_markdown(verdict), "w")
+
+
+def _tell_github(verdict: "Verdict") -> None:
+    """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
+    from leaderboard.regression.annotations import annotations
+    from leaderboard.regression.markdown import to_markdown
+
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotations(verdict):
+            typer.echo(line, err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _put(Path(summary), to_markdown(verdict), "a")
+
+
+def _put(path: Path, text: str, mode: str) -> None:
+    from tasks.errors import BenchError
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise BenchError(
+            f"the verdict could not be written to {path}: {error.strerror or error}. Give another "
+            "file."
+        ) from error

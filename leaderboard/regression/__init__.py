@@ -1,0 +1,28 @@
+"""The regression gate: is a task worse than its baseline, beyond what another seed does? Pure."""
+
+from leaderboard.regression.baseline import Baseline
+from leaderboard.regression.conditions import Conditions, conditions_of, differences
+from leaderboard.regression.judge import (
+    FAILED_JOB,
+    NOT_COMPARED,
+    TaskVerdict,
+    Unjudged,
+    Verdict,
+    judge,
+)
+from leaderboard.regression.sample import Sample, sample_of
+
+__all__ = [
+    "FAILED_JOB",
+    "NOT_COMPARED",
+    "Baseline",
+    "Conditions",
+    "Sample",
+    "TaskVerdict",
+    "Unjudged",
+    "Verdict",
+    "conditions_of",
+    "differences",
+    "judge",
+    "sample_of",
+]

@@ -1,0 +1,164 @@
+"""The verdict: which of several tasks are worse than the baseline, beyond noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leaderboard.regression.drop import detectable_drop, drop_p_values, tolerated_drop
+from leaderboard.regression.flips import Flip, find_flips
+from leaderboard.regression.sample import Sample
+from leaderboard.statistics import holm
+
+__all__ = [
+    "FAILED_JOB",
+    "NOT_COMPARED",
+    "REGRESSION",
+    "TaskVerdict",
+    "Unjudged",
+    "Verdict",
+    "judge",
+]
+
+REGRESSION = 3
+"""The exit code of a check that found a task to be worse."""
+
+FAILED_JOB = 1
+"""The exit code where a job of a task failed."""
+
+NOT_COMPARED = 4
+"""The exit code where a task has no baseline that it can be compared with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unjudged:
+    """A task that was not compared, or not with all of its seeds, and a sentence that says why.
+
+    `exit_code` is FAILED_JOB or NOT_COMPARED.
+    """
+
+    task: str
+    reason: str
+    exit_code: int
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskVerdict:
+    """One task before and now, in the score's own unit; `drop` is positive where it is worse.
+
+    `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
+    whatever the others do, `detectable` the true drop that would be found in four of five checks.
+    """
+
+    task: str
+    before: Sample
+    now: Sample
+    p_value: float
+    tolerated: float
+    detectable: float
+    is_worse: bool
+    flips: tuple[Flip, ...]
+
+    @property
+    def drop(self) -> float:
+        """How much lower the mean over seeds is."""
+        return self.before.mean - self.now.mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a check found.
+
+    `title` names the model and the rows: "tiny on mini data, at most 200 rows a split". `notes` are
+    sentences about what differs and does not keep tasks from being compared.
+    """
+
+    title: str
+    alpha: float
+    tasks: tuple[TaskVerdict, ...]
+    unjudged: tuple[Unjudged, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def worse(self) -> tuple[TaskVerdict, ...]:
+        """The tasks that failed."""
+        return tuple(task for task in self.tasks if task.is_worse)
+
+    @property
+    def exit_code(self) -> int:
+        """3 for a regression, else 1 for a failed job, else 4 for a task not compared, else 0."""
+        if self.worse:
+            return REGRESSION
+        codes = {each.exit_code for each in self.unjudged}
+        if FAILED_JOB in codes:
+            return FAILED_JOB
+        return NOT_COMPARED if codes or not self.tasks else 0
+
+    @property
+    def sentence(self) -> str:
+        """The verdict for a person, as one sentence."""
+        if self.worse:
+            names = ", ".join(task.task for task in self.worse)
+            return f"Worse than the baseline beyond noise: {names} (of {len(self.tasks)} tasks)."
+        if not self.tasks:
+            return "No task could be compared with the baseline."
+        if len(self.tasks) == 1:
+            return f"{self.tasks[0].task} is not worse than the baseline beyond noise."
+        return f"None of {len(self.tasks)} tasks is worse than the baseline beyond noise."
+
+
+def judge(  # noqa: PLR0913  (what a verdict is made of)
+    title: str,
+    before: Mapping[str, Sample],
+    now: Mapping[str, Sample],
+    ids: Mapping[str, Sequence[str]],
+    *,
+    alpha: float,
+    unjudged: Sequence[Unjudged] = (),
+    notes: Sequence[str] = (),
+) -> Verdict:
+    """The verdict on the tasks of `now`, each of which `before` has by two seeds or more.
+
+    The chance that any task fails where nothing has changed is at most `alpha`. `ids` name the
+    examples of each scored split.
+    """
+    corrected = holm([_p_value(before[task], sample) for task, sample in now.items()])
+    share = alpha / max(1, len(now))
+    return Verdict(
+        title=title,
+        alpha=alpha,
+        tasks=tuple(
+            _verdict(task, before[task], now[task], p_value, ids, alpha=alpha, share=share)
+            for task, p_value in zip(now, corrected, strict=True)
+        ),
+        unjudged=tuple(unjudged),
+        notes=tuple(notes),
+    )
+
+
+def _verdict(  # noqa: PLR0913  (what a verdict is made of)
+    task: str,
+    before: Sample,
+    now: Sample,
+    p_value: float,
+    ids: Mapping[str, Sequence[str]],
+    *,
+    alpha: float,
+    share: float,
+) -> TaskVerdict:
+    seen = (before.scores, len(now.scores), 1 / before.examples, share)
+    return TaskVerdict(
+        task=task,
+        before=before,
+        now=now,
+        p_value=p_value,
+        tolerated=tolerated_drop(*seen),
+        detectable=detectable_drop(*seen),
+        is_worse=p_value < alpha,
+        flips=find_flips(before, now, ids),
+    )
+
+
+def _p_value(before: Sample, now: Sample) -> float:
+    return float(drop_p_values(before.scores, now.scores, 1 / before.examples))

@@ -1,0 +1,51 @@
+"""A verdict as JUnit XML, which every CI server shows: one test case a task."""
+
+from xml.etree import ElementTree as ET
+
+from leaderboard.regression.columns import COLUMNS, flip_lines, row_of
+from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Unjudged, Verdict
+from leaderboard.visible import visible
+
+__all__ = ["to_junit"]
+
+
+def to_junit(verdict: Verdict) -> str:
+    """The document: a regression is a failure; a failed job is an error, as is a task not compared.
+
+    The element and attribute names are those of Jenkins' junit-10.xsd.
+    """
+    errors = str(len(verdict.unjudged))
+    counts = {
+        "tests": str(len(verdict.tasks) + len(verdict.unjudged)),
+        "failures": str(len(verdict.worse)),
+        "errors": errors,
+    }
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "bench check", **counts})
+    for task in verdict.tasks:
+        _add_task(suite, visible(verdict.title), task)
+    for each in verdict.unjudged:
+        _add_unjudged(suite, visible(verdict.title), each)
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _add_task(suite: ET.Element, title: str, task: TaskVerdict) -> None:
+    case = _case(suite, title, task.task)
+    facts = "\n".join(f"{name}: {text}" for name, text in zip(COLUMNS, row_of(task), strict=True))
+    if not task.is_worse:
+        ET.SubElement(case, "system-out").text = facts
+        return
+    message = f"a drop of {task.drop * 100:.2f}, where {task.tolerated * 100:.2f} is noise"
+    failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
+    failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
+
+
+def _add_unjudged(suite: ET.Element, title: str, each: Unjudged) -> None:
+    kind = "failed job" if each.exit_code == FAILED_JOB else "not compared"
+    facts = {"message": visible(each.reason), "type": kind}
+    ET.SubElement(_case(suite, title, each.task), "error", facts)
+
+
+def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", {"classname": title, "name": visible(task)})
