@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from benchharness import __version__
+from benchharness.cli.baseline import baseline
+from benchharness.cli.check import check
 from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
 from benchharness.cli.ensemble import ensemble
@@ -69,6 +71,8 @@ app.command(short_help="Show the leaderboard as a table.")(with_plugins(leaderbo
 app.command(short_help="Write the leaderboard as an HTML page.")(with_plugins(report))
 app.command(short_help="Average stored predictions into one system.")(with_plugins(ensemble))
 app.command(short_help="Say how many seeds tell two systems apart.")(with_plugins(plan))
+app.command(short_help="Write what stored runs came to, for `check`.")(with_plugins(baseline))
+app.command(short_help="Fail where a model is worse than its baseline.")(with_plugins(check))
 app.command(short_help="Score a prediction file that anyone made.")(with_plugins(score))
 app.command(short_help="Write, check or mend a submission.")(submit)
 app.command(short_help="Check this machine, its caches, the hub.")(doctor)
