@@ -24,7 +24,7 @@ NEAR = 0.5
 def is_right(prediction: Prediction, example: Example) -> bool:
     """Whether the label, the answer, the option or every tag is right; a number, whether near.
 
-    An answer that "no answer" is preferred to is none.
+    Where a passage holds no answer, right is to prefer "no answer" to every answer.
     """
     match prediction, example:
         case PairPrediction(label=str() as label), PairExample():

@@ -1,0 +1,139 @@
+import json
+
+import pytest
+from samples import BEFORE, sample
+
+from leaderboard.job import Job, Setting
+from leaderboard.regression import Baseline, conditions_of, sample_of
+from leaderboard.regression.outcome import is_right
+from leaderboard.result import Cost, Evaluation, Result
+from tasks.errors import BenchError, DataError
+from tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    PairExample,
+    PairPrediction,
+    SpanExample,
+    SpanPrediction,
+    TagExample,
+    TagPrediction,
+)
+
+BASELINE = Baseline(
+    model="tiny",
+    data="mini",
+    limit=300,
+    recipe="paper",
+    environment={"versions": {"torch": "2"}},
+    tasks=BEFORE,
+)
+
+
+def test_a_file_is_read_as_it_was_written():
+    text = BASELINE.to_text()
+    assert Baseline.from_text(text, "baseline.json") == BASELINE
+    assert json.loads(text)["summary"]["glue/rte"]["mean"] == pytest.approx(0.804)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is no baseline"),
+        ("[]", "is no baseline"),
+        ('{"format": 1}', "KeyError: 'tasks'"),
+        ('{"format": 2, "tasks": {}}', "of format 2, and this version reads format 1"),
+    ],
+)
+def test_what_is_no_baseline_is_one_sentence(text, words):
+    with pytest.raises(DataError, match=words) as raised:
+        Baseline.from_text(text, "baseline.json")
+    assert str(raised.value).startswith("baseline.json is")
+
+
+def test_one_seed_shows_no_spread():
+    assert sample((0.5,), "10").spread is None
+
+
+ROWS = (
+    PairExample(id="1", text_a="x", label="yes"),
+    PairExample(id="2", text_a="y", label="no"),
+)
+
+
+def result(seed, *labels):
+    job = Job(
+        model="tiny",
+        checkpoint="builtin:tiny",
+        weights="builtin:tiny",
+        task="glue/rte",
+        task_version=1,
+        data="mini",
+        fingerprints={"glue/rte:train": "1", "glue/rte:dev": "2"},
+        recipe="paper",
+        settings={"epochs": Setting(value=2, source="a paper")},
+        seed=seed,
+        precision="fp32",
+    )
+    predictions = tuple(
+        {"id": str(n), "label": label, "scores": []} for n, label in enumerate(labels, start=1)
+    )
+    evaluation = Evaluation(
+        task="glue/rte", split="dev", fingerprint="2", scores={}, predictions=predictions
+    )
+    return Result(
+        job=job,
+        evaluations=(evaluation,),
+        curve=(),
+        cost=Cost.without_network(1.0),
+        provenance={},
+        finished="",
+    )
+
+
+def test_a_sample_says_which_examples_each_seed_had_right():
+    found = sample_of(
+        [result(1, "yes", "yes"), result(2, "no", "no")], [0.5, 0.5], {"glue/rte:dev": ROWS}
+    )
+    assert found.seeds == (1, 2)
+    assert found.right == {"glue/rte:dev": ("10", "01")}
+    assert found.examples == 2
+    assert found.conditions == conditions_of(result(3, "yes", "no").job)
+    assert found.conditions.settings == {"epochs": 2}
+
+
+def test_predictions_for_other_rows_are_refused():
+    with pytest.raises(DataError, match="not for the rows that are there now"):
+        sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})
+
+
+NUMBER = PairExample(id="1", text_a="x", label=2.0)
+ANSWERED = SpanExample(id="1", question="q", context="the cat", answers=(("The cat!", 0),))
+UNANSWERED = SpanExample(id="1", question="q", context="c", answers=())
+CHOICE = ChoiceExample(id="1", context="", question="", options=("a", "b"), gold=(1,))
+TAGGED = TagExample(id="1", words=("a", "b"), tags=("O", "B-PER"))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "example", "right"),
+    [
+        (PairPrediction(id="1", label="yes"), ROWS[0], True),
+        (PairPrediction(id="1", label="no"), ROWS[0], False),
+        (PairPrediction(id="1", label=2.5), NUMBER, True),
+        (PairPrediction(id="1", label=1.4), NUMBER, False),
+        (SpanPrediction(id="1", text="cat"), ANSWERED, True),
+        (SpanPrediction(id="1", text="dog"), ANSWERED, False),
+        (SpanPrediction(id="1", text="cat", no_answer_score=1.0), UNANSWERED, True),
+        (SpanPrediction(id="1", text="cat", no_answer_score=-1.0), UNANSWERED, False),
+        (ChoicePrediction(id="1", option=1), CHOICE, True),
+        (ChoicePrediction(id="1", option=0), CHOICE, False),
+        (TagPrediction(id="1", tags=("O", "B-PER")), TAGGED, True),
+        (TagPrediction(id="1", tags=("O", "O")), TAGGED, False),
+    ],
+)
+def test_what_is_right(prediction, example, right):
+    assert is_right(prediction, example) is right
+
+
+def test_a_prediction_of_another_kind_is_refused():
+    with pytest.raises(BenchError, match="does not fit"):
+        is_right(ChoicePrediction(id="1", option=0), ROWS[0])
