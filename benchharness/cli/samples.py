@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from benchharness.splits import read_split
 from leaderboard.cell import build_cell
 from leaderboard.regression import Sample, sample_of
 from leaderboard.result import Result, RunRow
 from leaderboard.store import Store
 from tasks.examples import Example
-from tasks.read import read
 from tasks.rules import ScoreRule
-from tasks.sources import parse_data
 from tasks.suites import SUITES, find_task
 
 __all__ = ["Gathered", "Samples", "counted_tasks"]
@@ -58,8 +57,7 @@ class Samples:
         splits = [s for name, s in job.predicted_splits if name == task and s in dev]
         for split in splits:
             if (name := f"{task}:{split}") not in self._examples:
-                rows = read(find_task(task), split, parse_data(job.data), job.limit)
-                self._examples[name] = rows.examples
+                self._examples[name] = read_split(job, name).examples
         return {f"{task}:{split}": self._examples[f"{task}:{split}"] for split in splits}
 
 

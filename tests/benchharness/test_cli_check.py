@@ -1,0 +1,181 @@
+"""`bench baseline` and `bench check` as commands, with runs that train nothing."""
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from learned import LearnedEngine
+
+TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
+RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-floors")
+CHECK = ("check", "--model", "tiny", *TWO)
+GOOD = {"glue/rte": 0.8, "glue/sst2": 0.9}
+
+
+@pytest.fixture(autouse=True)
+def outside_github(monkeypatch):
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def learn(monkeypatch):
+    """From here on, runs answer such shares of a task's examples rightly."""
+
+    def put(world=0, **shares):
+        named = {f"glue/{task}": share for task, share in shares.items()}
+        engine = LearnedEngine({**GOOD, **named}, world)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+
+    return put
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder that the first test that needs it fills with runs and their baseline."""
+    return tmp_path_factory.mktemp("made") / "results"
+
+
+@pytest.fixture
+def checked(bench, learn, made):
+    """A folder with a baseline of five seeds at --limit 100; calls `bench check` in it."""
+    learn()
+    if not made.exists():
+        assert bench(*RUN, "--limit", "100").code == 0
+        assert bench("baseline", "--model", "tiny", "--suite", "glue").code == 0
+        shutil.copytree("results", made)
+    shutil.copytree(made, "results", dirs_exist_ok=True)
+
+    def call(*words):
+        return bench(*CHECK, *words)
+
+    return call
+
+
+def baseline():
+    return json.loads(Path("results/baseline.json").read_text())
+
+
+def test_the_baseline_has_scores_outcomes_and_where_they_are_from(checked):
+    found = baseline()
+    assert (found["model"], found["data"], found["limit"]) == ("tiny", "mini", 100)
+    assert found["environment"] == {"versions": {"torch": "none"}}
+    rte = found["tasks"]["glue/rte"]
+    assert rte["seeds"] == [1, 2, 3, 4, 5]
+    for score, right in zip(rte["scores"], rte["right"]["glue/rte:dev"], strict=True):
+        assert score == pytest.approx(right.count("1") / len(right))
+    assert rte["conditions"]["precision"] == "fp32"
+    assert found["summary"]["glue/rte"]["spread"] > 0
+
+
+def test_runs_like_those_of_the_baseline_pass(checked, learn):
+    learn(world=1)
+    ended = checked()
+    assert ended.code == 0, ended.err
+    assert "None of 2 tasks is worse than the baseline beyond noise." in ended.out
+    assert "tolerated" in ended.out
+
+
+def test_a_drop_is_exit_3_and_says_what_was_lost(checked, learn):
+    learn(world=2, rte=0.4)
+    ended = checked("--limit", "100")
+    assert ended.code == 3
+    assert "Worse than the baseline beyond noise: glue/rte (of 2 tasks)." in ended.out
+    assert "examples lost" in ended.out
+    assert "glue/sst2" not in ended.out.rpartition("glue/rte: ")[2]
+
+
+def test_nothing_that_is_stored_is_taken_for_a_fresh_run(checked, learn):
+    """The baseline's own database holds runs of the same keys; the check must not see them."""
+    learn(rte=0.2)
+    assert checked().code == 3
+    learn()
+    assert checked().code == 0
+
+
+def test_reports_for_machines(checked, learn, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    learn(world=2, rte=0.4)
+    ended = checked("--json", "--junit", "out/check.xml", "--markdown", "check.md")
+    facts = json.loads(ended.out)
+    assert facts["exit_code"] == ended.code == 3
+    assert facts["tasks"]["glue/rte"]["is_worse"]
+    assert facts["tasks"]["glue/rte"]["detectable_drop"] > 0
+    assert ET.parse("out/check.xml").getroot().attrib["failures"] == "1"
+    assert Path("summary.md").read_text() == Path("check.md").read_text()
+    assert "::error title=glue/rte is worse::" in ended.err
+
+
+def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked, bench, learn):
+    learn(cola=0.9)
+    ended = checked("--task", "cola")
+    assert ended.code == 4
+    assert "glue/cola: the baseline does not have it; `bench run` it" in ended.err
+    assert "None of 2 tasks is worse" in ended.out
+
+
+def test_a_changed_recipe_is_no_regression(checked, learn):
+    learn(rte=0.1)
+    ended = checked("--set", "epochs=1")
+    assert ended.code == 4
+    assert "glue/rte: its recipe has changed (epochs is 1" in ended.err
+    assert "No task could be compared" in ended.out
+
+
+def test_changed_rows_are_no_regression(checked, learn):
+    file = Path("results/baseline.json")
+    digest = baseline()["tasks"]["glue/rte"]["conditions"]["fingerprints"]["glue/rte:dev"]
+    file.write_text(file.read_text().replace(digest, "0" * 64))
+    ended = checked()
+    assert ended.code == 4
+    assert "glue/rte: the rows of glue/rte:dev have changed; where that is meant" in ended.err
+
+
+def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
+    learn(rte=None)
+    ended = checked()
+    assert ended.code == 1
+    assert "glue/rte: seed 1 failed: the loss became nan." in ended.err
+    learn(rte=None, sst2=0.5)
+    assert checked().code == 3
+
+
+def test_one_seed_is_no_baseline_to_compare_with(bench, learn):
+    learn()
+    bench(*RUN, "--seeds", "1")
+    ended = bench("baseline", "--model", "tiny", "--suite", "glue")
+    assert "Fewer than 5 seeds of glue/sst2, glue/rte" in ended.out
+    ended = bench(*CHECK)
+    assert ended.code == 4
+    assert "the baseline has one seed, which shows no spread" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("--limit", "50"), 2, "is of runs with --limit 100, and this check is --limit 50"),
+        (("--alpha", "5"), 2, "--alpha 5.0 is no chance"),
+        (("--set", "epochs=1,2"), 2, "a check is of one recipe"),
+        (("--baseline", "none.json"), 4, "the baseline none.json cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(checked, words, code, sentence):
+    ended = checked(*words)
+    assert ended.code == code
+    assert sentence in ended.err
+    assert ended.out == ""
+
+
+def test_a_baseline_is_of_one_limit(checked, bench):
+    bench(*RUN, "--limit", "50", "--seeds", "2")
+    ended = bench("baseline", "--model", "tiny", "--suite", "glue")
+    assert ended.code == 2
+    assert "say which with --limit or --data" in ended.err
+    assert bench("baseline", "--model", "tiny", "--suite", "glue", "--limit", "50").code == 0
+    assert baseline()["limit"] == 50
+    ended = bench("baseline", "--model", "tiny", "--suite", "glue", "--limit", "7")
+    assert ended.code == 2
+    assert "expected some with --limit 7" in ended.err
