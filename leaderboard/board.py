@@ -24,6 +24,8 @@ class Board:
 
     `tasks` are the columns; those in `extras` are shown and never counted. `data` are the doors
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
+    `imported` are scores that others have measured on the same data, as far as one can know: they
+    are no entries, and have neither rank nor part in what is best.
     """
 
     suite: str
@@ -34,11 +36,12 @@ class Board:
     tasks: tuple[str, ...]
     extras: tuple[str, ...]
     entries: tuple[Entry, ...]
+    imported: tuple[RunRow, ...] = ()
 
     @property
     def data_label(self) -> str:
         """What the scores were measured on, for a title: "mini data, first 100 rows a split"."""
-        doors = {"mini": "mini data", "hub": "hub data"}
+        doors = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
         names = " and ".join(doors.get(door, f"files in {door}") for door in self.data)
         return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
 
@@ -67,15 +70,40 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
     """
     ours = with_starts((run for run in runs if run.suite == suite.name), runs)
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
-    boards = [_board(group, suite) for group in group_by_data(ordered)]
+    measured = [run for run in ordered if run.kind != "imported"]
+    boards = [_board(group, suite) for group in group_by_data(measured)]
+    imported = [run for run in ordered if run.kind == "imported" and run.status == "finished"]
+    boards = list(_with_imported(boards, imported, suite))
     return tuple(sorted(boards, key=lambda b: (-_size(b), b.data_label)))
+
+
+def _with_imported(
+    boards: Sequence[Board], imported: Sequence[RunRow], suite: Suite
+) -> Iterator[Board]:
+    """The boards with the imported scores that belong there, and boards of those with no home.
+
+    Nobody knows the fingerprints of the rows: a score belongs wherever the limit agrees and the
+    data are mini on both sides or on neither.
+    """
+    groups: dict[tuple[int | None, bool], list[RunRow]] = {}
+    for run in imported:
+        groups.setdefault((run.limit, run.data == "mini"), []).append(run)
+    for board in boards:
+        yield replace(board, imported=tuple(groups.get(_kind_of_data(board), ())))
+    homeless = groups.keys() - set(map(_kind_of_data, boards))
+    for kind in sorted(homeless, key=str):
+        yield _board((), suite, groups[kind])
+
+
+def _kind_of_data(board: Board) -> tuple[int | None, bool]:
+    return board.limit, "mini" in board.data
 
 
 def _size(board: Board) -> int:
     return sum(len(entry.runs) for entry in board.entries)
 
 
-def _board(runs: Sequence[RunRow], suite: Suite) -> Board:
+def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()) -> Board:
     counted = set(suite.rule.cells)
     entries = [build_entry(group, suite) for group in group_by_recipe(runs)]
     scored = {task for entry in entries for task in entry.cells}
@@ -84,11 +112,12 @@ def _board(runs: Sequence[RunRow], suite: Suite) -> Board:
         suite=suite.name,
         title=suite.title,
         rule=suite.rule,
-        data=tuple(sorted({run.data for run in runs})),
-        limit=next((run.limit for run in runs if run.limit is not None), None),
+        data=tuple(sorted({run.data for run in runs or imported})),
+        limit=next((run.limit for run in runs or imported if run.limit is not None), None),
         tasks=tasks,
         extras=tuple(t for t in tasks if t not in counted),
         entries=tuple(_told_apart(_ranked(entries))),
+        imported=tuple(imported),
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 __all__ = ["ENSEMBLE", "SCORED_HERE", "SCRATCH", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
 
-Kind = Literal["model", "ensemble", "floor"]
-"""What makes a run: an encoder, the stored predictions of several runs, or no encoder at all."""
+Kind = Literal["model", "ensemble", "floor", "imported"]
+"""What makes a run: an encoder, the stored predictions of several runs, no encoder at all, or
+somebody else, who measured a number that was imported."""
 
 ENSEMBLE = "ensemble"
 """The recipe of a job that averaged the stored predictions of others, which are its settings."""
@@ -146,4 +147,6 @@ def kind_of(weights: str) -> Kind:
             return "ensemble"
         case "floor":
             return "floor"
+        case "imported":
+            return "imported"
     return "model"

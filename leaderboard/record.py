@@ -14,6 +14,7 @@ __all__ = [
     "StoredRun",
     "failure_to_run",
     "result_to_run",
+    "result_to_stored",
     "run_to_outcome",
     "run_to_stored",
     "stored_to_run",
@@ -121,6 +122,13 @@ def run_to_stored(run: Run) -> StoredRun:
         digest=run.digest,
         data=_result_data(run) if run.status == FINISHED else _failure_data(run),
     )
+
+
+def result_to_stored(result: Result) -> StoredRun:
+    """A result for `Store.add_stored`, as its first attempt."""
+    run = result_to_run(result)
+    run.attempt = 1
+    return run_to_stored(run)
 
 
 def stored_to_run(stored: StoredRun) -> Run:

@@ -40,6 +40,9 @@ def render(board: Board, console: Console) -> None:
     over several tables.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
+    if not board.entries:
+        console.print(Text("nothing was measured here.", style="dim"))
+        return
     tables, left_out = _fitting(board, console)
     for table in tables:
         console.print(table)

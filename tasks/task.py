@@ -22,7 +22,17 @@ from tasks.examples import (
 )
 from tasks.sources.source import Row, Source
 
-__all__ = ["ChoiceTask", "Metric", "PairTask", "SpanTask", "TagTask", "Task", "is_hidden", "score"]
+__all__ = [
+    "ChoiceTask",
+    "Metric",
+    "PairTask",
+    "SpanTask",
+    "TagTask",
+    "Task",
+    "ending_of",
+    "is_hidden",
+    "score",
+]
 
 PredictionT = TypeVar("PredictionT")
 ExampleT = TypeVar("ExampleT")
@@ -149,7 +159,7 @@ def score(
     nothing to score, or where a label is hidden.
     """
     _check_alignment(task, split, predictions, examples)
-    ending = _ending(task, split)
+    ending = ending_of(task, split)
     values = {
         metric.name + ending: metric.compute(predictions, examples)
         for metric in task.metrics + task.details
@@ -157,7 +167,7 @@ def score(
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _ending(task: Task, split: str) -> str:
+def ending_of(task: Task, split: str) -> str:
     """What the names of a split's scores end with, nothing for the task's first split."""
     kind, _, suffix = split.partition("_")
     words = ["test"] if kind == "test" and task.dev_splits else []

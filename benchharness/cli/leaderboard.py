@@ -48,16 +48,18 @@ def leaderboard(
 
 
 def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
-    """Prints boards on stdout, each with the published rows of its suite where they are wanted."""
+    """Prints boards on stdout with imported rows, and published ones where they are wanted."""
     from rich.console import Console
 
+    from leaderboard.imports.block import imported_blocks
     from leaderboard.published.block import published_blocks
     from leaderboard.published.terminal import render_published
     from leaderboard.terminal import render
 
     for board in boards:
         render(board, Console())
-        for block in published_blocks(board) if published else ():
+        blocks = published_blocks(board) if published else ()
+        for block in (*imported_blocks(board), *blocks):
             render_published(block, Console())
 
 
@@ -67,8 +69,10 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
     What is published stays in percent, as printed, also in an entry's reproductions.
     """
     from benchharness.cli.facts import published_facts
+    from leaderboard.imports.block import imported_blocks
     from leaderboard.published.block import published_blocks
 
+    imported = [published_facts(x.row) for block in imported_blocks(board) for x in block.lines]
     blocks = published_blocks(board) if published else ()
     rows = [published_facts(line.row) for block in blocks for line in block.lines]
     return {
@@ -78,6 +82,7 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
         "limit": board.limit,
         "tasks": list(board.tasks),
         "entries": [_entry_to_json(board, entry) for entry in board.entries],
+        **({"imported": imported} if imported else {}),
         **({"published": rows} if published else {}),
     }
 

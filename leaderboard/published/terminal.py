@@ -17,6 +17,12 @@ __all__ = ["render_published"]
 NAME_WIDTH = 16
 """Names are folded to it where a line is short."""
 
+LEGENDS = {
+    "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
+    "imported": "measured elsewhere and brought by `bench import`, in percent, unranked; "
+    "sources: `bench list runs --json`.",
+}
+
 
 def render_published(block: PublishedBlock, console: Console) -> None:
     """Print a block: one line a published row, as printed, in the order of its sources.
@@ -24,14 +30,13 @@ def render_published(block: PublishedBlock, console: Console) -> None:
     Where a line is too narrow, a task's numbers stand below one another, then the tasks are spread
     over several tables.
     """
-    console.print(Text(f"{block.title}, published ({block.split})", style="bold"))
+    console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
     wide = _table(block, _columns(block), "/")
     tables = [wide] if _fits(wide, console) else _tables(block, _columns(block), console)
     for table in tables:
         console.print(table)
         console.print()
-    legend = "as printed, in percent, unranked; sources and metrics: `bench list published`."
-    console.print(Text(legend, style="dim"))
+    console.print(Text(LEGENDS[block.origin], style="dim"))
     console.print()
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from leaderboard.board import Board
 from leaderboard.entry import Entry
+from leaderboard.imports.block import imported_blocks
 from leaderboard.published import PublishedCell
 from leaderboard.published.block import PublishedLine, published_blocks
 from leaderboard.reproduction import Reproduction, reproductions
@@ -17,6 +18,16 @@ __all__ = [
     "reference_views",
     "reproduction_views",
 ]
+
+ABOUT = {
+    "published": "rows from papers, model cards and leaderboards",
+    "imported": "rows that others have measured, brought by bench import",
+}
+NOTES = {
+    "published": "As printed, human baselines first, unranked: protocols and metrics differ from "
+    "row to row.",
+    "imported": "As their sources say, unranked: nobody here has seen the runs or their rows.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +52,12 @@ class ReferenceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceView:
-    """The published rows of one split, unranked."""
+    """The published rows of one split, unranked; `about` and `note` say where they are from."""
 
     anchor: str
     title: str
+    about: str
+    note: str
     columns: tuple[str, ...]
     lines: tuple[ReferenceLine, ...]
 
@@ -65,12 +78,14 @@ def reference_views(board: Board, anchor: str) -> tuple[ReferenceView, ...]:
     """The blocks under a board; `anchor` is the board's own."""
     return tuple(
         ReferenceView(
-            anchor=f"{anchor}-published-{block.split}",
-            title=f"Published ({block.split})",
+            anchor=f"{anchor}-{block.origin}-{block.split}",
+            title=f"{block.origin.capitalize()} ({block.split})",
+            about=ABOUT[block.origin],
+            note=NOTES[block.origin],
             columns=tuple(task.rpartition("/")[2] for task in block.tasks),
             lines=tuple(map(_line, block.lines)),
         )
-        for block in published_blocks(board)
+        for block in (*imported_blocks(board), *published_blocks(board))
     )
 
 

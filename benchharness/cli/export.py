@@ -1,0 +1,165 @@
+"""`bench export`: boards in the formats that others read, or the whole store as an archive."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchharness import __version__
+from benchharness.cli.options import DATABASE, Database, DataFilter, Suites, Tasks
+from leaderboard.visible import visible
+
+if TYPE_CHECKING:
+    from leaderboard.board import Board
+
+__all__ = ["export"]
+
+
+class Format(StrEnum):
+    """What an export is written in."""
+
+    CSV = "csv"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    MODEL_INDEX = "model-index"
+    EVAL_RESULTS = "eval-results"
+    EVERY_EVAL_EVER = "every-eval-ever"
+
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Only this row: MODEL, or MODEL:RECIPE where it has several; repeatable.",
+    ),
+]
+InFormat = Annotated[
+    Format,
+    typer.Option("--format", metavar="|".join(Format), help="What to write the scores in."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="The file to write. Default: stdout.")
+]
+Archive = Annotated[
+    Path | None,
+    typer.Option(
+        "--all",
+        metavar="FILE",
+        help="Write everything that is stored, predictions too, for `bench import` (.jsonl.gz).",
+    ),
+]
+
+
+def export(  # noqa: PLR0913  (one parameter for each option)
+    *,
+    suite: Suites = None,
+    model: Models = None,
+    task: Tasks = None,
+    data: DataFilter = None,
+    form: InFormat = Format.CSV,
+    out: Out = None,
+    everything: Archive = None,
+    db: Database = DATABASE,
+) -> None:
+    """Write the boards' scores as a table, a model card or a record; or the whole store."""
+    from tasks.errors import BenchError
+
+    if everything is None:
+        _put(_text(db, suite or (), model or (), task or (), data, form), out)
+        return
+    if suite or model or task or data or out:
+        raise BenchError(
+            "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
+            "--data and --out."
+        )
+    _archive(db, everything)
+
+
+def _archive(db: str, path: Path) -> None:
+    from leaderboard.exports.archive import write_archive
+    from leaderboard.store import open_store
+    from leaderboard.whole_file import whole_file
+    from tasks.errors import BenchError
+
+    if path.suffix != ".gz":
+        raise BenchError(f"an archive is a .jsonl.gz file, found {path.name!r}: name it so.")
+    with open_store(db, create=False) as store:
+        try:
+            with whole_file(path) as file:
+                count = write_archive(file, store.stored_runs())
+        except OSError as error:
+            raise _unwritable(path, error) from error
+    typer.echo(visible(f"archive: {path}, {count} run{'' if count == 1 else 's'}"))
+
+
+def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's options have it)
+    db: str,
+    suites: Sequence[str],
+    models: Sequence[str],
+    tasks: Sequence[str],
+    data: str | None,
+    form: Format,
+) -> str:
+    from benchharness.cli.report import gather_boards
+    from benchharness.cli.request import select_tasks
+    from leaderboard.exports.narrow import narrowed
+    from leaderboard.store import open_store
+    from tasks.suites import find_suites
+
+    found = [suite for name in suites for suite in find_suites(name)]
+    wanted = [task.name for task in select_tasks(found, tasks)] if tasks else []
+    names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
+    with open_store(db, create=False) as store:
+        boards = gather_boards(store, names, data)
+    return _writer(form)(narrowed(boards, models, wanted))
+
+
+def _writer(form: Format) -> "Callable[[Sequence[Board]], str]":
+    """What makes the text; imported here one by one, because the hub's classes take their time."""
+    from leaderboard.exports.csv_rows import to_csv
+    from leaderboard.exports.eval_results import to_eval_results
+    from leaderboard.exports.every_eval_ever import to_every_eval_ever
+    from leaderboard.exports.json_rows import to_json
+    from leaderboard.exports.latex import to_latex
+    from leaderboard.exports.markdown import to_markdown
+    from leaderboard.exports.model_index import to_model_index
+    from leaderboard.exports.score_line import score_lines
+
+    writers: dict[Format, Callable[[Sequence[Board]], str]] = {
+        Format.CSV: lambda boards: to_csv(score_lines(boards)),
+        Format.JSON: lambda boards: to_json(score_lines(boards)),
+        Format.MARKDOWN: to_markdown,
+        Format.LATEX: to_latex,
+        Format.MODEL_INDEX: to_model_index,
+        Format.EVAL_RESULTS: to_eval_results,
+        Format.EVERY_EVAL_EVER: lambda boards: to_every_eval_ever(
+            boards, datetime.now(UTC), __version__
+        ),
+    }
+    return writers[form]
+
+
+def _put(text: str, out: Path | None) -> None:
+    from leaderboard.whole_file import whole_file
+
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        with whole_file(out) as file:
+            file.write(text.encode("utf-8"))
+    except OSError as error:
+        raise _unwritable(out, error) from error
+    typer.echo(visible(f"export: {out}"))
+
+
+def _unwritable(path: Path, error: OSError) -> Exception:
+    from tasks.errors import BenchError
+
+    reason = error.strerror or error
+    return BenchError(f"{path} could not be written: {reason}. Give another file.")

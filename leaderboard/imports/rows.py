@@ -1,0 +1,165 @@
+"""Rows that others have measured: CSV or JSON in the layout of our own export."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaderboard.exports.csv_rows import without_apostrophe
+from leaderboard.split_of import AVERAGE_SPLITS
+from tasks.errors import BenchError, DataError
+from tasks.rules import RULES
+from tasks.suites import SUITES, TASKS
+
+__all__ = ["ImportedScore", "read_rows"]
+
+NEEDED = ("model", "task", "metric", "split", "score", "source")
+LARGEST = 64 * 2**20
+"""Bytes of a file of rows; a hundred thousand of them are a quarter of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedScore:
+    """One number that somebody else measured, in the metric's own unit.
+
+    `source` says who and where. `data` is "mini" for the packaged rows, else empty for the official
+    ones; `limit` is as in Job; recipe, precision and date are as the source has them, or empty.
+    """
+
+    model: str
+    task: str
+    metric: str
+    split: str
+    score: float
+    source: str
+    recipe: str = ""
+    precision: str = ""
+    data: str = ""
+    limit: int | None = None
+    date: str = ""
+
+    @property
+    def name(self) -> tuple[object, ...]:
+        """What it is a score of: two rows with this name contradict each other."""
+        return tuple(value for field, value in vars(self).items() if field not in ("score", "date"))
+
+
+def read_rows(path: Path) -> list[ImportedScore]:
+    """The rows of a .csv or .json file.
+
+    Raises DataError, naming the row, where one is incomplete, is no number, names a task, metric or
+    split that there is none of, or is there twice.
+    """
+    text = _text(path)
+    rows = _from_json(path, text) if path.suffix.lower() == ".json" else _from_csv(path, text)
+    found: dict[tuple[object, ...], int] = {}
+    scores = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            score = _score(row)
+        except BenchError as error:
+            raise DataError(f"row {number} of {path}: {error}") from error
+        if score.name in found:
+            raise DataError(f"rows {found[score.name]} and {number} of {path} are of the same.")
+        found[score.name] = number
+        scores.append(score)
+    return scores
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no text in UTF-8: save it as such.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _from_json(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no JSON ({error}).") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{path} must be a JSON list of objects with {', '.join(NEEDED)}.")
+    yield from rows
+
+
+def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        if missing := [name for name in NEEDED if name not in (reader.fieldnames or ())]:
+            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(NEEDED)}.")
+        for row in reader:
+            if None in row or None in row.values():
+                raise DataError(
+                    f"line {reader.line_num} of {path} has another number of cells than its header."
+                )
+            yield {name: without_apostrophe(value) for name, value in row.items()}
+    except csv.Error as error:
+        raise DataError(f"{path} is no CSV after line {reader.line_num}: {error}.") from error
+
+
+def _score(row: Mapping[str, Any]) -> ImportedScore:
+    words = {name: _word(row, name) for name in NEEDED if name != "score"}
+    _check_names(words["task"], words["metric"], words["split"])
+    return ImportedScore(
+        **words,
+        score=_number(row, words["metric"]),
+        recipe=_word(row, "recipe", needed=False),
+        precision=_word(row, "precision", needed=False),
+        data="mini" if row.get("data") == "mini" else "",
+        limit=_limit(row.get("limit")),
+        date=_word(row, "date", needed=False),
+    )
+
+
+def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
+    value = row.get(name)
+    if value is None and not needed:
+        return ""
+    if not isinstance(value, str) or (needed and not value.strip()):
+        raise BenchError(f"{name} must be a text that is not empty, found {value!r}.")
+    return value
+
+
+def _number(row: Mapping[str, Any], metric: str) -> float:
+    value = row.get("score")
+    try:
+        score = math.nan if isinstance(value, bool | None) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        score = math.nan
+    if not math.isfinite(score):
+        raise BenchError(f"score must be a number, found {value!r}.")
+    if abs(score) > 1 and "threshold" not in metric:
+        raise BenchError(f"score must be a fraction such as 0.943, found {value!r}: no percent.")
+    return score
+
+
+def _limit(value: object) -> int | None:
+    if value in (None, ""):
+        return None
+    if not isinstance(value, bool) and str(value).isdecimal() and int(str(value)) > 0:
+        return int(str(value))
+    raise BenchError(f"limit must be a number of rows or empty, found {value!r}.")
+
+
+def _check_names(task: str, metric: str, split: str) -> None:
+    """A task with its metric and split, or a suite with its rule."""
+    if task in TASKS:
+        found = TASKS[task]
+        metrics = [known.name for known in found.metrics + found.details]
+        splits = [*found.dev_splits, *found.test_splits]
+    elif task in SUITES:
+        metrics, splits = [*RULES, SUITES[task].rule.name], [*AVERAGE_SPLITS]
+    else:
+        raise BenchError(f"no task is called {task!r}; `bench list tasks` shows them.")
+    for kind, name, known in (("metric", metric, metrics), ("split", split, splits)):
+        if name not in known:
+            raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")

@@ -1,0 +1,126 @@
+"""Scores for model cards and records, read back by the consumers' own classes."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub.repocard_data import model_index_to_eval_results
+
+from leaderboard.board import Board
+from leaderboard.exports.eval_results import to_eval_results
+from leaderboard.exports.every_eval_ever import to_every_eval_ever
+from leaderboard.exports.model_index import to_model_index
+from leaderboard.exports.score_line import score_lines
+from leaderboard.visible import visible
+from tasks.errors import BenchError
+from tests.leaderboard.boards import make_rows, one_board
+from tests.leaderboard.exports.test_export_tables import HOSTILE
+
+NOW = datetime(2026, 8, 2, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return one_board(make_rows("minilm", [0.5, 0.943, 0.6], data="hub"))
+
+
+def test_model_index_is_read_by_the_hubs_class(board: Board) -> None:
+    text = to_model_index([board])
+    name, results = model_index_to_eval_results(yaml.safe_load(text)["model-index"])
+    assert name == "minilm"
+    lines = {
+        (line.task.partition("/")[2], line.metric, line.split): line.score
+        for line in score_lines([board])
+        if "/" in line.task
+    }
+    assert len(results) == len(lines)
+    mm = next(r for r in results if r.dataset_split == "validation_mismatched")
+    assert (mm.dataset_type, mm.dataset_config, mm.metric_type) == (
+        "nyu-mll/glue",
+        "mnli",
+        "accuracy",
+    )
+    assert mm.metric_value == lines["mnli", "accuracy", "dev_mm"] == 0.6
+    assert mm.metric_args == {"seeds": 3}
+    assert len(mm.dataset_revision or "") == 40
+    assert {r.metric_type for r in results} >= {"matthews_correlation", "pearsonr", "f1"}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_model_card_takes_the_block_whatever_the_name(name: str) -> None:
+    text = to_model_index([one_board(make_rows(name, data="hub"))])
+    card = ModelCard(f"---\n{text}---\n# A model\n")
+    assert card.data.model_name == visible(name)
+    assert len(card.data.eval_results or ()) > 9
+
+
+def test_eval_results_are_read_by_the_hubs_parser(board: Board) -> None:
+    entries = parse_eval_result_entries(yaml.safe_load(to_eval_results([board])))
+    assert {entry.task_id for entry in entries} == {
+        task.partition("/")[2] for task in board.rule.cells
+    }
+    assert all(entry.dataset_id == "nyu-mll/glue" for entry in entries)
+    rte = next(entry for entry in entries if entry.task_id == "rte")
+    assert (rte.value, rte.date) == (60.0, "2026-08-01T12:00:00Z")
+    assert rte.notes == "accuracy on dev, the median of 3 seeds, recipe paper"
+
+
+def test_made_up_and_cut_rows_go_onto_no_card() -> None:
+    for fields in ({"data": "mini"}, {"data": "hub", "limit": 50}):
+        cut = one_board(make_rows(**fields))  # type: ignore[arg-type]
+        for write in (to_model_index, to_eval_results):
+            with pytest.raises(BenchError, match="only scores on the official data"):
+                write([cut])
+
+
+def test_a_card_is_of_one_model(board: Board) -> None:
+    two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
+    for write in (to_model_index, to_eval_results, lambda x: to_every_eval_ever(x, NOW, "1")):
+        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: say which"):
+            write([two])
+
+
+def _strings(details: dict[str, Any]) -> bool:
+    return all(isinstance(value, str) for value in details.values())
+
+
+@pytest.mark.parametrize("fields", [{"data": "hub"}, {"data": "mini"}])
+@pytest.mark.parametrize("name", ["minilm", *HOSTILE[:3]])
+def test_every_eval_ever_has_what_its_schema_requires(name: str, fields: dict[str, Any]) -> None:
+    """The required fields, types and closed lists of the schema, written down from its text."""
+    board = one_board(make_rows(name, [0.5, 0.6], **fields))
+    record = json.loads(to_every_eval_ever([board], NOW, "0.1.0"))
+    assert set(record) == {
+        *("schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata"),
+        *("model_info", "eval_library", "evaluation_results", "evaluation_timestamp"),
+    }
+    assert record["evaluation_id"] == f"glue/{name}/{int(NOW.timestamp())}"
+    assert record["retrieved_timestamp"] == str(int(NOW.timestamp()))
+    assert record["source_metadata"]["source_type"] == "evaluation_run"
+    relations = ("first_party", "third_party", "collaborative", "other")
+    assert record["source_metadata"]["evaluator_relationship"] in relations
+    assert record["model_info"]["id"] == name
+    assert _strings(record["model_info"]["additional_details"])
+    assert record["eval_library"] == {"name": "benchharness", "version": "0.1.0"}
+    assert len(record["evaluation_results"]) == 13
+    for result in record["evaluation_results"]:
+        source, metric = result["source_data"], result["metric_config"]
+        kind = "hf_dataset" if fields["data"] == "hub" else "other"
+        assert (source["source_type"], source["dataset_name"]) == (kind, result["evaluation_name"])
+        assert ("hf_repo" in source) == (kind == "hf_dataset")
+        assert _strings(source["additional_details"])
+        assert (metric["lower_is_better"], metric["score_type"]) == (False, "continuous")
+        assert metric["min_score"] <= result["score_details"]["score"] <= metric["max_score"]
+        assert _strings(result["score_details"]["details"])
+    ids = [result["evaluation_result_id"] for result in record["evaluation_results"]]
+    assert len(set(ids)) == len(ids)
+    assert "glue/mnli/dev_mm/accuracy" in ids
+
+
+def test_every_eval_ever_takes_one_board_a_suite() -> None:
+    boards = [one_board(make_rows("m", data=data)) for data in ("hub", "mini")]
+    with pytest.raises(BenchError, match="say --data for GLUE on hub data; GLUE on mini data"):
+        to_every_eval_ever(boards, NOW, "1")

@@ -1,0 +1,181 @@
+"""Scores as tables, each read back by somebody else's parser of its format."""
+
+import csv
+import io
+import json
+import re
+from html import unescape
+
+import pytest
+from markdown_it import MarkdownIt
+
+from leaderboard.board import Board
+from leaderboard.exports.csv_rows import COLUMNS, inert, to_csv, without_apostrophe
+from leaderboard.exports.json_rows import to_json
+from leaderboard.exports.latex import escaped, to_latex
+from leaderboard.exports.markdown import to_markdown
+from leaderboard.exports.narrow import narrowed, the_model
+from leaderboard.exports.score_line import score_lines
+from leaderboard.visible import visible
+from tasks.errors import BenchError
+from tests.leaderboard.boards import make_row, make_rows, one_board
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\uff1d1+1",
+    " '=1",
+    "'=1",
+    "a|b\\|c",
+    "**bold** _x_ `code` [a](http://b) ![c](d) ~e~ #1 @user $x$ https://x.y",
+    "\\input{/etc/passwd} \\write18 $%&#_{}~^\"'`[*]--",
+    "\u202egnp.exe",
+    "line\none\ttab\r\0",
+    '"quoted", with comma',
+    "</table>&amp;&lt;",
+    "\u4e2d\u6587 \u00e9\u00df\u00f8 \N{PILE OF POO}",
+)
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    rows = make_rows("first", [0.7, 0.8, 0.9], data="hub")
+    rows += make_rows("second", [0.6], data="hub")
+    rows += make_rows("majority", [0.95], data="hub", weights="floor:majority")
+    scores = {"accuracy": 0.99, "accuracy_test": 0.4}
+    return one_board([*rows, make_row("third", "glue/rte", scores=scores, data="hub")])
+
+
+def _hostile_board(name: str) -> Board:
+    return one_board(make_rows(name, [0.5], data="hub") + make_rows("plain", [0.4], data="hub"))
+
+
+def test_lines_hold_every_score_with_all_its_digits(board: Board) -> None:
+    lines = {
+        (line.model, line.task, line.metric, line.split): line for line in score_lines([board])
+    }
+    average = lines["first", "glue", board.rule.name, "dev"]
+    assert (average.score, average.seeds, average.rank) == (pytest.approx(0.8), 3, 1)
+    assert average.spread == pytest.approx(0.1)
+    mm = lines["first", "glue/mnli", "accuracy", "dev_mm"]
+    assert (mm.score, mm.low, mm.high) == (0.8, 0.7, 0.9)
+    assert lines["second", "glue/rte", "accuracy", "dev"].spread is None
+    assert lines["third", "glue/rte", "accuracy", "test"].score == 0.4
+    floor = lines["majority", "glue/rte", "accuracy", "dev"]
+    assert (floor.kind, floor.rank) == ("floor", None)
+    assert ("third", "glue", board.rule.name, "dev") not in lines
+
+
+def test_csv_is_read_back(board: Board) -> None:
+    lines = score_lines([board])
+    rows = list(csv.DictReader(io.StringIO(to_csv(lines)), strict=True))
+    assert len(rows) == len(lines)
+    for row, line in zip(rows, lines, strict=True):
+        assert tuple(row) == COLUMNS
+        assert float(row["score"]) == line.score
+        assert row["spread"] == ("" if line.spread is None else repr(line.spread))
+        assert (row["model"], row["task"]) == (line.model, line.task)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_cell_of_csv_is_a_formula(name: str) -> None:
+    text = to_csv(score_lines([_hostile_board(name)]))
+    rows = list(csv.DictReader(io.StringIO(text), strict=True))
+    for row in rows:
+        for column in ("model", "recipe", "source", "data", "task"):
+            assert not re.match(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]", row[column])
+    assert visible(name) in {without_apostrophe(row["model"]) for row in rows}
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "", "'", "''", "'a", "''=1", " -", "=", "x=1"])
+def test_the_apostrophe_can_be_taken_away(text: str) -> None:
+    assert without_apostrophe(inert(text)) == text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_json_is_read_back(name: str) -> None:
+    lines = score_lines([_hostile_board(name)])
+    text = to_json(lines)
+    assert text.isascii()
+    assert json.loads(text) == [vars(line) for line in lines]
+
+
+def _markdown_rows(text: str) -> list[list[str]]:
+    """The cells of the tables as GitHub's Markdown has them, as HTML."""
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+
+
+def test_markdown_has_the_boards_values_and_the_best_in_bold(board: Board) -> None:
+    head, *rows = _markdown_rows(to_markdown([board]))
+    by_model = {row[1]: dict(zip(head, row, strict=True)) for row in rows}
+    assert head[:5] == ["#", "model", "recipe", "score", "cola"]
+    assert by_model["first"]["score"] == "<strong>80.0</strong> ± 10.0"
+    assert by_model["first"]["#"] == "1"
+    assert by_model["third"]["rte"] == "<strong>99.0</strong>"
+    assert by_model["third"]["score"] == by_model["third"]["cola"] == "–"
+    # A floor may be better than every model; it takes no part.
+    assert (by_model["majority"]["#"], by_model["majority"]["cola"]) == ("–", "95.0")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_markdown_shows_names_as_they_are(name: str) -> None:
+    head, first, second = _markdown_rows(to_markdown([_hostile_board(name)]))
+    assert len(first) == len(second) == len(head)
+    assert unescape(first[1]).strip() == visible(name).strip()
+    assert "<" not in first[1]
+
+
+def _latex_rows(text: str) -> list[list[str]]:
+    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
+    return [re.split(r"(?<!\\) & ", line.removesuffix(r" \\")) for line in body.splitlines()]
+
+
+def test_latex_has_booktabs_and_the_best_in_bold(board: Board) -> None:
+    text = to_latex([board])
+    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
+        assert text.count(rule) == 1
+    assert text.count(r"\begin{tabular}{rll" + "r" * 10 + "}") == 1
+    rows = {row[1]: row for row in _latex_rows(text)}
+    assert rows["first"][3].startswith(r"\textbf{80.0} {\footnotesize")
+    assert rows["third"][11] == r"\textbf{99.0}"
+    assert rows["majority"][0] == "--"
+    assert "textbf" not in "".join(rows["majority"])
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_latex_has_no_command_but_ours(name: str) -> None:
+    text = to_latex([_hostile_board(name)])
+    assert all(len(row) == 13 for row in _latex_rows(text))
+    ours = "textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar"
+    ours += "|textasciigrave|char34|ensuremath|pm|texttt"
+    shown = escaped(name)
+    commands = set(re.findall(r"\\([a-z]+\d*|.)", shown))
+    assert commands <= {*ours.split("|"), *"{}$&#%_"}
+    bare = re.sub(r"\\[a-z]+\d*|\\.", "", shown)
+    assert not set(bare) & set('\\~^<>|`"$&#%_')
+    assert "--" not in shown
+    assert "''" not in shown
+    assert "\n" not in shown
+    assert bare.count("{") == bare.count("}")
+    assert all(len(c.encode()) <= 2 for c in shown)
+
+
+def test_boards_are_narrowed(board: Board) -> None:
+    (part,) = narrowed([board], ["second", "first"], ["glue/rte", "glue/mnli"])
+    assert [entry.model for entry in part.entries] == ["first", "second"]
+    assert set(part.tasks) == {"glue/rte", "glue/mnli"}
+    assert {line.task for line in score_lines([part])} == {"glue/rte", "glue/mnli"}
+    assert "score" not in _markdown_rows(to_markdown([part]))[0]
+    (third,) = narrowed([board], ["third:paper:fp32"], [])
+    assert the_model([third])[0].model == "third"
+    with pytest.raises(BenchError, match="nothing is stored that fits nobody: stored are first"):
+        narrowed([board], ["nobody"], [])
+    with pytest.raises(BenchError, match="say which with --model: first:paper:fp32, second"):
+        the_model([board])
+    with pytest.raises(BenchError, match="one model, and 2 fit: say which with --model: third, fi"):
+        the_model([third, *narrowed([board], ["first"], [])])
