@@ -1,0 +1,88 @@
+"""A pytest plugin: `@pytest.mark.bench(...)` makes a test item of a check against a baseline.
+
+    @pytest.mark.bench(model="tiny", suite="glue", limit=300)
+    def test_glue_is_no_worse(): ...
+
+pytest loads it in every environment that has this package, so nothing else is imported before a
+marker is met.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from leaderboard.regression import Verdict
+
+__all__ = ["pytest_configure", "pytest_runtest_call"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "bench(model, suite, task, limit, baseline, alpha, seeds, data, recipe, settings): fail "
+        "where `bench check` with these options does; `baseline` is relative to the root folder",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Checks what the test's markers name, before its own code runs."""
+    from leaderboard.regression.markdown import to_markdown
+    from tasks.errors import BenchError
+
+    for marker in item.iter_markers("bench"):
+        try:
+            verdict = _check(item.config.rootpath, **marker.kwargs)
+        except BenchError as error:
+            pytest.fail(str(error), pytrace=False)
+        if verdict.exit_code:
+            pytest.fail(to_markdown(verdict), pytrace=False)
+
+
+def _check(  # noqa: PLR0913  (the marker's arguments)
+    root: Path,
+    *,
+    model: str,
+    suite: str | Sequence[str] = (),
+    task: str | Sequence[str] = (),
+    limit: int | None = None,
+    baseline: str = "results/baseline.json",
+    alpha: float = 0.05,
+    seeds: int = 3,
+    data: str | None = None,
+    recipe: str | None = None,
+    settings: Sequence[str] = (),
+) -> "Verdict":
+    from benchharness.cli.gate import Gate, read_baseline, run_gate
+    from benchharness.cli.request import check_request
+    from benchharness.plugins import load_plugins
+
+    load_plugins()
+    known = read_baseline(root / baseline)
+    request = check_request(
+        models=[model],
+        suites=_listed(suite),
+        tasks=_listed(task),
+        seeds=seeds,
+        seed=(),
+        settings=settings,
+        device="auto",
+        jobs="auto",
+    )
+    gate = Gate(
+        request=request,
+        baseline=known,
+        limit=limit or known.limit,
+        data=data,
+        recipe=recipe,
+        alpha=alpha,
+    )
+    return run_gate(gate)
+
+
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names

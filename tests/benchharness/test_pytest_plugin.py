@@ -1,0 +1,72 @@
+"""`@pytest.mark.bench(...)` in somebody's project: a regression is a test that fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchharness.cli.app import main
+
+CONFTEST = """
+from learned import LearnedEngine
+
+import benchharness.engines.local
+
+shares = {"glue/rte": 0.8, "glue/sst2": 0.9}
+benchharness.engines.local.LocalEngine = LearnedEngine(shares, world=1)
+"""
+TESTS = """
+import pytest
+
+@pytest.mark.bench(model="tiny", task="glue/sst2", limit=100, settings=["epochs=2"], seeds=1)
+def test_sst2():
+    print("the body runs too")
+
+@pytest.mark.bench(model="tiny", task=["glue/rte"], limit=100, settings=["epochs=2"], seeds=2)
+def test_rte():
+    raise AssertionError("the body of a failed check does not run")
+
+@pytest.mark.bench(model="tiny", task="glue/rte", limit=7)
+def test_another_limit():
+    pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, capsys):
+    """A folder with a baseline that RTE cannot reach, and tests with the marker."""
+    from learned import LearnedEngine
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_DB", raising=False)
+    engine = LearnedEngine({"glue/rte": 0.98, "glue/sst2": 0.9})
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+    words = "--model tiny --task glue/rte --task glue/sst2 --data mini"
+    options = "--limit 100 --set epochs=2 --precision fp32 --no-floors --device cpu"
+    for command in (f"run {words} {options}", f"baseline {words}"):
+        monkeypatch.setattr(sys, "argv", ["bench", *command.split()])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    (tmp_path / "test_project.py").write_text(TESTS)
+    return tmp_path
+
+
+def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
+    command = (sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment.pop("PYTEST_ADDOPTS", None)
+    ended = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "2 failed" in ended.stdout
+    assert "the body runs too" in ended.stdout
+    assert "the body of a failed check" not in ended.stdout
+    assert "| glue/rte |" in ended.stdout
+    assert "this check is --limit 7" in ended.stdout
+    assert "Traceback" not in ended.stdout
