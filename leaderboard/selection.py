@@ -1,12 +1,24 @@
 """From a name that a user types to an entry of a board."""
 
-from collections.abc import Iterable, Set
+import re
+from collections.abc import Callable, Iterable, Set
+from dataclasses import replace
 
 from leaderboard.board import Board
 from leaderboard.entry import Entry
 from tasks.errors import BenchError
 
-__all__ = ["boards_of", "boards_with", "full_label", "select_entry"]
+__all__ = [
+    "Select",
+    "boards_of",
+    "boards_with",
+    "full_label",
+    "select_entry",
+    "select_entry_or_run",
+]
+
+Select = Callable[[Board, str], Entry | None]
+"""Finds what a name stands for on a board, None where it stands for nothing there."""
 
 
 def full_label(entry: Entry) -> str:
@@ -26,19 +38,57 @@ def select_entry(board: Board, name: str) -> Entry | None:
     return found[0] if found else None
 
 
+def select_entry_or_run(board: Board, name: str) -> Entry | None:
+    """The entry of that name, or else one run of an entry: the run whose key begins so.
+
+    A key is told by 6 characters or more. Raises BenchError where several fit.
+    """
+    return select_entry(board, name) or _entry_of_run(board, name.lower())
+
+
+def _entry_of_run(board: Board, prefix: str) -> Entry | None:
+    if not re.fullmatch("[0-9a-f]{6,64}", prefix):
+        return None
+    found = {
+        run.key: entry
+        for entry in board.entries
+        for cell in entry.cells.values()
+        for run in cell.runs
+        if run.key.startswith(prefix)
+    }
+    if len(found) > 1:
+        keys = " or ".join(key[: len(prefix) + 6] for key in found)
+        raise BenchError(f"{prefix!r} begins the keys of several runs: say {keys}.")
+    return next((_only(entry, key) for key, entry in found.items()), None)
+
+
+def _only(entry: Entry, key: str) -> Entry:
+    """The entry with nothing but this run."""
+    cells = {}
+    for task, cell in entry.cells.items():
+        values = [v for run, v in zip(cell.runs, cell.values, strict=True) if run.key == key]
+        if values:
+            runs = tuple(run for run in cell.runs if run.key == key)
+            cells[task] = replace(cell, runs=runs, values=tuple(values))
+    return replace(entry, model=f"{entry.model} (run {key[:12]})", cells=cells, failures=())
+
+
 def _labels(entry: Entry) -> tuple[str, ...]:
     return entry.model, f"{entry.model}:{entry.recipe_label}", full_label(entry)
 
 
-def boards_with(boards: Iterable[Board], names: Iterable[str]) -> list[tuple[Board, list[Entry]]]:
+def boards_with(
+    boards: Iterable[Board], names: Iterable[str], select: Select = select_entry
+) -> list[tuple[Board, list[Entry]]]:
     """The boards on which every name has an entry, each with these entries, in the names' order.
 
-    Raises BenchError, naming what there is, where there is no such board.
+    `select` says what a name stands for. Raises BenchError, naming what there is, where there is no
+    such board.
     """
     wanted, listed = list(names), list(boards)
     found: list[tuple[Board, list[Entry]]] = []
     for board in listed:
-        entries = [entry for name in wanted if (entry := select_entry(board, name))]
+        entries = [entry for name in wanted if (entry := select(board, name))]
         if len(entries) == len(wanted):
             found.append((board, entries))
     if found:

@@ -10,6 +10,7 @@ import typer
 from benchharness import __version__
 from benchharness.cli.baseline import baseline
 from benchharness.cli.check import check
+from benchharness.cli.compare import compare
 from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
 from benchharness.cli.ensemble import ensemble
@@ -70,6 +71,7 @@ app.add_typer(diff_app, name="diff")
 app.command(short_help="Show the leaderboard as a table.")(with_plugins(leaderboard))
 app.command(short_help="Write the leaderboard as an HTML page.")(with_plugins(report))
 app.command(short_help="Average stored predictions into one system.")(with_plugins(ensemble))
+app.command(short_help="Say on which tasks two systems differ.")(with_plugins(compare))
 app.command(short_help="Say how many seeds tell two systems apart.")(with_plugins(plan))
 app.command(short_help="Write what stored runs came to, for `check`.")(with_plugins(baseline))
 app.command(short_help="Fail where a model is worse than its baseline.")(with_plugins(check))

@@ -7,7 +7,7 @@ from benchharness.cli.report import gather_boards
 from benchharness.cli.request import select_tasks
 from leaderboard.board import Board
 from leaderboard.entry import Entry
-from leaderboard.selection import boards_with
+from leaderboard.selection import Select, boards_with, select_entry
 from leaderboard.store import Store
 from tasks.errors import BenchError
 from tasks.suites import find_suites
@@ -23,24 +23,27 @@ class Rows(NamedTuple):
     tasks: tuple[str, ...]
 
 
-def find_rows(
+def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is read)
     store: Store,
     systems: Sequence[str],
     suites: Sequence[str],
     tasks: Sequence[str],
     data: str | None,
+    *,
+    select: Select = select_entry,
 ) -> list[Rows]:
     """The named systems on every board that has all of them.
 
-    `suites`, `tasks` and `data` narrow the boards and their tasks; empty they do not. Raises
-    BenchError where a name is unknown or no task has results of all systems.
+    `suites`, `tasks` and `data` narrow the boards and their tasks; empty they do not.
+    `select` says what a system's name stands for. Raises BenchError where a name is unknown or no
+    task has results of all systems.
     """
     wanted = _wanted(suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     boards = gather_boards(store, tuple(names), data)
     found = [
         Rows(board, tuple(entries), _shared(board, entries, wanted))
-        for board, entries in boards_with(boards, systems)
+        for board, entries in boards_with(boards, systems, select)
     ]
     if not any(rows.tasks for rows in found):
         raise BenchError(f"no task that was asked for has results of {' and '.join(systems)}.")

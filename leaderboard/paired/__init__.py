@@ -1,0 +1,16 @@
+"""Two systems, example by example: what `bench compare` says of them."""
+
+from leaderboard.paired.contrast import ALPHA, Contrast, Slice, contrast, correct
+from leaderboard.paired.flips import Flip
+from leaderboard.paired.predicted import PredictedSplit, match_runs
+
+__all__ = [
+    "ALPHA",
+    "Contrast",
+    "Flip",
+    "PredictedSplit",
+    "Slice",
+    "contrast",
+    "correct",
+    "match_runs",
+]

@@ -1,0 +1,163 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchharness.splits import evaluate_split, read_split
+from leaderboard.statistics import mcnemar_exact
+from leaderboard.store import open_store
+from tasks.examples import PairPrediction
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tests.leaderboard.results import make_job, make_result
+
+TASKS = {"glue/rte": ("train", "dev"), "glue/wnli": ("train", "dev"), "glue/cola": ("train", "dev")}
+
+
+def made(model, task, seed, wrong, **fields):
+    """A run that is right but for the dev rows of these numbers."""
+    found = find_task(task)
+    digests = {
+        f"{task}:{split}": read(found, split, parse_data("mini")).fingerprint
+        for split in TASKS[task]
+    }
+    job = make_job(
+        model=model, task=task, seed=seed, fingerprints=digests, precision="fp32", recipe="paper"
+    )
+    rows = read_split(job, f"{task}:dev")
+    predictions = [
+        PairPrediction(id=example.id, label=other(found, example) if n in wrong else example.label)
+        for n, example in enumerate(rows.examples)
+    ]
+    job = replace(job, **fields)
+    evaluation = replace(
+        evaluate_split(f"{task}:dev", rows, predictions),
+        fingerprint=job.fingerprints[f"{task}:dev"],
+    )
+    return replace(make_result(job), evaluations=(evaluation,))
+
+
+def other(task, example):
+    return next(label for label in task.labels if label != example.label)
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Three seeds of two models on RTE, one of CoLA; both equal on WNLI."""
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for seed in range(3):
+            store.add_result(made("good", "glue/rte", seed, {seed}))
+            store.add_result(made("bad", "glue/rte", seed, set(range(1, 40))))
+        for model in ("good", "bad"):
+            store.add_result(made(model, "glue/wnli", 0, {3, 4}))
+        store.add_result(made("good", "glue/cola", 0, set(range(5))))
+        store.add_result(made("bad", "glue/cola", 0, set(range(3, 30))))
+
+
+def compared(bench, *words):
+    ended = bench("compare", *words, "--db", "board.sqlite", "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def key(model, task, seed):
+    with open_store("board.sqlite") as store:
+        rows = store.runs(model=model, task=task)
+        return next(row.key for row in rows if row.seed == seed)
+
+
+def test_the_facts_of_every_task(bench, stored):
+    (found,) = compared(bench, "good", "bad")
+    assert (found["suite"], found["split"], found["data"]) == ("glue", "dev", ["mini"])
+    assert found["systems"] == ["good:paper:fp32", "bad:paper:fp32"]
+    assert set(found["tasks"]) == {"glue/rte", "glue/wnli", "glue/cola"}
+    rte = found["tasks"]["glue/rte"]
+    assert (rte["seeds"], rte["test"]) == ([0, 1, 2], "paired permutation")
+    assert rte["flipped"] == [39, 1]
+    assert rte["difference"] == pytest.approx(38 / rte["examples"])
+    assert rte["interval"]["low"] < rte["difference"] < rte["interval"]["high"]
+    assert rte["is_shown"]
+    assert rte["flips"] == rte["slices"] == []
+    wnli = found["tasks"]["glue/wnli"]
+    assert (wnli["p_value"], wnli["is_shown"], wnli["flipped"]) == (1.0, False, [0, 0])
+    p_values = [task["p_value"] for task in found["tasks"].values()]
+    assert rte["corrected"] == pytest.approx(3 * min(p_values))
+
+
+def test_one_run_of_each_by_the_beginning_of_its_key(bench, stored):
+    one, second = key("good", "glue/rte", 0)[:12], key("bad", "glue/rte", 2)[:12]
+    (found,) = compared(bench, one, second)
+    assert found["systems"][0].startswith(f"good (run {one})")
+    assert set(found["tasks"]) == {"glue/rte"}
+    rte = found["tasks"]["glue/rte"]
+    assert rte["test"] == "McNemar, exact"
+    assert rte["p_value"] == pytest.approx(mcnemar_exact(39, 1))
+    # A run stands against the run of the same seed.
+    (found,) = compared(bench, one, "bad")
+    assert found["tasks"]["glue/rte"]["seeds"] == [0]
+
+
+def test_the_table_names_the_flips_and_the_slices(bench, stored):
+    words = ("good", "bad", "--task", "glue/rte", "--by-category", "--examples", "2")
+    ended = bench("compare", *words, "--db", "board.sqlite")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("GLUE dev on mini data: good and bad")
+    row = next(line.split() for line in ended.out.splitlines() if line.split()[:1] == ["rte"])
+    assert row[3].startswith("+23.75*")
+    assert row[-4:] == ["39", "1", "160", "3"]
+    assert "with negation" in ended.out
+    assert ended.out.count("right with 0 of 3 seeds") == 2
+    assert "corrected by Holm" in ended.out
+    assert "over examples alone" not in ended.out
+
+
+def test_a_name_that_is_no_text_is_shown_as_it_is(bench, stored):
+    ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
+    assert "over examples alone" in ended.out
+    assert " cola " in ended.out
+    assert "[" not in ended.out
+
+
+def test_without_its_examples_a_task_keeps_what_the_scores_say(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gone = str(tmp_path / "gone")
+    with open_store("board.sqlite") as store:
+        for seed in range(3):
+            store.add_result(made("good", "glue/rte", seed, {seed}, data=gone))
+            store.add_result(made("bad", "glue/rte", seed, {seed, 7 + seed, 8}, data=gone))
+    (found,) = compared(bench, "good", "bad")
+    rte = found["tasks"]["glue/rte"]
+    assert rte["difference"] == pytest.approx(5 / 3 / 160)
+    assert 0 < rte["interval"]["low"] < rte["difference"] < rte["interval"]["high"]
+    assert (rte["p_value"], rte["flipped"], rte["is_shown"]) == (None, None, False)
+    assert rte["reason"].startswith("its examples could not be read: ")
+    ended = bench("compare", "good", "bad", "--db", "board.sqlite")
+    assert "rte: no test, its examples could not be read" in ended.out
+
+
+def test_different_rows_cannot_be_compared(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    changed = {"glue/rte:train": "a" * 64, "glue/rte:dev": "b" * 64}
+    with open_store("board.sqlite") as store:
+        store.add_result(made("good", "glue/rte", 0, {1}))
+        store.add_result(made("bad", "glue/rte", 0, {2}, fingerprints=changed))
+    ended = bench("compare", "good", "bad", "--db", "board.sqlite")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no board has good and bad with results on the same rows" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("good", "best"), "no board has good and best"),
+        (("good", "bad", "--task", "colla"), "Did you mean"),
+        (("good", "bad", "--split", "test", "--task", "glue/rte"), "its labels are hidden"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(bench, stored, words, sentence):
+    ended = bench("compare", *words, "--db", "board.sqlite")
+    assert (ended.code, ended.out) == (2, "")
+    assert sentence in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
