@@ -14,7 +14,9 @@ from benchharness.cli.compare import compare
 from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
 from benchharness.cli.ensemble import ensemble
+from benchharness.cli.export import export
 from benchharness.cli.fetch import fetch
+from benchharness.cli.imports import import_file
 from benchharness.cli.leaderboard import leaderboard
 from benchharness.cli.listing import list_app
 from benchharness.cli.plan import plan
@@ -77,6 +79,8 @@ app.command(short_help="Write what stored runs came to, for `check`.")(with_plug
 app.command(short_help="Fail where a model is worse than its baseline.")(with_plugins(check))
 app.command(short_help="Score a prediction file that anyone made.")(with_plugins(score))
 app.command(short_help="Write, check or mend a submission.")(submit)
+app.command(short_help="Write scores or the store for others.")(with_plugins(export))
+app.command("import", short_help="Bring runs or rows from elsewhere.")(with_plugins(import_file))
 app.command(short_help="Check this machine, its caches, the hub.")(doctor)
 app.command(short_help="Fetch models and data for offline runs.")(with_plugins(fetch))
 

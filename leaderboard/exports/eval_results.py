@@ -22,7 +22,7 @@ def to_eval_results(boards: Iterable[Board]) -> str:
     Raises BenchError where the boards hold several models.
     """
     from huggingface_hub import eval_result_entries_to_yaml
-    from huggingface_hub.utils import yaml_dump
+    from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
 
     found = official(boards)
     pairs = zip(found, the_model(found), strict=True)

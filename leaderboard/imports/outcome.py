@@ -15,7 +15,13 @@ def to_result(score: ImportedScore) -> Result:
     is of but not the score: a corrected one is another attempt at the same job, and counts.
     """
     name = stored_name(score.task, score.metric, score.split)
-    told = {"model": score.model, "metric": name, "recipe": score.recipe, "data": score.data}
+    told: dict[str, str | int] = {
+        "model": score.model,
+        "metric": name,
+        "recipe": score.recipe,
+        "data": score.data,
+        "limit": score.limit or 0,
+    }
     precision = score.precision or "unknown precision"
     job = Job(
         model=score.model,
@@ -27,8 +33,7 @@ def to_result(score: ImportedScore) -> Result:
         fingerprints={},
         recipe=score.recipe or "imported",
         settings={
-            name: Setting(value=value, source=score.source)
-            for name, value in {**told, "limit": score.limit or 0}.items()
+            field: Setting(value=value, source=score.source) for field, value in told.items()
         },
         seed=0,
         precision=precision,

@@ -1,0 +1,164 @@
+"""`bench export` and `bench import`: files from stores, and stores from files."""
+
+import csv
+import gzip
+import io
+import json
+
+import pytest
+import yaml
+
+from leaderboard.store import open_store
+from tests.leaderboard.boards import make_job, make_runs
+from tests.leaderboard.results import make_failure, make_result
+
+ROWS = "model,task,metric,split,score,source\ntheirs,glue/rte,accuracy,dev,0.99,their blog\n"
+
+
+@pytest.fixture
+def db(tmp_path):
+    path = tmp_path / "board.sqlite"
+    with open_store(path) as store:
+        for seed, model in ((0, "one"), (1, "one"), (0, "=two()")):
+            for task in ("glue/rte", "glue/mrpc", "superglue/copa"):
+                store.add_result(make_result(make_job(model=model, task=task, seed=seed)))
+        store.add_failure(make_failure(make_job(model="one", task="glue/cola")))
+    return path
+
+
+@pytest.fixture
+def official(tmp_path):
+    """Two models on official data, each with three seeds of a task."""
+    path = tmp_path / "official.sqlite"
+    with open_store(path) as store:
+        for model in ("minilm", "tiny"):
+            for run in [run for run in make_runs() if run.job.model == model][:3]:
+                job = make_job(model=model, task=run.job.task, seed=run.job.seed, data="hub")
+                store.add_result(make_result(job, evaluations=run.evaluations))
+    return path
+
+
+def stored(path):
+    with open_store(path, create=False) as store:
+        return [(run.key, run.attempt, run.digest) for run in store.stored_runs()]
+
+
+def test_csv_is_the_default_and_goes_to_stdout(bench, db):
+    ended = bench("export", "--db", db)
+    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    assert ended.code == 0
+    assert {row["model"] for row in rows} == {"one", "'=two()"}
+    assert {row["task"] for row in rows} == {"glue/rte", "glue/mrpc", "superglue/copa"}
+    assert {row["seeds"] for row in rows if row["model"] == "one"} == {"2"}
+
+
+def test_scores_are_narrowed(bench, db):
+    words = ("--suite", "glue", "--task", "rte", "--model", "one", "--data", "mini")
+    ended = bench("export", "--format", "json", *words, "--db", db)
+    assert {(row["model"], row["task"]) for row in json.loads(ended.out)} == {("one", "glue/rte")}
+
+
+def test_out_is_a_file(bench, db, tmp_path):
+    out = tmp_path / "new" / "table.tex"
+    ended = bench("export", "--format", "latex", "--out", out, "--db", db)
+    assert (ended.code, ended.out) == (0, f"export: {out}\n")
+    assert r"\toprule" in out.read_text(encoding="utf-8")
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("form", ["model-index", "eval-results", "every-eval-ever"])
+def test_cards_and_records_are_of_one_model(bench, official, form):
+    ended = bench("export", "--format", form, "--model", "minilm", "--db", official)
+    assert ended.code == 0
+    data = yaml.safe_load(ended.out)
+    found = data if form == "eval-results" else data.get("model-index") or [data["model_info"]]
+    assert found[0].get("name", "minilm") == "minilm"
+    ended = bench("export", "--format", form, "--db", official)
+    assert ended.code == 2
+    assert "say which with --model" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--model", "nobody"], "nothing is stored that fits nobody"),
+        (["--task", "glue/nope"], "no task"),
+        (["--format", "model-index", "--model", "one"], "only scores on the official data"),
+        (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole store"),
+        (["--all", "x.jsonl"], "an archive is a .jsonl.gz file"),
+        (["--all", "/proc/none/x.jsonl.gz"], "could not be written"),
+        (["--out", "/proc/none/x.csv"], "could not be written"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(bench, db, words, sentence):
+    ended = bench("export", *words, "--db", db)
+    assert (ended.code, ended.out) == (2, "")
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_store_goes_out_and_comes_in(bench, db, tmp_path):
+    archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
+    ended = bench("export", "--all", archive, "--db", db)
+    assert ended.out == f"archive: {archive}, 10 runs\n"
+    ended = bench("import", archive, "--db", other)
+    assert (ended.code, ended.out) == (0, f"{archive}: 10 of 10 runs added\n")
+    assert stored(other) == stored(db)
+    assert bench("export", "--db", other).out == bench("export", "--db", db).out
+    ended = bench("import", archive, "--db", other, "--json")
+    assert json.loads(ended.out) == {"file": str(archive), "runs": 10, "added": 0}
+    assert stored(other) == stored(db)
+
+
+def test_a_damaged_archive_changes_nothing(bench, db, tmp_path):
+    archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
+    bench("export", "--all", archive, "--db", db)
+    lines = gzip.decompress(archive.read_bytes()).splitlines(keepends=True)
+    archive.write_bytes(gzip.compress(b"".join(lines[:-1])))
+    ended = bench("import", archive, "--db", other)
+    assert (ended.code, ended.out) == (4, "")
+    assert "is cut short" in ended.err
+    assert not other.exists()
+    before = stored(db)
+    assert bench("import", archive, "--db", db).code == 4
+    assert stored(db) == before
+
+
+def test_rows_from_elsewhere_are_shown_and_not_ranked(bench, db, tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text(ROWS.replace("source\n", "source,data\n").replace("blog\n", "blog,mini\n"))
+    assert bench("import", file, "--db", db).out == f"{file}: 1 of 1 rows added\n"
+    ended = bench("import", file, "--db", db)
+    assert ended.out == f"{file}: 0 of 1 rows added, 1 were here already\n"
+    ended = bench("leaderboard", "--suite", "glue", "--db", db)
+    measured, _, imported = ended.out.partition("GLUE, imported (dev)")
+    assert "theirs" not in measured
+    assert "theirs" in imported
+    (board,) = json.loads(bench("leaderboard", "--suite", "glue", "--db", db, "--json").out)
+    assert "theirs" not in {entry["model"] for entry in board["entries"]}
+    assert board["imported"][0]["source"] == "their blog"
+    assert bench("report", "--db", db).code == 0
+    assert bench("list", "runs", "--db", db).code == 0
+    key = stored(db)[-1][0]
+    assert "their blog" in bench("show", key, "--db", db).out
+    # What is only imported is nothing that was measured here.
+    assert "theirs" not in bench("export", "--db", db).out
+
+
+WRONG = {
+    "rows.csv": (ROWS.replace("0.99", "99"), 4, "row 1 of"),
+    "rows.json": ("{}", 4, "must be a JSON list"),
+    "rows.txt": (ROWS, 2, "is no file to import"),
+    "rows.gz": (ROWS, 4, "is damaged or cut short"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_makes_no_store(bench, tmp_path, name):
+    content, code, sentence = WRONG[name]
+    (tmp_path / name).write_text(content)
+    ended = bench("import", tmp_path / name, "--db", tmp_path / "none.sqlite")
+    assert (ended.code, ended.out) == (code, "")
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+    assert not (tmp_path / "none.sqlite").exists()
