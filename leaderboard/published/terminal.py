@@ -20,7 +20,7 @@ NAME_WIDTH = 16
 LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
     "imported": "measured elsewhere and brought by `bench import`, in percent, unranked; "
-    "sources: `bench list runs --json`.",
+    "sources: `bench leaderboard --json`.",
 }
 
 

@@ -2,11 +2,9 @@
 
 import base64
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,6 +14,7 @@ from leaderboard.board import Board
 from leaderboard.report.page import build_page
 from leaderboard.result import Failure, Result
 from leaderboard.visible import visible
+from leaderboard.whole_file import whole_file
 
 __all__ = ["render_report", "write_report"]
 
@@ -31,21 +30,8 @@ def write_report(
     stream them; their predictions are not read. `generated` is the date and time in the header.
     """
     html = render_report(boards, details, generated)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(
-        "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(html)
-            file.flush()
-            os.fsync(file.fileno())
-            # A temporary file is private to its owner; a report is made to be read.
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    with whole_file(path) as file:
+        file.write(html.encode("utf-8"))
 
 
 def render_report(
@@ -104,9 +90,3 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value, keep="\n\t")
     return value
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,34 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from leaderboard.whole_file import whole_file
+
+
+def test_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / ("x" * 240 + ".csv")
+    with whole_file(path) as file:
+        file.write(b"all of it")
+        assert not path.exists()
+    assert path.read_bytes() == b"all of it"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_was_there_stays_where_writing_fails(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError), whole_file(path) as file:
+        file.writelines([b"new, but", None])  # type: ignore[list-item]
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_may_read_it_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "x") as file:
+            file.write(b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
