@@ -1,7 +1,7 @@
 """Measured scores beside the published ones of the same model. Pure."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median, stdev
 from types import MappingProxyType
@@ -10,8 +10,14 @@ from typing import Literal
 from leaderboard.board import Board
 from leaderboard.entry import Entry
 from leaderboard.published import PublishedCell, PublishedRow, published
+from leaderboard.published.systems import rows_of_model
+from tasks.suites import find_task
 
 __all__ = ["REFERENCES", "Reproduction", "reproductions"]
+
+LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
+"""How the protocols begin of numbers that runs like ours would give: single models, or what is in
+the middle of several. An ensemble or the best of several stands higher by itself."""
 
 Verdict = Literal["within noise", "below", "above", "not comparable"]
 
@@ -117,17 +123,40 @@ class Reproduction:
 
 
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
-    """The entry's scores beside the dev scores that are published of its model.
+    """The entry's scores beside what is published of its model: first the tasks with a reference.
 
-    Models are known by name (a folder's last part). Empty for a model that no table is known of,
-    and on data that is made up or cut.
+    Of a task without one the first published number follows that is of another split or protocol,
+    which is not comparable; diagnostic sets, which have no dev split, are left out. Models are
+    known by name (a folder's last part). Empty for a model that no table is known of, and on data
+    that is made up or cut.
     """
-    references = REFERENCES.get(entry.model.rpartition("/")[2].lower(), ())
-    if not board.is_whole or not references:
+    if not board.is_whole:
         return ()
+    name = entry.model.rpartition("/")[2].lower()
     rows = {(row.table, row.system): row for row in published(board.suite) if row.split == "dev"}
-    known = [rows[reference] for reference in references if reference in rows]
-    return tuple(_of_tasks(entry, known))
+    known = [rows[reference] for reference in REFERENCES.get(name, ()) if reference in rows]
+    found = tuple(_of_tasks(entry, known))
+    done = {each.task for each in found}
+    left = [task for task in entry.cells if task not in done and find_task(task).dev_splits]
+    return (*found, *_unlike(left, name))
+
+
+def _unlike(tasks: Iterable[str], model: str) -> Iterator[Reproduction]:
+    """Of each task a published number of the model that is not of runs like ours, with why."""
+    others = [(row, reason) for row in rows_of_model(model) if (reason := _unlikeness(row))]
+    for task in tasks:
+        cells = ((row, cell, reason) for row, reason in others for cell in row.of(task))
+        if first := next(cells, None):
+            yield _incomparable(*first)
+
+
+def _unlikeness(row: PublishedRow) -> str:
+    """Why a row's numbers are of something else than ours, single models on dev; "" where not."""
+    if row.split != "dev":
+        return f"different split: theirs is of {row.split}"
+    if row.protocol.startswith(LIKE_OURS):
+        return ""
+    return f"different protocol: theirs is {row.protocol}"
 
 
 def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
@@ -138,6 +167,8 @@ def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
+    if unlike := _unlikeness(row):
+        return _incomparable(row, cell, unlike)
     if len(cell.scores) > 1:
         names = " or ".join(cell.scores)
         return _incomparable(row, cell, f"the source does not say whether it is {names}")

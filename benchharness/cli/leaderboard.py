@@ -48,16 +48,19 @@ def leaderboard(
 
 
 def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
-    """Prints boards on stdout with imported rows, and published ones where they are wanted."""
+    """Prints boards on stdout with imported rows; published ones and ours beside them if wanted."""
     from rich.console import Console
 
     from leaderboard.imports.block import imported_blocks
     from leaderboard.published.block import published_blocks
     from leaderboard.published.terminal import render_published
+    from leaderboard.reproduction_table import render_reproductions
     from leaderboard.terminal import render
 
     for board in boards:
         render(board, Console())
+        if published:
+            render_reproductions(board, Console())
         blocks = published_blocks(board) if published else ()
         for block in (*imported_blocks(board), *blocks):
             render_published(block, Console())
@@ -120,6 +123,8 @@ def _reproduction_to_json(found: "Reproduction") -> dict[str, Any]:
         "verdict": found.verdict,
         "reason": found.reason,
         "system": found.row.system,
+        "split": found.row.split,
+        "protocol": found.row.protocol,
         "source": found.row.source,
         "place": found.row.place,
     }

@@ -97,7 +97,7 @@ def answer_of(task: Task, prediction: Prediction, example: Example) -> str:
     found: Any = prediction
     match example:
         case ChoiceExample():
-            return example.options[found.option]
+            return example.options[int(found.option)]
         case TagExample():
             return _tagged(example.words, found.tags)
         case SpanExample():

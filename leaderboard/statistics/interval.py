@@ -57,4 +57,5 @@ def _rest(table: Any) -> float:
     if min(examples, seeds) < 2:
         return 0.0
     rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
-    return float((rest**2).sum()) / ((examples - 1) * (seeds - 1)) / (examples * seeds)
+    squares = float((rest**2).sum())
+    return squares / float((examples - 1) * (seeds - 1) * examples * seeds)

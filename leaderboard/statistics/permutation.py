@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from leaderboard.statistics.pairs import Pairs
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from leaderboard.statistics.pairs import Array
 
 __all__ = ["permutation_p_value"]
@@ -43,7 +46,7 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000, seed: int = 0) -> 
     return (extreme_count + 1) / (draws + 1)
 
 
-def _distinct(pairs: Pairs) -> "tuple[Array, Array]":
+def _distinct(pairs: Pairs) -> "tuple[Array, npt.NDArray[np.intp]]":
     """What an exchange of a unit moves, without those that move nothing; equal ones are counted.
 
     How many of k equal units are exchanged is binomial, so one number is drawn and not k.
@@ -55,7 +58,7 @@ def _distinct(pairs: Pairs) -> "tuple[Array, Array]":
     return steps, counts
 
 
-def _ways(exchanges: "Array", counts: "Array") -> "Array":
+def _ways(exchanges: "Array", counts: "npt.NDArray[np.intp]") -> "Array":
     """In how many ways so many of each kind can be exchanged."""
     from scipy.special import comb
 

@@ -1,13 +1,16 @@
 import math
 from dataclasses import replace
+from io import StringIO
 from statistics import stdev
 
 import pytest
+from rich.console import Console
 from scipy.stats import t
 
 from leaderboard.board import build_boards
 from leaderboard.published import published
 from leaderboard.reproduction import REFERENCES, Reproduction, reproductions
+from leaderboard.reproduction_table import render_reproductions
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
 from tests.leaderboard.boards import make_row, make_rows, one_board
@@ -100,6 +103,62 @@ def test_a_metric_that_we_lack_is_not_comparable() -> None:
     assert by_score["squad/v2.0", "em"].reason == "other metric: em is not among these scores"
     assert by_score["squad/v2.0", "em"].verdict == "not comparable"
     assert by_score["squad/v1.1", "em"].difference == pytest.approx(70 - 84.6)
+
+
+def test_what_is_published_on_test_alone_is_of_another_split() -> None:
+    wnli = found(make_rows("bert-large-uncased", [0.56, 0.57], data="hub"))["glue/wnli", "accuracy"]
+    assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
+    assert wnli.reason == "different split: theirs is of test"
+    small = found(make_rows("bert-tiny", [0.7, 0.8], data="hub"))
+    assert {each.reason for each in small.values()} == {"different split: theirs is of test"}
+
+
+def test_an_ensemble_and_the_best_of_several_are_another_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (theirs,) = (
+        row
+        for row in published("glue")
+        if (row.table, row.system) == ("minilm_readme", "MiniLM-L6-H384")
+    )
+    for protocol, verdict in {
+        "ensemble": "not comparable",
+        "best of grid": "not comparable",
+        "mean of 5 ± 0.35": "above",
+        "one seed": "above",
+    }.items():
+        row = replace(theirs, protocol=protocol)
+        monkeypatch.setattr("leaderboard.reproduction.published", lambda _, row=row: (row,))
+        reproduction = cola([0.5, 0.501])
+        assert reproduction.verdict == verdict
+        said = f"different protocol: theirs is {protocol}" if verdict == "not comparable" else ""
+        assert reproduction.reason == said
+
+
+def test_a_diagnostic_set_has_no_dev_split_to_differ_by() -> None:
+    row = make_row("roberta-large", "glue/mnli", 1, 0.9, data="hub")
+    both = replace(row, scores={**row.scores, "glue/ax": {"mcc": 0.4}})
+    assert {task for task, _ in found([both])} == {"glue/mnli"}
+
+
+def test_the_table_has_a_line_for_each_comparison() -> None:
+    rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("[b]\u202e/minilm", data="hub")
+    console = Console(width=120, file=StringIO(), color_system=None)
+    render_reproductions(one_board(rows), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[0] == "GLUE, reproduction of published scores"
+    assert "minilm (paper) cola mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
+    assert "the source does not say whether it is accuracy or f1" in " ".join(lines)
+    assert text.count("[b]\\u202e/minilm (paper)") == 1
+    assert text.count("minilm (paper)") == 2
+    assert "\u202e" not in text
+
+
+def test_without_a_comparison_there_is_no_table() -> None:
+    console = Console(file=StringIO())
+    render_reproductions(one_board(make_rows(data="mini")), console)
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["MiniLM-L6-H384-uncased", "nreimers/MiniLM-L6-H384-uncased"])
