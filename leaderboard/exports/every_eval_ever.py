@@ -1,7 +1,7 @@
 """A model's scores as JSON of Every Eval Ever, the shared schema of evaluation results.
 
-Fields are those of its schema 0.3.0 as EuroEval writes them; all of them are also in 0.2.2
-(github.com/evaleval/every_eval_ever, every_eval_ever/schemas/eval.schema.json).
+Fields are those of its schema 0.3.0 (github.com/evaleval/every_eval_ever, in the package's
+every_eval_ever/schemas/eval.schema.json).
 """
 
 import json
@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from leaderboard.board import Board
+from leaderboard.entry import Entry
 from leaderboard.exports.narrow import the_model
 from leaderboard.exports.official import METRICS, counted_lines, hub_revision
 from leaderboard.exports.score_line import ScoreLine
+from leaderboard.job import SCORED_HERE
 from tasks.errors import BenchError
 from tasks.suites import TASKS
 
@@ -35,10 +37,10 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
         raise BenchError(f"this format describes one board of a suite: say --data for {titles}.")
     entries = the_model(listed)
     stamp = str(int(made.timestamp()))
-    model = entries[0].model
+    model = _model(entries[0])
     record = {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{'+'.join(board.suite for board in listed)}/{model}/{stamp}",
+        "evaluation_id": f"{'+'.join(board.suite for board in listed)}/{model['id']}/{stamp}",
         "evaluation_timestamp": max(run.finished for entry in entries for run in entry.runs),
         "retrieved_timestamp": stamp,
         "source_metadata": {
@@ -48,20 +50,28 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
             "evaluator_relationship": "other",
         },
         "eval_library": {"name": "benchharness", "version": library_version},
-        "model_info": {
-            "name": model,
-            "id": model,
-            "additional_details": {
-                "weights": entries[0].runs[0].weights,
-                "recipe": entries[0].recipe,
-                "precision": entries[0].precision,
-            },
-        },
+        "model_info": model,
         "evaluation_results": [
             _result(board, line) for board in listed for line in counted_lines(board)
         ],
     }
     return json.dumps(record, indent=2, allow_nan=False) + "\n"
+
+
+def _model(entry: Entry) -> dict[str, Any]:
+    ran_here = entry.recipe != SCORED_HERE
+    return {
+        "name": entry.model,
+        "id": entry.model,
+        "additional_details": {
+            "deployment_type": "self_deployed" if ran_here else "unknown",
+            # A checkpoint of a folder may be anybody's, and open or not.
+            "model_availability": "unknown",
+            "weights": entry.runs[0].weights,
+            "recipe": entry.recipe_label,
+            "precision": entry.precision,
+        },
+    }
 
 
 def _result(board: Board, line: ScoreLine) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Scores for model cards and records, read back by the consumers' own classes."""
 
 import json
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,7 +105,10 @@ def test_every_eval_ever_has_what_its_schema_requires(name: str, fields: dict[st
     relations = ("first_party", "third_party", "collaborative", "other")
     assert record["source_metadata"]["evaluator_relationship"] in relations
     assert record["model_info"]["id"] == name
-    assert _strings(record["model_info"]["additional_details"])
+    details = record["model_info"]["additional_details"]
+    assert _strings(details)
+    assert details["deployment_type"] == "self_deployed"
+    assert details["model_availability"] == "unknown"
     assert record["eval_library"] == {"name": "benchharness", "version": "0.1.0"}
     assert len(record["evaluation_results"]) == 13
     for result in record["evaluation_results"]:
@@ -118,6 +123,17 @@ def test_every_eval_ever_has_what_its_schema_requires(name: str, fields: dict[st
     ids = [result["evaluation_result_id"] for result in record["evaluation_results"]]
     assert len(set(ids)) == len(ids)
     assert "glue/mnli/dev_mm/accuracy" in ids
+
+
+def test_every_eval_ever_fits_its_schema_file() -> None:
+    """BENCH_TEST_EVAL_SCHEMA is eval.schema.json 0.3.0 of the package every_eval_ever."""
+    if "BENCH_TEST_EVAL_SCHEMA" not in os.environ:
+        pytest.skip("BENCH_TEST_EVAL_SCHEMA is not set")
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(Path(os.environ["BENCH_TEST_EVAL_SCHEMA"]).read_text(encoding="utf-8"))
+    for fields in ({"data": "hub"}, {"data": "mini"}, {"data": "hub", "recipe": "scored here"}):
+        board = one_board(make_rows("minilm", [0.5, 0.6], **fields))
+        jsonschema.validate(json.loads(to_every_eval_ever([board], NOW, "0.1.0")), schema)
 
 
 def test_every_eval_ever_takes_one_board_a_suite() -> None:
