@@ -214,7 +214,8 @@ def _failure(failure: Failure) -> Unjudged:
     return Unjudged(
         task=failure.job.task,
         reason=f"seed {failure.job.seed} failed: {failure.error}",
-        exit_code=FAILED_JOB,
+        # A checkpoint that cannot be loaded is missing, and no job has failed.
+        exit_code=NOT_COMPARED if failure.exit_code == NOT_COMPARED else FAILED_JOB,
     )
 
 
