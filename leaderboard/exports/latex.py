@@ -3,6 +3,7 @@ r"""Boards as LaTeX tables with booktabs, the best of each column in bold.
 The text needs no package but booktabs and compiles with pdflatex, lualatex and xelatex alike.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -25,14 +26,14 @@ MEANINGS = {
     "[": "{[}",
     "]": "{]}",
     "*": "{*}",
-    # Two of these would become a dash, or a quotation mark.
-    "-": "-{}",
-    "'": "'{}",
-    "–": "--",
+    "–": r"\textendash{}",
     "±": r"\ensuremath{\pm}",
     **{mark: "\\" + mark for mark in "{}$&#%_"},
 }
 """What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
+
+LIGATURE = re.compile(r"([-',])(?=\1)")
+"""Two of these would become a dash or a quotation mark."""
 
 LATIN = "ßæøåÆØÅ"
 
@@ -45,7 +46,8 @@ def to_latex(boards: Iterable[Board]) -> str:
 
 def escaped(text: str) -> str:
     """The text as it reads, on one line; letters that not every engine has become "U+4E2D"."""
-    return "".join(MEANINGS.get(character) or _letter(character) for character in visible(text))
+    plain = "".join(MEANINGS.get(character) or _letter(character) for character in visible(text))
+    return LIGATURE.sub(r"\1{}", plain)
 
 
 def _letter(character: str) -> str:
