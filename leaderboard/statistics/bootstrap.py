@@ -8,6 +8,7 @@ from leaderboard.statistics.pairs import Pairs
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
     from leaderboard.statistics.pairs import Array
 
@@ -15,6 +16,9 @@ __all__ = ["bootstrap_interval"]
 
 CHUNK = 2**22
 """Numbers that are held at once."""
+
+FEW = 16
+"""A kind takes about so much longer to be drawn by the multinomial distribution than a unit."""
 
 
 def bootstrap_interval(
@@ -39,21 +43,36 @@ def bootstrap_interval(
 def _redrawn(pairs: Pairs, draws: int, generator: "np.random.Generator") -> "Array":
     """The difference on `draws` sets of as many units.
 
-    Equal units are drawn together: how often each kind comes is multinomial.
+    Where many units are equal, they are drawn together: how often each kind comes is multinomial.
     """
     import numpy as np
 
     units, seeds, parts = pairs.one.shape
     both = np.stack([pairs.one, pairs.other], axis=1).reshape(units, -1)
-    kinds, counts = np.unique(both, axis=0, return_counts=True)
+    kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
     size = max(1, CHUNK // len(counts))
     means = []
     for start in range(0, draws, size):
-        times = generator.multinomial(units, counts / units, size=min(size, draws - start))
+        few = min(size, draws - start)
+        if len(kinds) < units // FEW:
+            times = generator.multinomial(units, counts / units, size=few)
+        else:
+            times = _counted(kind_of.ravel(), len(kinds), few, generator)
         means.append(times.astype(np.float64) @ kinds / units)  # floats multiply much faster
     scores = pairs.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
     differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
     return differences
+
+
+def _counted(
+    kind_of: "npt.NDArray[np.intp]", kinds: int, draws: int, generator: "np.random.Generator"
+) -> "npt.NDArray[np.intp]":
+    """How often each kind comes where units are drawn one by one, [draws, kinds]."""
+    import numpy as np
+
+    units = len(kind_of)
+    samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
+    return np.stack([np.bincount(sample, minlength=kinds) for sample in samples])
 
 
 def _seed_noise(pairs: Pairs, draws: int, generator: "np.random.Generator") -> "Array":
