@@ -47,9 +47,7 @@ def figure():
         *axes(),
     ]
     for place, (colour, (before, after)) in enumerate(zip(COLOURS, DESIGNS, strict=True)):
-        shares = [
-            failing_share(suites=400, before=before, after=after, drop=drop) for drop in CURVE
-        ]
+        shares = [failing_share(before=before, after=after, drop=drop) for drop in CURVE]
         points = " ".join(
             f"{x(drop):.1f},{y(share):.1f}" for drop, share in zip(CURVE, shares, strict=True)
         )

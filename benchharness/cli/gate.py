@@ -25,6 +25,7 @@ from leaderboard.regression import (
 )
 from leaderboard.result import Failure
 from tasks.errors import BenchError, DataError
+from tasks.suites import find_task
 
 if TYPE_CHECKING:
     from benchharness.engines.process import Outcome
@@ -107,7 +108,6 @@ def _plan(gate: Gate) -> tuple[list[str], list[Job]]:
     """The names of the tasks to compare, and the jobs that score them."""
     from benchharness.cli.samples import counted_tasks
     from benchharness.plan import plan_jobs
-    from tasks.suites import find_task
 
     request = gate.request
     wanted = counted_tasks(task.name for task in request.tasks)
@@ -128,6 +128,11 @@ def _plan(gate: Gate) -> tuple[list[str], list[Job]]:
     return wanted, jobs
 
 
+def _trained(task: str) -> str:
+    """The task whose runs predict this one: itself, or the one it follows."""
+    return find_task(task).trained_on or task
+
+
 def _precision(baseline: Baseline) -> str:
     return next((s.conditions.precision for s in baseline.tasks.values()), "auto")
 
@@ -137,7 +142,7 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
     planned = {job.task: job for job in jobs}
     for task in wanted:
         sample = baseline.tasks.get(task)
-        if reason := _reason(sample, planned[task]):
+        if reason := _reason(sample, planned[_trained(task)]):
             yield Unjudged(task=task, reason=reason, exit_code=NOT_COMPARED)
 
 
@@ -161,9 +166,10 @@ def _reason(sample: Sample | None, job: Job) -> str:
 def _needed(jobs: Sequence[Job], tasks: Sequence[str]) -> list[Job]:
     """The jobs of the tasks, and those that they start from."""
     by_key = {job.key: job for job in jobs}
+    trained = {_trained(task) for task in tasks}
     keys: set[str] = set()
     for job in jobs:
-        link: Job | None = job if job.task in tasks else None
+        link: Job | None = job if job.task in trained else None
         while link is not None:
             keys.add(link.key)
             link = by_key.get(link.start_from or "")
@@ -182,7 +188,7 @@ def _run(
     with open_store(db) as store:
         failed = [_failure(each) for each in _drive(gate, jobs, db) if isinstance(each, Failure)]
         samples = Samples(store)
-        found = {task: samples.of(task, store.runs(task=task)) for task in tasks}
+        found = {task: samples.of(task, store.runs(task=_trained(task))) for task in tasks}
         return {task: s for task, s in found.items() if s}, samples.ids, failed
 
 

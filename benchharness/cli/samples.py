@@ -1,6 +1,6 @@
 """From stored runs to the samples that the regression gate compares; reads the rows for that."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from benchharness.splits import read_split
 from leaderboard.cell import build_cell
@@ -11,10 +11,7 @@ from tasks.examples import Example
 from tasks.rules import ScoreRule
 from tasks.suites import SUITES, find_task
 
-__all__ = ["Gathered", "Samples", "counted_tasks"]
-
-Gathered = Mapping[str, Sample]
-"""Samples by the name of their task."""
+__all__ = ["Samples", "counted_tasks"]
 
 
 class Samples:
