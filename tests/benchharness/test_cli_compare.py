@@ -12,11 +12,16 @@ from tasks.sources import parse_data
 from tasks.suites import find_task
 from tests.leaderboard.results import make_job, make_result
 
-TASKS = {"glue/rte": ("train", "dev"), "glue/wnli": ("train", "dev"), "glue/cola": ("train", "dev")}
+TASKS = {
+    "glue/rte": ("train", "dev"),
+    "glue/wnli": ("train", "dev"),
+    "glue/cola": ("train", "dev"),
+    "snli/snli": ("train", "dev", "test"),
+}
 
 
-def made(model, task, seed, wrong, **fields):
-    """A run that is right but for the dev rows of these numbers."""
+def made(model, task, seed, wrong, digest=None, **fields):
+    """A run that is right but for the rows of these numbers; `digest` is what it says they were."""
     found = find_task(task)
     digests = {
         f"{task}:{split}": read(found, split, parse_data("mini")).fingerprint
@@ -25,17 +30,22 @@ def made(model, task, seed, wrong, **fields):
     job = make_job(
         model=model, task=task, seed=seed, fingerprints=digests, precision="fp32", recipe="paper"
     )
-    rows = read_split(job, f"{task}:dev")
+    evaluations = [evaluated(found, job, split, wrong) for split in TASKS[task][1:]]
+    job = replace(job, **fields)
+    told = (
+        replace(evaluation, fingerprint=digest or job.fingerprints[evaluation.name])
+        for evaluation in evaluations
+    )
+    return replace(make_result(job), evaluations=tuple(told))
+
+
+def evaluated(task, job, split, wrong):
+    rows = read_split(job, f"{task.name}:{split}")
     predictions = [
-        PairPrediction(id=example.id, label=other(found, example) if n in wrong else example.label)
+        PairPrediction(id=example.id, label=other(task, example) if n in wrong else example.label)
         for n, example in enumerate(rows.examples)
     ]
-    job = replace(job, **fields)
-    evaluation = replace(
-        evaluate_split(f"{task}:dev", rows, predictions),
-        fingerprint=job.fingerprints[f"{task}:dev"],
-    )
-    return replace(make_result(job), evaluations=(evaluation,))
+    return evaluate_split(f"{task.name}:{split}", rows, predictions)
 
 
 def other(task, example):
@@ -113,11 +123,10 @@ def test_the_table_names_the_flips_and_the_slices(bench, stored):
     assert "over examples alone" not in ended.out
 
 
-def test_a_name_that_is_no_text_is_shown_as_it_is(bench, stored):
+def test_one_seed_is_said_to_tell_of_examples_alone(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "over examples alone" in ended.out
     assert " cola " in ended.out
-    assert "[" not in ended.out
 
 
 def test_without_its_examples_a_task_keeps_what_the_scores_say(bench, tmp_path, monkeypatch):
@@ -146,6 +155,39 @@ def test_different_rows_cannot_be_compared(bench, tmp_path, monkeypatch):
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
     assert "no board has good and bad with results on the same rows" in ended.err
+
+
+def test_runs_that_say_they_saw_other_rows_are_an_error(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        store.add_result(made("good", "glue/rte", 0, {1}))
+        store.add_result(made("bad", "glue/rte", 0, {2}, digest="c" * 64))
+    ended = bench("compare", "good", "bad", "--db", "board.sqlite")
+    assert (ended.code, ended.out) == (4, "")
+    assert "have predicted different rows of glue/rte dev (digests " in ended.err
+
+
+def test_test_splits_with_public_labels(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        store.add_result(made("good", "snli/snli", 0, {1}))
+        store.add_result(made("bad", "snli/snli", 0, set(range(20))))
+    (found,) = compared(bench, "good", "bad", "--split", "test", "--examples", "1")
+    snli = found["tasks"]["snli/snli"]
+    assert (found["split"], snli["flipped"]) == ("test", [19, 0])
+    assert snli["difference"] == pytest.approx(19 / snli["examples"])
+    assert [flip["split"] for flip in snli["flips"]] == ["test"]
+
+
+def test_seeds_that_nothing_shares_are_an_error(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for model, seeds in {"good": (1, 2), "bad": (3, 4)}.items():
+            for seed in seeds:
+                store.add_result(made(model, "glue/rte", seed, {1}))
+    ended = bench("compare", "good", "bad", "--db", "board.sqlite")
+    assert (ended.code, ended.out) == (2, "")
+    assert "good has the seeds 1, 2 and bad the seeds 3, 4, none in common" in ended.err
 
 
 @pytest.mark.parametrize(
