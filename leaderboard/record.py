@@ -13,6 +13,7 @@ from tasks.errors import StoreError
 __all__ = [
     "StoredRun",
     "failure_to_run",
+    "not_as_written",
     "result_to_run",
     "result_to_stored",
     "run_to_outcome",
@@ -142,15 +143,23 @@ def stored_to_run(stored: StoredRun) -> Run:
         run = make(stored.data)
         run.attempt = stored.attempt
         run_to_outcome(run)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(_changed(stored)) from error
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise not_as_written(stored) from error
     if (run.job_key, run.status, run.digest) != (stored.key, stored.status, stored.digest):
-        raise StoreError(_changed(stored))
+        raise not_as_written(stored)
     return run
 
 
-def _changed(stored: StoredRun) -> str:
-    return (
+def not_as_written(stored: StoredRun) -> StoreError:
+    """The error for a run that no store can have written as it is."""
+    return StoreError(
         f"the run {stored.key[:12]} (attempt {stored.attempt}) is not what its store has written: "
         "export that store again."
     )

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from sqlalchemy import ColumnElement, Engine, func, select
+from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
 from sqlalchemy.orm import Session
 
 from leaderboard.canonical import storable
@@ -17,6 +18,7 @@ from leaderboard.migration import prepare
 from leaderboard.record import (
     StoredRun,
     failure_to_run,
+    not_as_written,
     result_to_run,
     run_to_outcome,
     run_to_stored,
@@ -148,9 +150,7 @@ class Store:
                 run = stored_to_run(stored)
                 here[run.job_key, run.digest] -= 1
                 if here[run.job_key, run.digest] < 0:
-                    _append(session, run)
-                    session.flush()
-                    session.expunge_all()
+                    _append_stored(session, run, stored)
                     added += 1
         return added
 
@@ -165,6 +165,17 @@ def _append(session: Session, run: Run) -> int:
     run.attempt = (session.scalar(last) or 0) + 1
     session.add(run)
     return run.attempt
+
+
+def _append_stored(session: Session, run: Run, stored: StoredRun) -> None:
+    """Store a run of another store, and let go of it: an archive may be larger than the memory."""
+    try:
+        _append(session, run)
+        session.flush()
+    except (IntegrityError, InterfaceError, ProgrammingError, OverflowError) as error:
+        # Its digest fits, but nothing that this schema holds looks so.
+        raise not_as_written(stored) from error
+    session.expunge_all()
 
 
 def _begins_with(prefix: str) -> ColumnElement[bool]:

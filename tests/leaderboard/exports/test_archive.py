@@ -5,11 +5,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leaderboard.exports.archive import write_archive
 from leaderboard.imports.archive import check_archive, read_archive
+from leaderboard.job import Job
 from leaderboard.record import StoredRun, _finished_run, stored_to_run
 from leaderboard.store import Store, open_store
 from leaderboard.whole_file import whole_file
@@ -196,3 +198,36 @@ def test_data_of_other_shapes_are_one_sentence(
     with pytest.raises(StoreError, match="is not what its store has written"):
         store.add_stored([before[0], StoredRun(**{**vars(found), "data": data})])
     assert list(store.stored_runs()) == before
+
+
+def _deep() -> list[object]:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a seed beyond 64 bits": lambda data: data["job"].update(seed=2**70),
+    "no seed": lambda data: data["job"].update(seed=None),
+    "a split twice": lambda data: data["evaluations"].append(data["evaluations"][0]),
+    "seconds beyond floats": lambda data: data["cost"].update(seconds=10**400),
+    "an object for a number": lambda data: data["cost"].update(parameters={"a": 1}),
+    "deep provenance": lambda data: data.update(provenance=_deep()),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: str) -> None:
+    """What is no run of ours, with key and digest made to fit."""
+    found = next(run for run in store.stored_runs() if run.status == "finished")
+    data = json.loads(json.dumps(found.data))
+    FORGED[forged](data)
+    fields: dict[str, Any] = {**vars(found), "data": data}
+    if forged not in ("seconds beyond floats", "deep provenance"):
+        key = Job.from_json(data["job"]).key
+        fields |= {"key": key, "digest": _finished_run(data).digest}
+    before = [run.digest for run in store.stored_runs()]
+    with pytest.raises(StoreError, match="is not what its store has written"):
+        store.add_stored([StoredRun(**fields)])
+    assert [run.digest for run in store.stored_runs()] == before
