@@ -127,13 +127,14 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def _slices(splits: Sequence[PredictedSplit], headline: Headline) -> tuple[Slice, ...]:
-    """The slices that hold two units or more; a unit is where its first example is."""
+    """The slices with two units or more and some of every split; a unit is where its first is."""
     examples = [example for split in splits for example in split.examples]
+    split_of = [number for number, split in enumerate(splits) for _ in split.examples]
     found = []
     for name, places in slices_of(splits[0].task, examples).items():
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
-        if len(units) > 1:
+        if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
             found.append(_slice(name, units, headline))
     return tuple(found)
 

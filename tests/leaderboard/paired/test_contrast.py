@@ -115,6 +115,16 @@ def test_slices_have_the_difference_of_their_examples() -> None:
     assert without.difference == pytest.approx(balance / without.examples)
 
 
+def test_a_slice_without_an_example_of_every_split_has_no_headline() -> None:
+    matched, other = drawn("glue/mnli", "dev"), drawn("glue/mnli", "dev_mm")
+    rare = tuple(replace(example, categories=("rare",)) for example in other.examples[:2])
+    marked = replace(other, examples=(*rare, *other.examples[2:]))
+    names = ("accuracy", "accuracy_mm")
+    found = contrast([matched, marked], names, (0,), (0.8, 0.6), with_slices=True)
+    assert "category rare" not in {piece.name for piece in found.slices}
+    assert found.slices
+
+
 @pytest.mark.parametrize(
     ("task", "split", "names"),
     [
