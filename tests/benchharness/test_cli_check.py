@@ -134,6 +134,28 @@ def test_changed_rows_are_no_regression(checked, learn):
     assert "glue/rte: the rows of glue/rte:dev have changed; where that is meant" in ended.err
 
 
+def rewrite(**fields):
+    Path("results/baseline.json").write_text(json.dumps({**baseline(), **fields}))
+
+
+def test_another_checkpoint_is_compared_and_noted(checked):
+    tasks = baseline()["tasks"]
+    for sample in tasks.values():
+        sample["conditions"]["weights"] = "sha256:another"
+    rewrite(tasks=tasks, model="before")
+    ended = checked()
+    assert ended.code == 0
+    assert "bench: The checkpoint is not the one of the baseline (before)" in ended.err
+
+
+def test_a_baseline_of_official_files_does_not_know_their_folder(checked):
+    rewrite(data="files")
+    ended = checked()
+    assert ended.code == 2
+    assert "say with --data where they are" in ended.err
+    assert checked("--data", "mini").code == 0
+
+
 def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
     learn(rte=None)
     ended = checked()
