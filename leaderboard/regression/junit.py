@@ -27,7 +27,8 @@ def to_junit(verdict: Verdict) -> str:
     for each in verdict.unjudged:
         _add_unjudged(suite, visible(verdict.title), each)
     ET.indent(suites)
-    return ET.tostring(suites, encoding="utf-8", xml_declaration=True).decode() + "\n"
+    page: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return page.decode() + "\n"
 
 
 def _add_task(suite: ET.Element, title: str, task: TaskVerdict) -> None:
