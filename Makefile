@@ -38,7 +38,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --durations 25
 
 test: check tests
 
