@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchharness.models.identity import file_digest
 from leaderboard.job import Job
+from leaderboard.whole_file import flush_to_disk
 from tasks.errors import JobError
 
 __all__ = [
@@ -122,7 +123,7 @@ def _seal(draft: Path, job: Job) -> Mapping[str, str]:
     """Writes the manifest, and all of the folder to the disk before it; gives its digests."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
-        _sync(path)
+        flush_to_disk(path)
     digests = {path.name: file_digest(path) for path in files}
     manifest = {
         "run": job.key,
@@ -133,8 +134,8 @@ def _seal(draft: Path, job: Job) -> Mapping[str, str]:
         "files": digests,
     }
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    _sync(draft / MANIFEST)
-    _sync(draft)
+    flush_to_disk(draft / MANIFEST)
+    flush_to_disk(draft)
     return digests
 
 
@@ -158,12 +159,4 @@ def _take_place(draft: Path, folder: Path) -> None:
             if not folder.exists():
                 raise
         shutil.rmtree(old, ignore_errors=True)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    flush_to_disk(folder.parent)

@@ -30,7 +30,7 @@ from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 
-__all__ = ["fit", "learning_rate", "predict", "seed_everything"]
+__all__ = ["fit", "inputs_of", "learning_rate", "predict", "seed_everything"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -108,7 +108,7 @@ def _backward(
     terms = features.count_terms(np.concatenate(parts))
     total = torch.zeros((), device=goals.device)
     for part in parts:
-        logits = network(**_inputs(features, features.rows_of(part), goals.device))
+        logits = network(**inputs_of(features, features.rows_of(part), goals.device))
         if features.items is not None:
             logits = _side_by_side(logits, features.item_sizes[part])
         share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms
@@ -124,7 +124,8 @@ def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     return table.masked_scatter(is_row.to(logits.device), logits)
 
 
-def _inputs(features: Features, rows: NDArray[Any], device: torch.device) -> dict[str, Tensor]:
+def inputs_of(features: Features, rows: NDArray[Any], device: torch.device) -> dict[str, Tensor]:
+    """The padded inputs of a network for some rows, on its device."""
     arrays = pad(features, rows).items()
     return {name: torch.from_numpy(a).to(device, non_blocking=True) for name, a in arrays}
 
@@ -164,7 +165,7 @@ def predict(
     start, done, outputs = time.monotonic(), 0, []
     with torch.inference_mode(), compute.autocast():
         for step, rows in enumerate(batches, start=1):
-            inputs = _inputs(features, rows, compute.device)
+            inputs = inputs_of(features, rows, compute.device)
             logits = network(**inputs).float()
             per_token = logits.ndim == 3
             outputs.append(logits[inputs["attention_mask"].bool()] if per_token else logits)

@@ -1,6 +1,5 @@
 """Bring a database to the schema of this version: make it, upgrade it, or say why not."""
 
-import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from sqlalchemy import Engine, inspect, text
 from sqlalchemy.orm import Session
 
 from leaderboard.database import file_of, name_of, open_engine, reading, writing
+from leaderboard.whole_file import flush_to_disk
 from tasks.errors import StoreError
 
 __all__ = ["prepare", "revisions"]
@@ -104,19 +104,10 @@ def _create_alone(path: Path) -> None:
         with writing(open_engine(new), check_keys=False) as session:
             _run_migrations(session)
         new.rename(path)
-        _flush_folder(path.parent)
+        flush_to_disk(path.parent)
     finally:
         for leftover in leftovers:
             leftover.unlink(missing_ok=True)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename survive a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

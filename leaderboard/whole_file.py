@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-__all__ = ["whole_file"]
+__all__ = ["flush_to_disk", "whole_file"]
 
 
 @contextmanager
@@ -29,6 +29,15 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def flush_to_disk(path: Path) -> None:
+    """Waits until a file's bytes, or a folder's names, would survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

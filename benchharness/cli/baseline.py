@@ -117,11 +117,12 @@ def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
 
 
 def _write(out: Path, made: "Baseline") -> None:
+    from leaderboard.whole_file import whole_file
     from tasks.errors import BenchError
 
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(made.to_text(), encoding="utf-8")
+        with whole_file(out) as file:
+            file.write(made.to_text().encode())
     except OSError as error:
         raise BenchError(
             f"the baseline {out} could not be written: {error.strerror or error}. Give another "

@@ -10,17 +10,16 @@ from benchharness.cli.options import (
     BASELINE,
     AllowPickle,
     AsJson,
-    Suites,
-    Tasks,
-    TrustRemoteCode,
-)
-from benchharness.cli.run import (
     Device,
     Jobs,
+    Limit,
     RecipeName,
     Seed,
     Settings,
+    Suites,
+    Tasks,
     Timeout,
+    TrustRemoteCode,
 )
 from leaderboard.visible import visible
 
@@ -36,10 +35,6 @@ Model = Annotated[
         metavar="NAME|DIR",
         help="A known model, a checkpoint's folder, or its name on the hub.",
     ),
-]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
 ]
 BaselineFile = Annotated[
     str, typer.Option("--baseline", metavar="FILE", help="What `bench baseline` wrote.")
@@ -114,7 +109,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     gate = Gate(
         request=request,
         baseline=known,
-        limit=limit or known.limit,
+        limit=limit,
         data=data,
         recipe=recipe,
         alpha=alpha,

@@ -41,12 +41,12 @@ DEFAULT_SEEDS = 3
 class Gate:
     """What is checked, against which baseline, and how.
 
-    `data` is None for the baseline's own door. `timeout` is in seconds, 0 waits for ever.
+    `limit` and `data` are None for the baseline's own. `timeout` is in seconds, 0 waits for ever.
     """
 
     request: Request
     baseline: Baseline
-    limit: int | None
+    limit: int | None = None
     data: str | None = None
     recipe: str | None = None
     alpha: float = DEFAULT_ALPHA
@@ -91,7 +91,7 @@ def _check_options(gate: Gate) -> None:
     baseline = gate.baseline
     if not 0 < gate.alpha < 1:
         raise BenchError(f"--alpha {gate.alpha} is no chance: give one such as 0.05.")
-    if gate.limit != baseline.limit:
+    if gate.limit not in (None, baseline.limit):
         raise BenchError(
             f"the baseline is of runs with {_limit(baseline.limit)}, and this check is "
             f"{_limit(gate.limit)}: check with the same, or write a baseline of such runs."
@@ -119,7 +119,7 @@ def _plan(gate: Gate) -> tuple[list[str], list[Job]]:
         recipe=gate.recipe,
         overrides=request.overrides,
         precision=_precision(gate.baseline),
-        limit=gate.limit,
+        limit=gate.baseline.limit,
         gpu=request.slots[0].is_gpu,
         start_from=request.start_from,
     )
@@ -227,8 +227,9 @@ def _failure(failure: Failure) -> Unjudged:
 
 def _title(gate: Gate) -> str:
     data = f"{gate.data or gate.baseline.data} data"
-    limit = "" if gate.limit is None else f", at most {gate.limit} rows a split"
-    return f"{gate.request.models[0].name} on {data}{limit}"
+    limit = gate.baseline.limit
+    rows = "" if limit is None else f", at most {limit} rows a split"
+    return f"{gate.request.models[0].name} on {data}{rows}"
 
 
 def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:

@@ -12,11 +12,18 @@ __all__ = [
     "AsJson",
     "DataFilter",
     "Database",
+    "Device",
+    "Jobs",
     "KeepCheckpoints",
+    "Limit",
     "Out",
+    "RecipeName",
+    "Seed",
+    "Settings",
     "StartFrom",
     "Suites",
     "Tasks",
+    "Timeout",
     "TrustRemoteCode",
 ]
 
@@ -81,5 +88,50 @@ AllowPickle = Annotated[
     typer.Option(
         "--allow-pickle",
         help="Load pickled weights, which can run code, where a checkpoint has no others.",
+    ),
+]
+Seed = Annotated[
+    list[int] | None,
+    typer.Option("--seed", min=0, metavar="N", help="One seed to run; repeatable."),
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE",
+        help="paper (the default), fast, or a TOML file of hyperparameters.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Override a value of the recipe, by several with commas (a sweep); repeatable.",
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
+]
+Device = Annotated[
+    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")
+]
+Jobs = Annotated[
+    str,
+    typer.Option(
+        "--jobs",
+        metavar="auto|N",
+        help="How many jobs run at once; auto is one per GPU, or one on all cores "
+        "(tiny: one per core).",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="End a job that has shown no progress for so long; 0 waits for ever.",
     ),
 ]

@@ -76,7 +76,7 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
     gate = Gate(
         request=request,
         baseline=known,
-        limit=limit or known.limit,
+        limit=limit,
         data=data,
         recipe=recipe,
         alpha=alpha,

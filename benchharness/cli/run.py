@@ -13,11 +13,18 @@ from benchharness.cli.options import (
     AllowPickle,
     AsJson,
     Database,
+    Device,
+    Jobs,
     KeepCheckpoints,
+    Limit,
     Out,
+    RecipeName,
+    Seed,
+    Settings,
     StartFrom,
     Suites,
     Tasks,
+    Timeout,
     TrustRemoteCode,
 )
 from leaderboard.visible import visible
@@ -55,30 +62,6 @@ Seeds = Annotated[
         "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: 5."
     ),
 ]
-Seed = Annotated[
-    list[int] | None,
-    typer.Option("--seed", min=0, metavar="N", help="One seed to run; repeatable."),
-]
-RecipeName = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        metavar="NAME|FILE",
-        help="paper (the default), fast, or a TOML file of hyperparameters.",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Override a value of the recipe, by several with commas (a sweep); repeatable.",
-    ),
-]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
-]
 Test = Annotated[
     bool, typer.Option("--test", help="Predict the test splits too, for `bench submit`.")
 ]
@@ -88,18 +71,6 @@ Precision = Annotated[
         "--precision",
         metavar="auto|fp32|bf16",
         help="Number format of matrix products; auto takes the faster.",
-    ),
-]
-Device = Annotated[
-    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")
-]
-Jobs = Annotated[
-    str,
-    typer.Option(
-        "--jobs",
-        metavar="auto|N",
-        help="How many jobs run at once; auto is one per GPU, or one on all cores "
-        "(tiny: one per core).",
     ),
 ]
 Force = Annotated[
@@ -113,15 +84,6 @@ NoFloors = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0,
-        metavar="SECONDS",
-        help="End a job that has shown no progress for so long; 0 waits for ever.",
-    ),
-]
 
 
 def run(  # noqa: PLR0913  (one parameter for each option)
@@ -176,21 +138,18 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
-    _name_left_out(planned)
-    if test:
-        _name_untested(request, planned)
+    _name_missing_rows(request, planned, test=test)
     handover = Handover.of(planned, db, keep=keep_checkpoints)
     outlook = look_into(db, handover, request.slots, force=force)
     if dry_run:
         _show(outlook, as_json=as_json)
         return
     _require_checkpoints(outlook.todo)
+    engine = LocalEngine(
+        request.slots, timeout or None, checkpoints=handover.folder, keep=outlook.starts
+    )
     with open_store(db) as store:
-        for line in (outlook.sentence(), *outlook.start_sentences()):
-            typer.echo(visible(line), err=as_json)
-        engine = LocalEngine(
-            request.slots, timeout or None, checkpoints=handover.folder, keep=outlook.starts
-        )
+        _announce(outlook, as_json=as_json)
         outcomes = _drive(outlook, engine, store, handover, force=force)
         raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
 
@@ -231,6 +190,12 @@ def _plan(  # noqa: PLR0913  (options of the command)
         return [*(planned if encoders else ()), *floor_jobs(planned, wanted, request.tasks)]
 
 
+def _name_missing_rows(request: "Request", jobs: "Sequence[Job]", *, test: bool) -> None:
+    _name_left_out(jobs)
+    if test:
+        _name_untested(request, jobs)
+
+
 def _name_left_out(jobs: "Sequence[Job]") -> None:
     """Says which splits are shorter than their files."""
     from benchharness.plan import left_out_rows
@@ -253,11 +218,18 @@ def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
         typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
 
 
+def _announce(outlook: "Outlook", *, as_json: bool) -> None:
+    """Says what will run before anything starts."""
+    for line in (outlook.sentence(), *outlook.start_sentences()):
+        typer.echo(visible(line), err=as_json)
+
+
 def _show(outlook: "Outlook", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"dry_run": True, "jobs": outlook.to_json()}, indent=2))
     else:
-        for line in (outlook.sentence(), *outlook.start_sentences(), *outlook.lines()):
+        _announce(outlook, as_json=False)
+        for line in outlook.lines():
             typer.echo(visible(line))
 
 

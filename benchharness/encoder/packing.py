@@ -110,7 +110,7 @@ def use_packing(network: Any) -> None:
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
-    network.is_packed = True  # for is_packed
+    network.is_packed = True
 
 
 _PER_TOKEN = ("input_ids", "token_type_ids")

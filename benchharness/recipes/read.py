@@ -31,11 +31,13 @@ __all__ = ["packaged_names", "read_like", "read_recipe", "read_starts"]
 
 LIKE = "like"
 
+PACKAGE = Path(__file__).parent
+
 
 @cache
 def packaged_names() -> Mapping[str, Path]:
     """The recipe files that come with the package, by name ("bert", "fast", ...)."""
-    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.toml"))}
+    return {path.stem: path for path in sorted(PACKAGE.glob("*.toml"))}
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
@@ -56,7 +58,17 @@ def read_starts(path: Path) -> dict[str, Setting]:
     return {table: lines[START_FROM] for table, lines in tables if START_FROM in lines}
 
 
-def _read(path: Path) -> dict[str, dict[str, Setting]]:
+def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:
+    return _read_packaged(path) if path.parent == PACKAGE else _parse(path)
+
+
+@cache
+def _read_packaged(path: Path) -> Mapping[str, Mapping[str, Setting]]:
+    """One of ours, which does not change: it is asked for by every model, task and layer."""
+    return _parse(path)
+
+
+def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

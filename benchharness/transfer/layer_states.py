@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 from torch import Tensor, nn
 
-from benchharness.batching import Features, Indices, length_batches, pad
+from benchharness.batching import Features, Indices, length_batches
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
-from benchharness.training import PREDICTION_TOKENS
+from benchharness.training import PREDICTION_TOKENS, inputs_of
 from leaderboard.job import METHOD
 from tasks.errors import JobError, ModelError
 
@@ -179,18 +179,14 @@ def _compute(
     start, done = time.monotonic(), 0
     for step, rows in enumerate(batches, start=1):
         with torch.inference_mode(), compute.autocast():
-            inputs = _inputs(features, rows, compute.device)
+            inputs = inputs_of(features, rows, compute.device)
+            inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         places = features.tokens_of(rows) if source.tokens == "all" else rows
         yield places, _stored(found, compute.precision)
         done += len(rows)
         speed = done / max(time.monotonic() - start, 1e-9)
         report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))
-
-
-def _inputs(features: Features, rows: Indices, device: torch.device) -> dict[str, Tensor]:
-    arrays = {name: a for name, a in pad(features, rows).items() if name != "marks"}
-    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
 
 
 def _every_layer(network: Any, inputs: Mapping[str, Tensor]) -> Tensor:
