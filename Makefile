@@ -1,6 +1,7 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
 # make test    lint, types, floors and tests, as CI runs them
 # make check   the first three alone
+# make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -11,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests gold clean
+.PHONY: help demo test check tests soak gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -41,6 +42,9 @@ tests: $(VENV)/installed-dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --durations 25
 
 test: check tests
+
+soak: $(VENV)/installed-dev
+	$(BIN)/pytest -m soak --timeout 7200 --durations 25 tests
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold
