@@ -20,6 +20,10 @@ __all__ = ["render_report", "write_report"]
 
 HERE = Path(__file__).parent
 
+STYLES = ("style.css",)
+SCRIPTS = ("sort.js",)
+"""What the page carries, each file in an element of its own, whose digest is in the policy."""
+
 
 def write_report(
     path: Path, boards: Sequence[Board], details: Iterable[Result | Failure], generated: str
@@ -38,38 +42,39 @@ def render_report(
     boards: Sequence[Board], details: Iterable[Result | Failure], generated: str
 ) -> str:
     """The report as text."""
-    style, script = _asset("style.css"), _asset("sort.js")
+    styles, scripts = tuple(map(_asset, STYLES)), tuple(map(_asset, SCRIPTS))
     return (
         _templates()
         .get_template("page.html.j2")
         .render(
             page=build_page(boards, details),
             generated=generated,
-            style=Markup(style),  # noqa: S704 - our own file, checked by _asset
-            script=Markup(script),  # noqa: S704 - our own file, checked by _asset
-            policy=_policy(style, script),
+            styles=styles,
+            scripts=scripts,
+            policy=_policy(styles, scripts),
         )
     )
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
     """Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own."""
     return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
         "img-src data:; font-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _digests(texts: Iterable[str]) -> str:
+    digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 @cache
-def _asset(name: str) -> str:
+def _asset(name: str) -> Markup:
     text = (HERE / name).read_text(encoding="utf-8")
     if "</" in text:
         raise ValueError(f"{name} would end its own element: it contains '</'")
-    return text
+    return Markup(text)  # noqa: S704 - our own file, just checked
 
 
 @cache
