@@ -9,7 +9,7 @@ from statistics import fmean
 
 from tasks.metrics.flags import CONSTANT
 
-__all__ = ["COLLAPSED", "NEVER_FELL", "curve_flags"]
+__all__ = ["COLLAPSED", "NEVER_FELL", "curve_ends", "curve_flags", "flags_of_ends"]
 
 NEVER_FELL = "the training loss never fell"
 
@@ -30,8 +30,20 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
     `losses` are the means of a learning curve's stretches, in their order; its first quarter is
     compared with the last, and too few points say nothing.
     """
+    return flags_of_ends(curve_ends(losses))
+
+
+def curve_ends(losses: Sequence[float]) -> tuple[float, float] | None:
+    """The mean loss of a curve's first quarter and of its last; None for too few points."""
     if len(losses) < FEWEST_POINTS:
-        return ()
+        return None
     quarter = len(losses) // 4
-    first, last = fmean(losses[:quarter]), fmean(losses[-quarter:])
+    return fmean(losses[:quarter]), fmean(losses[-quarter:])
+
+
+def flags_of_ends(ends: Sequence[float] | None) -> tuple[str, ...]:
+    """What `curve_flags` says, by what `curve_ends` gave."""
+    if ends is None:
+        return ()
+    first, last = ends
     return (NEVER_FELL,) if last >= first * (1 - LEAST_FALL) else ()

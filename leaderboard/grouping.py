@@ -86,10 +86,13 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
+    named: dict[tuple[str, ...], list[_Entry]] = {}
     for runs_alike in _alike(runs).values():
-        home = _home(entries, runs_alike[0])
+        rivals = named.setdefault(_names(runs_alike[0]), [])
+        home = _home(rivals, runs_alike[0])
         if home is None:
             home = _Entry()
+            rivals.append(home)
             entries.append(home)
         home.add(runs_alike)
     return [entry.runs for entry in entries]
@@ -108,7 +111,7 @@ class _Entry:
 
 
 def _home(entries: Iterable[_Entry], run: RunRow) -> _Entry | None:
-    free = [e for e in entries if _names(e.runs[0]) == _names(run) and run.task not in e.tasks]
+    free = [entry for entry in entries if run.task not in entry.tasks]
     same_values = [entry for entry in free if run.recipe_digest in entry.digests]
     return next(iter(same_values + free), None)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboard.canonical import digest, plain, recipe_digest, storable
+from leaderboard.headline import headline_data
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.schema import FINISHED, Predictions, Run, Score
@@ -143,6 +144,7 @@ def stored_to_run(stored: StoredRun) -> Run:
         run = make(stored.data)
         run.attempt = stored.attempt
         run_to_outcome(run)
+        headline_data(run)
     except (
         KeyError,
         TypeError,

@@ -3,10 +3,10 @@
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split
     predictions   one row per predicted split, the predictions in one compressed column
+    headlines     one row per job: of the run that lists show, what they show (see headline.py)
 
-A result enters all three in one transaction. What lists need is in columns of its own, early in the
-row, but for the provenance's row counts; the bulk is JSON at the row's end. JSON is kept as text,
-not in a database's own JSON type, so that the same characters come back on every database.
+A result enters all four in one transaction. JSON is kept as text, not in a database's own JSON
+type, so that the same characters come back on every database.
 """
 
 import json
@@ -28,7 +28,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from leaderboard.canonical import storable, to_text
 
-__all__ = ["FINISHED", "Base", "Predictions", "Run", "Score"]
+__all__ = ["FINISHED", "Base", "Headline", "Predictions", "Run", "Score"]
 
 FINISHED = "finished"
 """The status of a run that has a result; any other status is the kind of a failure."""
@@ -86,8 +86,6 @@ class Run(Base):
     __table_args__ = (
         UniqueConstraint("job_key", "attempt", name="runs_attempt"),
         Index("runs_newest", "job_key", "status", "attempt"),
-        Index("runs_task", "suite", "task"),
-        Index("runs_model", "model"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -156,3 +154,25 @@ class Predictions(Base):
     fingerprint: Mapped[str] = mapped_column(Text)
     flags: Mapped[list[str]] = mapped_column(Json)
     rows: Mapped[list[Any]] = mapped_column(PackedJson)  # one object per example, in order
+
+
+class Headline(Base):
+    """The run that lists show of a job: its newest result, or else its newest failure."""
+
+    __tablename__ = "headlines"
+    __table_args__ = (
+        UniqueConstraint("job_key", name="headlines_job"),
+        Index("headlines_suite", "suite", "run_id"),
+        Index("headlines_task", "task"),
+        Index("headlines_model", "model"),
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    job_key: Mapped[str] = mapped_column(Text)
+    suite: Mapped[str] = mapped_column(Words)
+    task: Mapped[str] = mapped_column(Words)
+    model: Mapped[str] = mapped_column(Words)
+    status: Mapped[str] = mapped_column(Text)
+    content: Mapped[dict[str, Any]] = mapped_column(Json)  # headline.headline_data

@@ -9,11 +9,19 @@ from typing import Self
 
 from sqlalchemy import ColumnElement, Engine, func, select
 from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from leaderboard.canonical import storable
 from leaderboard.database import name_of, open_engine, reading, writing
-from leaderboard.listing import finished_among, newest_runs, rows_of
+from leaderboard.headline import place_headline
+from leaderboard.listing import (
+    attempts_at,
+    count_rows,
+    finished_among,
+    listed_rows,
+    listed_with,
+    suite_names,
+)
 from leaderboard.migration import prepare
 from leaderboard.record import (
     StoredRun,
@@ -25,7 +33,7 @@ from leaderboard.record import (
     stored_to_run,
 )
 from leaderboard.result import Failure, Result, RunRow
-from leaderboard.schema import Run
+from leaderboard.schema import Headline, Run
 from tasks.errors import BenchError
 
 __all__ = ["Store", "open_store"]
@@ -97,18 +105,33 @@ class Store:
 
         `key` is the beginning of a job key; the other names must fit exactly.
         """
-        names = ((Run.model, model), (Run.suite, suite), (Run.task, task))
+        names = ((Headline.model, model), (Headline.suite, suite), (Headline.task, task))
         conditions = [column == name for column, name in names if name is not None]
         if key is not None:
-            conditions.append(_begins_with(key))
+            conditions.append(_begins_with(Headline.job_key, key))
         with reading(self._engine) as session:
-            return rows_of(session, newest_runs(*conditions))
+            return listed_rows(session, *conditions)
+
+    def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
+        """The rows of these jobs, as far as they are stored."""
+        with reading(self._engine) as session:
+            return listed_with(session, keys)
+
+    def suites(self) -> list[str]:
+        """The suites that have runs, that of the newest run first."""
+        with reading(self._engine) as session:
+            return suite_names(session)
+
+    def count(self, *, suite: str | None = None) -> int:
+        """How many jobs have a run, of a suite or of all."""
+        conditions = () if suite is None else (Headline.suite == suite,)
+        with reading(self._engine) as session:
+            return count_rows(session, *conditions)
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
         """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
         with reading(self._engine) as session:
-            key = _find_key(session, key_prefix)
-            return rows_of(session, select(Run.id).where(Run.job_key == key))
+            return attempts_at(session, _find_key(session, key_prefix))
 
     def result(self, key_prefix: str) -> Result | Failure:
         """A job's newest result with everything in it, or its newest failure if it has none.
@@ -118,10 +141,9 @@ class Store:
         """
         with reading(self._engine) as session:
             key = _find_key(session, key_prefix)
-            newest = newest_runs(Run.job_key == key)
-            return run_to_outcome(
-                session.execute(select(Run).where(Run.id.in_(newest))).scalar_one()
-            )
+            listed = select(Headline.run_id).where(Headline.job_key == key)
+            query = select(Run).where(Run.id.in_(listed))
+            return run_to_outcome(session.execute(query).scalar_one())
 
     def stored_runs(self) -> Iterator[StoredRun]:
         """Every attempt at every job, oldest first, to be carried to another store.
@@ -164,6 +186,8 @@ def _append(session: Session, run: Run) -> int:
     last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
     run.attempt = (session.scalar(last) or 0) + 1
     session.add(run)
+    session.flush()
+    place_headline(session, run)
     return run.attempt
 
 
@@ -171,23 +195,27 @@ def _append_stored(session: Session, run: Run, stored: StoredRun) -> None:
     """Store a run of another store, and let go of it: an archive may be larger than the memory."""
     try:
         _append(session, run)
-        session.flush()
     except (IntegrityError, InterfaceError, ProgrammingError, OverflowError) as error:
         # Its digest fits, but nothing that this schema holds looks so.
         raise not_as_written(stored) from error
     session.expunge_all()
 
 
-def _begins_with(prefix: str) -> ColumnElement[bool]:
+def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> ColumnElement[bool]:
     """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
     start = storable(prefix.lower())
-    return Run.job_key.between(start, start + "g")
+    return column.between(start, start + "g")
 
 
 def _find_key(session: Session, prefix: str) -> str:
     """The one job key that begins so."""
     is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
-    query = select(Run.job_key).where(_begins_with(prefix)).distinct().order_by(Run.job_key)
+    query = (
+        select(Run.job_key)
+        .where(_begins_with(Run.job_key, prefix))
+        .distinct()
+        .order_by(Run.job_key)
+    )
     found = session.scalars(query.limit(4)).all() if is_key else ()
     if not found:
         raise BenchError(

@@ -175,9 +175,10 @@ def test_a_number_that_became_infinite_is_damage(path: Path) -> None:
         store.result(store.runs()[0].key)
 
 
-def test_damage_in_a_list_is_said(path: Path) -> None:
+@pytest.mark.parametrize("content", ['{"glue', "7", "{}", '{"losses": [1], "flags": {}}'])
+def test_damage_in_a_list_is_said(path: Path, content: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE runs SET fingerprints = '{\"glue'")
+        connection.execute("UPDATE headlines SET content = ? WHERE run_id = 3", [content])
         connection.commit()
     with open_store(path) as store, pytest.raises(StoreError, match="is damaged"):
         store.runs()
