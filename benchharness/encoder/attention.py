@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.encoder.fast_dropout import draw_dropped
+from benchharness.encoder.fast_dropout import FastDropout, draw_dropped
+from benchharness.encoder.first_token import is_at_first_token
 from benchharness.encoder.packing import PACKABLE, PACKING, Group, Packing, use_packing
 
 __all__ = ["NAME", "attend", "predict_attend", "use_cpu_attention"]
@@ -161,6 +162,23 @@ def predict_attend(
     return output
 
 
+def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
+) -> Tensor:
+    """`attend` for the first tokens of sequences; zero for all others."""
+    dropout, attended, rows = FastDropout(rate), [], []
+    for group in packing.groups:
+        first = query.index_select(0, packing.firsts[group.rows]) * scale
+        k, v = (_gather(tensor, group) for tensor in (key, value))
+        scores = first.flatten(0, 1)[:, None] @ k.mT
+        mask = _mask(group, query)
+        shares = (scores if mask is None else scores + mask).softmax(-1)
+        attended.append((dropout(shares) @ v).view(first.shape))
+        rows.append(group.rows)
+    places = packing.firsts[torch.cat(rows)]
+    return torch.zeros_like(query).index_copy(0, places, torch.cat(attended))
+
+
 def use_cpu_attention(network: Any) -> None:
     """Has an encoder of transformers compute packed rows on a CPU, where its family allows that."""
     from transformers import AttentionInterface, AttentionMaskInterface
@@ -179,7 +197,7 @@ def _no_mask(*_args: Any, **_options: Any) -> None:
 
 
 def _forward(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
-    module: nn.Module,  # noqa: ARG001
+    module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -196,6 +214,9 @@ def _forward(  # noqa: PLR0913, PLR0917  (transformers' signature of an attentio
     assert packing is not None
     scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    if is_at_first_token(module):
+        with torch.autocast("cpu", enabled=False):
+            return attend_first(query, key, value, packing, scale, dropout)[None], None
     if torch.is_grad_enabled():
         return attend(query, key, value, packing, scale, dropout)[None], None
     return predict_attend(query, key, value, packing, scale)[None], None

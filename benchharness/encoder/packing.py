@@ -39,10 +39,11 @@ ROUNDING = 8
 class Group:
     """Sequences that attention computes together, each padded to `places.shape[1]` tokens.
 
-    `places` (sequences, tokens) are where the tokens stand in the packed row, 0 at padding;
-    `is_real` says which are no padding, None where all are.
+    `rows` are their numbers in the batch. `places` (sequences, tokens) are where the tokens stand
+    in the packed row, 0 at padding; `is_real` says which are no padding, None where all are.
     """
 
+    rows: Tensor
     places: Tensor
     is_real: Tensor | None
 
@@ -54,9 +55,15 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """The sequences of one packed row, in groups of like length; `mask` is the padded batch's."""
+    """The sequences of one packed row, in groups of like length.
+
+    `mask` is the padded batch's, `tokens` how many of them are real, and `firsts` are where the
+    sequences begin in the packed row.
+    """
 
     mask: Tensor
+    tokens: int
+    firsts: Tensor
     groups: tuple[Group, ...]
 
     @classmethod
@@ -67,18 +74,23 @@ class Packing:
         widths = -(-lengths // ROUNDING) * ROUNDING
         return cls(
             mask=mask.bool(),
+            tokens=int(lengths.sum()),
+            firsts=torch.from_numpy(starts).to(mask.device),
             groups=tuple(
-                _group(starts[widths == width], lengths[widths == width], width, mask.device)
+                _group(np.flatnonzero(widths == width), starts, lengths, mask.device)
                 for width in np.unique(widths)
             ),
         )
 
 
-def _group(starts: NDArray[Any], lengths: NDArray[Any], width: int, device: torch.device) -> Group:
-    columns = np.arange(width)
-    is_real = columns < lengths[:, None]
-    places = np.where(is_real, starts[:, None] + columns, 0)
+def _group(
+    rows: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], device: torch.device
+) -> Group:
+    columns = np.arange(-(-lengths[rows[0]] // ROUNDING) * ROUNDING)
+    is_real = columns < lengths[rows, None]
+    places = np.where(is_real, starts[rows, None] + columns, 0)
     return Group(
+        rows=torch.from_numpy(rows).to(device),
         places=torch.from_numpy(places).to(device),
         is_real=None if is_real.all() else torch.from_numpy(is_real).to(device),
     )
@@ -106,7 +118,7 @@ def use_packing(network: Any) -> None:
         PACKING.set(None)
         if packing is None or output is None:  # the encoder raised
             return output
-        return _unpack(output, packing.mask)
+        return _unpack(output, packing)
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
@@ -129,19 +141,25 @@ def _first_position(network: nn.Module) -> int:
     return 0
 
 
-def _unpack(output: Any, real: Tensor) -> Any:
+def _unpack(output: Any, packing: Packing) -> Any:
     """An encoder's output with padded hidden states, zero at padding."""
     for name in ("last_hidden_state", "hidden_states"):
         states = getattr(output, name, None)
         if isinstance(states, Tensor):
-            output[name] = _padded(states, real)
+            output[name] = _padded(states, packing)
         elif states is not None:
-            output[name] = tuple(_padded(layer, real) for layer in states)
+            output[name] = tuple(_padded(layer, packing) for layer in states)
     return output
 
 
-def _padded(states: Tensor, real: Tensor) -> Tensor:
-    """Packed states (1, tokens, size) as (rows, tokens, size)."""
-    rows, tokens = real.shape
+def _padded(states: Tensor, packing: Packing) -> Tensor:
+    """Packed states (1, tokens, size) as (rows, tokens, size).
+
+    States of first tokens alone, (1, rows, size), become (rows, 1, size).
+    """
+    rows, tokens = packing.mask.shape
+    if states.shape[1] < packing.tokens:
+        return states.transpose(0, 1)
     table = states.new_zeros(rows * tokens, states.shape[-1])
-    return table.index_copy(0, real.flatten().nonzero()[:, 0], states[0]).view(rows, tokens, -1)
+    places = packing.mask.flatten().nonzero()[:, 0]
+    return table.index_copy(0, places, states[0]).view(rows, tokens, -1)

@@ -98,6 +98,7 @@ class ChoiceNetwork(nn.Module):
         self.classifier = TextClassifier.on(
             encoder.network, encoder.config, outputs=1, is_choice=True
         )
+        self.reads_first_token = self.classifier.reads == "first"
         attend_globally(self.encoder, encoder.config, "choice")
 
     def forward(self, **inputs: Tensor) -> Tensor:

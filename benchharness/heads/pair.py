@@ -77,6 +77,7 @@ class PairNetwork(nn.Module):
         size = encoder.config.hidden_size
         self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
+        self.reads_first_token = self.classifier.reads == "first" and not marks
         attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:

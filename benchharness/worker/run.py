@@ -18,16 +18,18 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.attention import use_cpu_attention
 from benchharness.encoder.dropout_rate import set_dropout
 from benchharness.encoder.fast_dropout import use_fast_dropout
+from benchharness.encoder.first_token import use_first_token
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
 from benchharness.models.trust import Trust
 from benchharness.precision import Compute
+from benchharness.prediction import predict
 from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, read_split
-from benchharness.training import fit, predict
+from benchharness.training import Training, fit
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.worker.kept import Keeper, take_up
@@ -112,7 +114,7 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     provenance = {**_provenance(job, splits, encoder, compute, started), **start}
     report(Progress(phase="encoding"))
     limits = _limits(recipe, encoder)
-    network = _network(head, encoder, task, compute)
+    network = _network(head, encoder, task, recipe, compute)
     features = {
         name: head.encode(rows.examples, encoder.tokenizer, limits) for name, rows in splits.items()
     }
@@ -133,11 +135,15 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
     )
 
 
-def _network(head: Head, encoder: Encoder, task: Task, compute: Compute) -> nn.Module:
+def _network(
+    head: Head, encoder: Encoder, task: Task, recipe: Recipe, compute: Compute
+) -> nn.Module:
     """The network of a task, with attention and dropout for CPUs where one computes."""
     if not compute.on_gpu:
         use_cpu_attention(encoder.network)
     network = head.network(encoder, task)
+    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
+        use_first_token(encoder.network)
     if not compute.on_gpu:
         use_fast_dropout(network)
     return network
@@ -151,7 +157,7 @@ def _fit(
     job: Job, setup: _Setup, report: Reporter, evaluate: Callable[[], Mapping[str, float]]
 ) -> Fit:
     features, rows = setup.features[_training(job)], setup.splits[_training(job)]
-    return fit(
+    training = Training.begin(
         setup.network,
         features,
         setup.head.targets(features, rows.examples, setup.task),
@@ -160,8 +166,8 @@ def _fit(
         seed=job.seed,
         compute=setup.compute,
         report=report,
-        evaluate=evaluate,
     )
+    return fit(training, evaluate)
 
 
 def _evaluate(setup: _Setup, name: str, report: Reporter) -> Evaluation:
