@@ -9,6 +9,7 @@ from leaderboard.grouping import variant_of
 from leaderboard.job import Kind
 from leaderboard.lineage import start_task
 from leaderboard.result import RunRow
+from leaderboard.standing import Standing
 from leaderboard.sweep import best_points, count_points, is_sweep
 from tasks.rules import ScoreRule
 from tasks.suites import Suite
@@ -25,7 +26,7 @@ class Entry:
     as shown, share a `rank`; an entry without a score has none, nor has an ensemble or a floor
     (`kind`). `variant` tells apart entries that have the same names but other weights, values or
     training rows. Of a sweep the best point stands here, task by task; `points` is how many were
-    tried, 0 for any other recipe.
+    tried, 0 for any other recipe. `standing` are the intervals, where they were asked for.
     """
 
     model: str
@@ -40,6 +41,7 @@ class Entry:
     rank: int | None = None
     variant: str = ""
     points: int = 0
+    standing: Standing | None = None
 
     @property
     def spread(self) -> float | None:

@@ -12,6 +12,8 @@ from rich.text import Text
 from leaderboard.board import Board
 from leaderboard.cell import Cell, shown
 from leaderboard.entry import Entry
+from leaderboard.standing import CellStanding
+from leaderboard.statistics import Interval
 from leaderboard.visible import visible
 
 __all__ = ["render"]
@@ -29,11 +31,17 @@ STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 """What is said of the seeds beside their median and their spread."""
 
+ENDS: Mapping[str, Callable[[Interval], float]] = {
+    "95 % from": lambda interval: interval.low,
+    "95 % to": lambda interval: interval.high,
+}
+
 
 def render(board: Board, console: Console) -> None:
     """Print the board: rank, model, score, each task's median and spread, then a legend.
 
-    An entry of several seeds has their mean, minimum and maximum in lines of their own. Names are
+    An entry of several seeds has their mean, minimum and maximum in lines of their own, and the
+    ends of its intervals where the board has them. Names are
     shown as text: rich markup in them has no effect, and control characters are spelled out.
     Without colours (a pipe, NO_COLOR) the same table is plain. Where a line is too narrow, spreads
     go below their values, then tasks outside of the score are left out, then the tasks are spread
@@ -115,6 +123,18 @@ def _lines(board: Board, entry: Entry, tasks: Sequence[str], gap: str) -> Iterat
         for name, statistic in STATISTICS.items():
             numbers = (shown(statistic(sample)) if len(sample) > 1 else "" for sample in samples)
             yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
+    yield from _interval_lines(entry, tasks)
+
+
+def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
+    """The ends of the intervals, where they were asked for."""
+    if entry.standing is None:
+        return
+    cells = [entry.standing.cells.get(task, CellStanding()) for task in tasks]
+    intervals = [each.both for each in (entry.standing.score, *cells)]
+    for name, end in ENDS.items():
+        numbers = ("" if found is None else shown(end(found)) for found in intervals)
+        yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
 
 
 def _best(board: Board, entry: Entry, task: str) -> str:
@@ -127,7 +147,10 @@ def _short(task: str) -> str:
 
 
 def _rank(entry: Entry) -> Text:
-    return Text("-" if entry.rank is None else str(entry.rank))
+    rank = Text("-" if entry.rank is None else str(entry.rank))
+    if entry.standing is not None and entry.standing.ranks is not None:
+        rank.append("\n" + entry.standing.rank_label, style="dim")
+    return rank
 
 
 def _name(entry: Entry) -> Text:
@@ -176,8 +199,32 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
         yield f"{names}: not part of the score, {place}."
     if any(entry.kind != "model" for entry in board.entries):
         yield "ensembles and floors stand below the models and have no rank."
+    yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
+
+
+def _intervals(board: Board) -> Iterator[str]:
+    """What the intervals are over, and whom they do not tell apart."""
+    standings = [(e, e.standing) for e in board.entries if e.standing is not None]
+    if not standings:
+        return
+    yield (
+        "95 %: the interval of the median, and below each rank the ranks that it may as well be, "
+        "over other examples and other seeds."
+    )
+    cells = [cell for _, standing in standings for cell in standing.cells.values()]
+    if any(cell.seeds is None for cell in cells):
+        yield "with one seed an interval is over examples alone: other seeds may say otherwise."
+    for reason in dict.fromkeys(cell.reason for cell in cells if cell.reason):
+        yield f"over seeds alone: {visible(reason)}"
+    for entry, standing in standings:
+        if standing.tied:
+            yield visible(f"{_label(entry)} is not told apart from {', '.join(standing.tied)}.")
+
+
+def _label(entry: Entry) -> str:
+    return f"{entry.model} ({entry.recipe_label})"
 
 
 def _notes(board: Board) -> dict[str, list[str]]:

@@ -6,7 +6,13 @@ from statistics import fmean
 from typing import TypeVar
 
 from benchharness.cli.rows import Rows
-from benchharness.splits import read_split
+from benchharness.cli.stored_rows import (
+    UnreadableError,
+    evaluation_of,
+    examples_of,
+    result_of,
+    splits_of,
+)
 from leaderboard.cell import score_names
 from leaderboard.paired import Contrast, PredictedSplit, contrast, correct, match_runs
 from leaderboard.predictions import predictions_of
@@ -14,9 +20,8 @@ from leaderboard.result import Evaluation, Result, RunRow
 from leaderboard.statistics import mean_interval
 from leaderboard.store import Store
 from tasks.errors import BenchError, DataError
-from tasks.examples import Example
 from tasks.suites import find_task
-from tasks.task import Task, ending_of, is_hidden
+from tasks.task import Task, ending_of
 
 __all__ = ["contrasts_of"]
 
@@ -37,31 +42,17 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     task, names = find_task(name), score_names(name, rows.board.rule)
     one, other = (entry.cells[name].runs for entry in rows.entries)
     runs = match_runs(one, other)
-    splits = _splits(task, kind)
-    results = [(_result(store, a.key), _result(store, b.key)) for a, b in runs]
+    splits = splits_of(task, kind)
+    results = [(result_of(store, a.key), result_of(store, b.key)) for a, b in runs]
     scores = [[_score(run, task, names, splits) for run in pair] for pair in runs]
     means = fmean(one for one, _ in scores), fmean(other for _, other in scores)
     seeds = tuple(a.seed if a.kind == "model" else b.seed for a, b in runs)
     plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
     try:
         predicted = [_predicted(task, split, results) for split in splits]
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return _of_scores(replace(plain, reason=str(error)), [a - b for a, b in scores])
     return contrast(predicted, names, seeds, means, with_slices=with_slices)
-
-
-def _splits(task: Task, kind: str) -> tuple[str, ...]:
-    """The dev splits or the test splits; of a diagnostic set the only one."""
-    found = (task.dev_splits or task.test_splits) if kind == "dev" else task.test_splits
-    if not found:
-        raise BenchError(f"{task.name} has no {kind} split: leave it out with --task.")
-    return found
-
-
-def _result(store: Store, key: str) -> Result:
-    result = store.result(key)
-    assert isinstance(result, Result), "a cell of a board holds finished runs"
-    return result
 
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
@@ -86,29 +77,15 @@ def _stored_name(task: Task, name: str, splits: Sequence[str]) -> str:
     return name
 
 
-class _UnreadableError(Exception):
-    """The examples cannot be had; says why."""
-
-
 def _predicted(task: Task, split: str, results: ResultPairs) -> PredictedSplit:
-    pairs = [(_evaluation(a, task, split), _evaluation(b, task, split)) for a, b in results]
+    pairs = [(evaluation_of(a, task, split), evaluation_of(b, task, split)) for a, b in results]
     _check_rows(task, split, results, pairs)
     return PredictedSplit(
         task=task,
         split=split,
-        examples=_examples(task, split, results),
+        examples=examples_of(task, split, (result.job for result in _flat(results))),
         one=tuple(predictions_of(a) for a, _ in pairs),
         other=tuple(predictions_of(b) for _, b in pairs),
-    )
-
-
-def _evaluation(result: Result, task: Task, split: str) -> Evaluation:
-    for evaluation in result.evaluations:
-        if (evaluation.task, evaluation.split) == (task.name, split):
-            return evaluation
-    raise BenchError(
-        f"run {result.job.key[:12]} of {result.job.model} has not predicted {task.name} {split}: "
-        "leave the task out with --task, or run it again."
     )
 
 
@@ -131,22 +108,6 @@ def _check_rows(
 
 def _flat(pairs: Sequence[tuple[T, T]]) -> Iterator[T]:
     return (member for pair in pairs for member in pair)
-
-
-def _examples(task: Task, split: str, results: ResultPairs) -> tuple[Example, ...]:
-    """The rows that were predicted, through the first door that still has them."""
-    jobs = {result.job.data: result.job for result in _flat(results)}
-    reasons = []
-    for job in jobs.values():
-        try:
-            examples = read_split(job, f"{task.name}:{split}").examples
-        except BenchError as error:
-            reasons.append(str(error))
-            continue
-        if not any(map(is_hidden, examples)):
-            return examples
-        reasons.append(f"{task.name} {split} hides its labels there.")
-    raise _UnreadableError("its examples could not be read: " + " ".join(reasons))
 
 
 def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:

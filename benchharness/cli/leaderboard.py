@@ -1,6 +1,7 @@
 """`bench leaderboard`: the table in the terminal."""
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from leaderboard.cell import Cell
     from leaderboard.entry import Entry
     from leaderboard.reproduction import Reproduction
+    from leaderboard.standing import Standing
 
 __all__ = ["leaderboard", "show_boards"]
 
@@ -22,13 +24,21 @@ Published = Annotated[
         help="Show published results too, unranked, below boards of whole official data.",
     ),
 ]
+Intervals = Annotated[
+    bool,
+    typer.Option(
+        "--intervals",
+        help="Show 95 % intervals of scores and ranks; reads every prediction of these boards.",
+    ),
+]
 
 
-def leaderboard(
+def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,
     data: DataFilter = None,
     published: Published = False,
+    intervals: Intervals = False,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
@@ -38,6 +48,10 @@ def leaderboard(
 
     with open_store(db, create=False) as store:
         boards = gather_boards(store, suite or (), data)
+        if intervals:
+            from benchharness.cli.standings import add_standings
+
+            boards = [add_standings(board, store) for board in boards]
     if as_json:
         listed = [board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
@@ -105,11 +119,30 @@ def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
         "score": entry.score,
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),
+        **_standing_to_json(entry.standing),
         "missing": list(entry.missing),
-        "tasks": {task: _cell_to_json(cell) for task, cell in entry.cells.items()},
+        "tasks": {
+            task: _cell_to_json(cell) | _intervals_to_json(entry.standing, task)
+            for task, cell in entry.cells.items()
+        },
         "failures": [run.key for run in entry.failures],
         "reproduction": [_reproduction_to_json(found) for found in reproductions(board, entry)],
     }
+
+
+def _standing_to_json(standing: "Standing | None") -> dict[str, Any]:
+    """The rank and the score, where intervals were asked for."""
+    if standing is None:
+        return {}
+    return {
+        "ranks": standing.ranks,
+        "not_told_apart_from": list(standing.tied),
+        "intervals": asdict(standing.score),
+    }
+
+
+def _intervals_to_json(standing: "Standing | None", task: str) -> dict[str, Any]:
+    return {} if standing is None else {"intervals": asdict(standing.cells[task])}
 
 
 def _reproduction_to_json(found: "Reproduction") -> dict[str, Any]:

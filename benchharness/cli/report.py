@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["gather_boards", "make_report", "report"]
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
+Intervals = Annotated[
+    bool | None,
+    typer.Option(
+        "--intervals/--no-intervals",
+        help="With or without 95 % intervals of scores and ranks, which every prediction is read "
+        "for. Default: with them for up to 250 runs.",
+    ),
+]
+
+MANY_RUNS = 250
+"""Reading more than so many takes longer than a report should."""
 
 
 def report(
@@ -25,27 +36,35 @@ def report(
     suite: Suites = None,
     db: Database = DATABASE,
     out: Out = REPORT,
+    intervals: Intervals = None,
     open_it: Open = False,
 ) -> None:
     """Write the HTML report: a table per suite, a section per run."""
     from leaderboard.store import open_store
 
     with open_store(db, create=False) as store:
-        make_report(store, Path(out), suite or ())
+        make_report(store, Path(out), suite or (), intervals=intervals)
     typer.echo(visible(f"report: {out}"))
     if open_it:
         typer.launch(str(Path(out).resolve()))
 
 
-def make_report(store: "Store", out: Path, suites: Sequence[str] = ()) -> None:
+def make_report(
+    store: "Store", out: Path, suites: Sequence[str] = (), *, intervals: bool | None = None
+) -> None:
     """Writes the report of some suites, or of all that have runs.
 
-    Raises BenchError where the file cannot be written.
+    With intervals or without, by default with them where few runs need be read. Raises BenchError
+    where the file cannot be written.
     """
     from leaderboard.report import write_report
     from tasks.errors import BenchError
 
     boards = gather_boards(store, suites)
+    if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
+        from benchharness.cli.standings import add_standings
+
+        boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         write_report(out, boards, _details(store, boards), generated)
@@ -54,6 +73,10 @@ def make_report(store: "Store", out: Path, suites: Sequence[str] = ()) -> None:
             f"the report {out} could not be written: {error.strerror or error}. Give another "
             "--out; the results are stored."
         ) from error
+
+
+def _count(boards: "Iterable[Board]") -> int:
+    return sum(len(entry.runs) for board in boards for entry in board.entries)
 
 
 def gather_boards(

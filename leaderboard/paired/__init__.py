@@ -2,6 +2,7 @@
 
 from leaderboard.paired.contrast import ALPHA, Contrast, Slice, contrast, correct
 from leaderboard.paired.flips import Flip
+from leaderboard.paired.headline import headline_outcomes
 from leaderboard.paired.predicted import PredictedSplit, match_runs
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "Slice",
     "contrast",
     "correct",
+    "headline_outcomes",
     "match_runs",
 ]

@@ -1,13 +1,13 @@
 """A task's headline score on its splits as pairs that can be resampled."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leaderboard.paired.breakdown import Breakdown, break_down
 from leaderboard.paired.predicted import PredictedSplit
 from leaderboard.paired.units import Units, units_of
-from leaderboard.statistics import Pairs
+from leaderboard.statistics import Outcomes, Pairs
 from tasks.task import Metric
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-__all__ = ["Headline", "headline_pairs"]
+__all__ = ["Headline", "headline_outcomes", "headline_pairs"]
 
 Named = tuple[PredictedSplit, Metric[Any, Any]]
 
@@ -40,15 +40,51 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
     """
     import numpy as np
 
+    known = _known(splits, names)
+    if known is None:
+        return None
+    one, other = (_side(splits, known, side) for side in ("one", "other"))
+    is_binary = all(bool(np.isin(side[..., 0], (0.0, 1.0)).all()) for side in (one, other))
+    alone = len(known) == len(splits) == 1 and known[0][1].is_mean
+    units = _all_units(splits)
+    return Headline(
+        pairs=Pairs(one=one, other=other, score=_mean_score(known)),
+        units=units,
+        is_accuracy=alone and is_binary and all(len(unit) == 1 for unit in units),
+    )
+
+
+def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
+    """The same of one system alone, whose predictions are `one`."""
+    known = _known(splits, names)
+    if known is None:
+        return None
+    return Outcomes(parts=_side(splits, known, "one"), score=_mean_score(known))
+
+
+def _known(
+    splits: Sequence[PredictedSplit], names: Sequence[str]
+) -> list[tuple[Named, Breakdown]] | None:
+    """Each score's split and metric, and how it is taken apart."""
     columns = [_find(splits, name) for name in names]
     ways = [None if column is None else _way(*column) for column in columns]
     known = [(c, w) for c, w in zip(columns, ways, strict=True) if c is not None and w is not None]
-    if len(known) < len(names):
-        return None
-    sides = [
-        np.concatenate([_placed(splits, c[0], w, side) for c, w in known], axis=-1)
-        for side in ("one", "other")
-    ]
+    return known if len(known) == len(names) else None
+
+
+def _side(
+    splits: Sequence[PredictedSplit], known: Sequence[tuple[Named, Breakdown]], side: str
+) -> "Array":
+    """[units of all splits, seeds, parts of all scores]."""
+    import numpy as np
+
+    return np.concatenate([_placed(splits, c[0], w, side) for c, w in known], axis=-1)
+
+
+def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> "Callable[[Array], Array]":
+    """The mean of the scores, each of its own parts."""
+    import numpy as np
+
     widths = [_parts(c[0], w, c[0].one[0]).shape[-1] for c, w in known]
     formulas = [w.score for _, w in known]
 
@@ -58,14 +94,7 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
         mean: Array = np.mean(scores, axis=0)
         return mean
 
-    is_binary = all(bool(np.isin(side[..., 0], (0.0, 1.0)).all()) for side in sides)
-    alone = len(known) == len(splits) == 1 and known[0][1].is_mean
-    units = _all_units(splits)
-    return Headline(
-        pairs=Pairs(one=sides[0], other=sides[1], score=score),
-        units=units,
-        is_accuracy=alone and is_binary and all(len(unit) == 1 for unit in units),
-    )
+    return score
 
 
 def _find(splits: Sequence[PredictedSplit], name: str) -> Named | None:

@@ -13,13 +13,16 @@ __all__ = ["PredictedSplit", "match_runs"]
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedSplit:
-    """The examples of a split, and the predictions of two systems: a tuple for each seed."""
+    """The examples of a split, and the predictions of two systems: a tuple for each seed.
+
+    `other` is empty where one system stands alone.
+    """
 
     task: Task
     split: str
     examples: tuple[Example, ...]
     one: tuple[tuple[Prediction, ...], ...]
-    other: tuple[tuple[Prediction, ...], ...]
+    other: tuple[tuple[Prediction, ...], ...] = ()
 
 
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:

@@ -1,0 +1,84 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leaderboard.statistics import median_interval
+from leaderboard.store import open_store
+from tests.benchharness.test_cli_compare import made
+
+MODELS = {"good": [{0}, {1}, {2}], "near": [{3}, {4, 5}, {6}], "bad": [set(range(50))] * 3}
+"""The rows of RTE that each seed has wrong."""
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Three models with three seeds each on one task."""
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for model, seeds in MODELS.items():
+            for seed, wrong in enumerate(seeds):
+                store.add_result(made(model, "glue/rte", seed, wrong))
+
+
+def entries(bench, *words):
+    ended = bench("leaderboard", "--db", "board.sqlite", "--json", *words)
+    assert ended.code == 0, ended.err
+    (board,) = json.loads(ended.out)
+    return {entry["model"]: entry for entry in board["entries"]}
+
+
+def test_every_cell_has_its_intervals(bench, stored):
+    for entry in entries(bench, "--intervals").values():
+        cell = entry["tasks"]["glue/rte"]
+        found = cell["intervals"]
+        assert found["examples"]["low"] <= cell["median"] <= found["examples"]["high"]
+        seeds = median_interval(cell["values"])
+        assert found["seeds"]["low"] == pytest.approx(seeds.low)
+        assert found["seeds"]["high"] == pytest.approx(min(1.0, seeds.high))
+        assert found["both"]["low"] <= found["examples"]["low"]
+        assert found["reason"] == ""
+        assert entry["ranks"] is None  # eight tasks of the suite are missing
+
+
+def test_the_same_store_gives_the_same_intervals(bench, stored):
+    assert entries(bench, "--intervals") == entries(bench, "--intervals")
+
+
+def test_the_default_reads_no_prediction(bench, stored, monkeypatch):
+    monkeypatch.setattr("leaderboard.store.Store.result", None)
+    for entry in entries(bench).values():
+        assert "ranks" not in entry
+        assert "intervals" not in entry["tasks"]["glue/rte"]
+
+
+def test_the_terminal_has_lines_for_them(bench, stored):
+    ended = bench("leaderboard", "--db", "board.sqlite", "--intervals")
+    lines = [" ".join(line.split()) for line in ended.out.splitlines()]
+    assert sum(line.startswith("95 % from ") for line in lines) == 3
+
+
+def test_rows_that_are_gone_are_told_once(bench, stored):
+    with open_store("board.sqlite") as store:
+        for seed in range(2):
+            run = made("moved", "glue/wnli", seed, {0})
+            job = replace(run.job, data="/nowhere")
+            store.add_result(replace(run, job=job))
+    ended = bench("leaderboard", "--db", "board.sqlite", "--intervals")
+    assert ended.code == 0
+    assert (
+        " ".join(ended.out.split()).count("over seeds alone: its examples could not be read") == 1
+    )
+
+
+def test_the_report_has_them_by_default_and_leaves_them_out_if_told(bench, stored, monkeypatch):
+    def page(*words):
+        assert bench("report", "--db", "board.sqlite", "--out", "page.html", *words).code == 0
+        return Path("page.html").read_text(encoding="utf-8")
+
+    assert "over examples and seeds" in page()
+    assert "over examples and seeds" not in page("--no-intervals")
+    monkeypatch.setattr("benchharness.cli.report.MANY_RUNS", 8)
+    assert "over examples and seeds" not in page()
+    assert "over examples and seeds" in page("--intervals")

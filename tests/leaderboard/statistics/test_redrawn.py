@@ -1,0 +1,122 @@
+"""The bootstrap of one system's score and of its median over seeds, against scipy's."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leaderboard.paired.formulas import f1_of_counts
+from leaderboard.statistics import (
+    Outcomes,
+    median_error,
+    median_interval,
+    redrawn_scores,
+)
+from leaderboard.statistics.pairs import first_part
+
+QUANTILES = [0.025, 0.975]
+
+
+def of_plain(outcomes: np.ndarray) -> Outcomes:
+    """Outcomes of a score that is a mean, [units] or [units, seeds]."""
+    return Outcomes(parts=outcomes.reshape(len(outcomes), -1, 1).astype(float), score=first_part)
+
+
+def redrawn(*systems: Outcomes, draws: int = 5_000, seed: int = 0) -> list[np.ndarray]:
+    return redrawn_scores(systems, np.random.default_rng(seed), draws=draws)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.93])
+def test_the_interval_of_an_accuracy_is_scipys(share: float) -> None:
+    right = np.random.default_rng(1).random(300) < share
+    theirs = stats.bootstrap(
+        (right.astype(float),),
+        np.mean,
+        n_resamples=5_000,
+        method="percentile",
+        rng=np.random.default_rng(2),
+    ).confidence_interval
+    (ours,) = redrawn(of_plain(right))
+    assert np.quantile(ours[:, 0], QUANTILES) == pytest.approx(list(theirs), abs=0.006)
+
+
+def test_the_interval_of_an_f1_is_scipys() -> None:
+    draw = np.random.default_rng(3)
+    gold = draw.random(400) < 0.4
+    guess = np.where(draw.random(400) < 0.8, gold, ~gold)
+    counts = np.stack([guess & gold, guess, gold], axis=1).astype(float)
+
+    def f1(right: np.ndarray, predicted: np.ndarray, wanted: np.ndarray, axis: int) -> np.ndarray:
+        return 2 * right.sum(axis) / (predicted.sum(axis) + wanted.sum(axis))
+
+    theirs = stats.bootstrap(
+        tuple(counts.T),
+        f1,
+        paired=True,
+        vectorized=True,
+        n_resamples=5_000,
+        method="percentile",
+        rng=np.random.default_rng(4),
+    ).confidence_interval
+    (ours,) = redrawn(Outcomes(parts=counts[:, None, :], score=f1_of_counts))
+    assert np.quantile(ours[:, 0], QUANTILES) == pytest.approx(list(theirs), abs=0.006)
+
+
+def test_all_systems_are_drawn_the_same_examples() -> None:
+    outcomes = np.random.default_rng(5).random((80, 3))
+    one, same, shifted = redrawn(of_plain(outcomes), of_plain(outcomes), of_plain(outcomes + 0.25))
+    assert np.array_equal(one, same)
+    assert shifted == pytest.approx(one + 0.25)
+
+
+def test_the_paired_difference_of_two_systems_is_scipys() -> None:
+    draw = np.random.default_rng(6)
+    hard = draw.random(250)
+    one, other = (hard + draw.random(250) * 0.6 < level for level in (1.0, 0.9))
+    theirs = stats.bootstrap(
+        (one.astype(float), other.astype(float)),
+        lambda a, b, axis: (a - b).mean(axis),
+        paired=True,
+        n_resamples=5_000,
+        method="percentile",
+        rng=np.random.default_rng(7),
+    ).confidence_interval
+    first, second = redrawn(of_plain(one), of_plain(other))
+    ends = np.quantile(first[:, 0] - second[:, 0], QUANTILES)
+    assert ends == pytest.approx(list(theirs), abs=0.006)
+
+
+def test_draws_do_not_depend_on_how_many_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = of_plain(np.random.default_rng(8).random((50, 2)))
+    (at_once,) = redrawn(outcomes, draws=100)
+    monkeypatch.setattr("leaderboard.statistics.outcomes.CHUNK", 50 * 7)
+    (in_parts,) = redrawn(outcomes, draws=100)
+    assert in_parts == pytest.approx(at_once)
+
+
+def test_of_two_seeds_the_median_is_the_mean() -> None:
+    values = [0.61, 0.66]
+    theirs = stats.t.interval(0.95, 1, loc=np.mean(values), scale=stats.sem(values))
+    ours = median_interval(values)
+    assert (ours.low, ours.high) == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("count", [3, 5, 10])
+def test_of_more_seeds_the_interval_holds_the_true_median_often_enough(count: int) -> None:
+    samples = np.random.default_rng(9).normal(size=(4_000, count))
+    held = np.mean([median_interval(list(sample)).has(0.0) for sample in samples])
+    assert 0.945 <= held <= 0.985
+
+
+def test_the_error_of_a_median_is_never_taken_for_too_small() -> None:
+    for count in (3, 4, 5, 10):
+        medians = np.median(np.random.default_rng(10).normal(size=(20_000, count)), axis=1)
+        # sqrt(n) times what median_error gives of a spread of 1
+        claimed = median_error([0.0, 2**0.5]) / 1.0
+        assert claimed == pytest.approx(2**-0.5)
+        assert float(medians.std()) <= 1.2534 / count**0.5
+
+
+def test_one_seed_shows_no_spread() -> None:
+    assert median_error([0.7]) == 0.0
+    interval = median_interval([0.7])
+    assert (interval.low, interval.high) == (0.7, 0.7)
