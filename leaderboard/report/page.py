@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from leaderboard.board import Board
 from leaderboard.entry import Entry
@@ -10,7 +11,13 @@ from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
 from leaderboard.result import Failure, Result, RunRow
 
-__all__ = ["Group", "Page", "build_page"]
+__all__ = ["Group", "Page", "Part", "build_page"]
+
+INLINE_RUNS = 300
+"""Runs whose sections need no script; those of more would make the page slow to open."""
+
+BATCH = 50
+"""Groups that are unpacked together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +37,20 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """The groups of a board: those in the page as it stands, and batches that a script unpacks."""
+
+    table: TableView
+    inline: tuple[Group, ...]
+    batches: tuple[tuple[Group, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """The whole report. `others` are runs that stand on no board."""
 
     tables: tuple[TableView, ...]
-    groups: tuple[tuple[TableView, tuple[Group, ...]], ...]
+    parts: tuple[Part, ...]
     others: tuple[RunSection, ...]
     failures: tuple[RunSection, ...]
     runs: int
@@ -48,17 +64,29 @@ def build_page(boards: Sequence[Board], details: Iterable[Result | Failure]) -> 
     """
     sections = {section.key: section for section in map(build_run, details)}
     tables = tuple(build_table(board, number) for number, board in enumerate(boards, start=1))
-    groups = tuple(_each_once(_groups(board, sections) for board in boards))
+    groups = _each_once(_groups(board, sections) for board in boards)
     entries = [entry for board in boards for entry in board.entries]
     placed = {run.key for entry in entries for run in entry.runs}
     return Page(
         tables=tables,
-        groups=tuple(zip(tables, groups, strict=True)),
+        parts=tuple(_parts(tables, groups)),
         others=tuple(section for key, section in sections.items() if key not in placed),
         failures=tuple(section for section in sections.values() if section.error),
         runs=len(placed | sections.keys()),
         models=len({e.model for e in entries} | {s.job.model for s in sections.values()}),
     )
+
+
+def _parts(tables: Iterable[TableView], groups: Iterable[tuple[Group, ...]]) -> Iterator[Part]:
+    """The boards' groups; the first runs of a page stand in it as they are."""
+    left = INLINE_RUNS
+    for table, found in zip(tables, groups, strict=True):
+        totals = list(accumulate(len(group.runs) for group in found))
+        inline = sum(total <= left for total in totals)
+        left -= totals[inline - 1] if inline else 0
+        rest = found[inline:]
+        batches = (rest[first : first + BATCH] for first in range(0, len(rest), BATCH))
+        yield Part(table=table, inline=found[:inline], batches=tuple(batches))
 
 
 def _each_once(boards: Iterable[Iterable[Group]]) -> Iterator[tuple[Group, ...]]:

@@ -1,65 +1,13 @@
-"""Published rows as the report shows them: blocks under a board, lines beside an entry's runs."""
+"""Published numbers as the report shows them beside an entry's own runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leaderboard.board import Board
 from leaderboard.entry import Entry
-from leaderboard.imports.block import imported_blocks
-from leaderboard.published import PublishedCell
-from leaderboard.published.block import PublishedLine, published_blocks
 from leaderboard.reproduction import Reproduction, reproductions
 
-__all__ = [
-    "ReferenceCell",
-    "ReferenceLine",
-    "ReferenceView",
-    "ReproductionView",
-    "reference_views",
-    "reproduction_views",
-]
-
-ABOUT = {
-    "published": "rows from papers, model cards and leaderboards",
-    "imported": "rows that others have measured, brought by bench import",
-}
-NOTES = {
-    "published": "As printed, human baselines first, unranked: protocols and metrics differ from "
-    "row to row.",
-    "imported": "As their sources say, unranked: nobody here has seen the runs or their rows.",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceCell:
-    """The numbers of one task as printed, and which scores they are."""
-
-    text: str
-    note: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceLine:
-    """One published row; `place` says where in the source it stands."""
-
-    system: str
-    details: str
-    source: str
-    place: str
-    score: ReferenceCell
-    cells: tuple[ReferenceCell, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceView:
-    """The published rows of one split, unranked; `about` and `note` say where they are from."""
-
-    anchor: str
-    title: str
-    about: str
-    note: str
-    columns: tuple[str, ...]
-    lines: tuple[ReferenceLine, ...]
+__all__ = ["ReproductionView", "reproduction_views"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,41 +20,6 @@ class ReproductionView:
     difference: str
     verdict: str
     source: str
-
-
-def reference_views(board: Board, anchor: str) -> tuple[ReferenceView, ...]:
-    """The blocks under a board; `anchor` is the board's own."""
-    return tuple(
-        ReferenceView(
-            anchor=f"{anchor}-{block.origin}-{block.split}",
-            title=f"{block.origin.capitalize()} ({block.split})",
-            about=ABOUT[block.origin],
-            note=NOTES[block.origin],
-            columns=tuple(task.rpartition("/")[2] for task in block.tasks),
-            lines=tuple(map(_line, block.lines)),
-        )
-        for block in (*imported_blocks(board), *published_blocks(board))
-    )
-
-
-def _line(line: PublishedLine) -> ReferenceLine:
-    row = line.row
-    said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.parameters, row.date)
-    return ReferenceLine(
-        system=row.system,
-        details=", ".join(part for part in said if part),
-        source=row.source,
-        place=row.place,
-        score=_cell(line.averages),
-        cells=tuple(map(_cell, line.cells)),
-    )
-
-
-def _cell(cells: Sequence[PublishedCell]) -> ReferenceCell:
-    return ReferenceCell(
-        text=" / ".join(cell.printed for cell in cells) or "–",
-        note=", ".join(f"{' or '.join(cell.scores)} {cell.printed}" for cell in cells),
-    )
 
 
 def reproduction_views(board: Board, entry: Entry) -> Mapping[str, tuple[ReproductionView, ...]]:

@@ -1,25 +1,40 @@
 """A board as the report's table shows it: every text and number ready, nothing left to compute."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from types import MappingProxyType
 
 from leaderboard.board import Board
-from leaderboard.cell import Cell, score_names, shown
+from leaderboard.cell import Cell, shown
 from leaderboard.entry import Entry
-from leaderboard.report.reference import ReferenceView, reference_views
+from leaderboard.imports.block import imported_blocks
+from leaderboard.job import SCORED_HERE
+from leaderboard.published.block import published_blocks
+from leaderboard.report.blocks import block_group
+from leaderboard.report.column import Column, build_column
+from leaderboard.report.rows import (
+    CellView,
+    RowGroup,
+    RowKind,
+    RowView,
+    basis_of,
+    percent,
+    row_anchor,
+)
+from leaderboard.standing import CellStanding
 
-__all__ = [
-    "CellView",
-    "Column",
-    "RowView",
-    "Statistics",
-    "TableView",
-    "build_table",
-    "group_anchor",
-    "run_anchor",
-    "statistics",
-]
+__all__ = ["Statistics", "TableView", "build_table", "group_anchor", "run_anchor", "statistics"]
+
+ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
+    {
+        "measured": ("Measured here", "fine-tuned and scored by bench run"),
+        "scored": ("Scored here", "prediction files of others, scored by bench score; unranked"),
+        "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
+        "floor": ("Floors", "learned without an encoder; unranked"),
+    }
+)
+"""The board's own kinds of rows in the order in which they stand, with what is said of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,58 +63,21 @@ class Statistics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellView:
-    """One cell: `order` is what its column is sorted by, empty where there is no value."""
-
-    text: str
-    spread: str = ""
-    order: str = ""
-    href: str = ""
-    note: str = ""
-    flags: str = ""
-    best: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A task's column; `metrics` are what its value is the mean of."""
-
-    task: str
-    name: str
-    metrics: str
-    extra: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowView:
-    """One entry."""
-
-    rank: str
-    kind: str
-    model: str
-    details: str
-    failed: str
-    score: CellView
-    cells: tuple[CellView, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class TableView:
-    """One board, with the published blocks that belong under it."""
+    """One board, with the published and imported rows that belong beside its own."""
 
     anchor: str
     title: str
     data: str
     rule: str
     cite: str
+    score_basis: str
     columns: tuple[Column, ...]
-    rows: tuple[RowView, ...]
+    groups: tuple[RowGroup, ...]
     seeds: str
     has_spread: bool
     has_flags: bool
-    has_unranked_kinds: bool
-    ranked: int
-    references: tuple[ReferenceView, ...]
+    has_intervals: bool
 
 
 def run_anchor(key: str) -> str:
@@ -129,45 +107,75 @@ def statistics(cell: Cell) -> Statistics:
 
 def build_table(board: Board, number: int) -> TableView:
     """The board as a table; `number` counts the report's boards from 1."""
-    best = {task: board.best(task) for task in board.tasks}
     cells = [cell for entry in board.entries for cell in entry.cells.values()]
+    blocks = (*imported_blocks(board), *published_blocks(board))
+    tasks = dict.fromkeys((*board.tasks, *(task for block in blocks for task in block.tasks)))
+    columns = tuple(build_column(board, task) for task in tasks)
+    anchor = f"board-{number}"
+    groups = _groups(board, columns, anchor)
     return TableView(
-        anchor=f"board-{number}",
+        anchor=anchor,
         title=board.title,
         data=board.data_label,
         rule=board.rule.name,
         cite=board.rule.cite,
-        columns=tuple(_column(board, task) for task in board.tasks),
-        rows=tuple(_row(board, entry, best) for entry in board.entries),
+        score_basis=basis_of("dev", (board.rule.name,)),
+        columns=columns,
+        groups=(*groups, *(block_group(block, columns, anchor) for block in blocks)),
         seeds=_seeds(board),
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
-        has_unranked_kinds=any(entry.kind != "model" for entry in board.entries),
-        ranked=sum(entry.rank is not None for entry in board.entries),
-        references=reference_views(board, f"board-{number}"),
+        has_intervals=any(entry.standing is not None for entry in board.entries),
     )
 
 
-def _column(board: Board, task: str) -> Column:
-    return Column(
-        task=task,
-        name=task.rpartition("/")[2],
-        metrics=" and ".join(score_names(task, board.rule)),
-        extra=task in board.extras,
-    )
+def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[RowGroup]:
+    """The board's own rows, kind by kind, each in the order of the board."""
+    best = {task: board.best(task) for task in board.tasks}
+    by_kind: dict[RowKind, list[RowView]] = {}
+    for entry in board.entries:
+        by_kind.setdefault(_kind(entry), []).append(_row(board, entry, columns, best))
+    for kind, (title, note) in ABOUT.items():
+        if kind in by_kind:
+            rows = tuple(by_kind[kind])
+            yield RowGroup(anchor=f"{anchor}-{kind}", kind=kind, title=title, note=note, rows=rows)
 
 
-def _row(board: Board, entry: Entry, best: Mapping[str, str]) -> RowView:
-    failed = len(entry.failures)
+def _kind(entry: Entry) -> RowKind:
+    match entry.kind:
+        case "model":
+            return "scored" if entry.recipe == SCORED_HERE else "measured"
+        case kind:
+            return kind
+
+
+def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]) -> RowView:
+    names = (entry.model, entry.recipe, entry.precision, entry.variant)
+    failed, runs = len(entry.failures), entry.runs
     return RowView(
+        anchor=row_anchor(board.title, board.data_label, *names),
         rank="" if entry.rank is None else str(entry.rank),
-        kind=entry.kind,
-        model=entry.model,
+        ranks=_ranks(entry),
+        ranks_note=_ranks_note(entry),
+        name=entry.model,
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
-        cells=tuple(_cell(entry, task, best[task]) for task in board.tasks),
+        cells=tuple(_cell(entry, column.task, best.get(column.task, "")) for column in columns),
+        origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
+        href="#" + group_anchor(entry, runs[0].task),
     )
+
+
+def _ranks(entry: Entry) -> str:
+    """The ranks that an entry may as well have, where they are not its own alone."""
+    label = "" if entry.standing is None else entry.standing.rank_label
+    return "" if label == str(entry.rank) else label
+
+
+def _ranks_note(entry: Entry) -> str:
+    tied = () if entry.standing is None else entry.standing.tied
+    return f"not told apart from {', '.join(tied)}" if tied else ""
 
 
 def _details(entry: Entry) -> str:
@@ -189,8 +197,8 @@ def _score(board: Board, entry: Entry) -> CellView:
     return CellView(
         text=shown(entry.score),
         spread=spread,
-        order=repr(entry.score),
-        note=_seed_note(entry.seed_scores),
+        order=percent(entry.score),
+        note=_joined(_seed_note(entry.seed_scores), _interval_note(_score_standing(entry))),
         best=top,
     )
 
@@ -211,12 +219,32 @@ def _cell(entry: Entry, task: str, best: str) -> CellView:
     return CellView(
         text=numbers.median,
         spread=numbers.spread,
-        order=repr(cell.median),
+        order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=numbers.sentence,
+        note=_joined(numbers.sentence, _interval_note(_cell_standing(entry, task))),
         flags="; ".join(cell.notes),
         best=entry.kind == "model" and numbers.median == best,
     )
+
+
+def _score_standing(entry: Entry) -> CellStanding:
+    return CellStanding() if entry.standing is None else entry.standing.score
+
+
+def _cell_standing(entry: Entry, task: str) -> CellStanding:
+    return CellStanding() if entry.standing is None else entry.standing.cells[task]
+
+
+def _interval_note(standing: CellStanding) -> str:
+    """The interval and what it is over: "95 % from 44.1 to 49.0 over examples and seeds"."""
+    if standing.both is None:
+        return ""
+    low, high = shown(standing.both.low), shown(standing.both.high)
+    return f"95 % from {low} to {high} over {standing.scope}"
+
+
+def _joined(*notes: str) -> str:
+    return ", ".join(note for note in notes if note)
 
 
 def _seeds(board: Board) -> str:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from leaderboard.board import Board
+from leaderboard.report.pack import INLINE_ROWS, packed, packed_rows
 from leaderboard.report.page import build_page
 from leaderboard.result import Failure, Result
 from leaderboard.visible import visible
@@ -21,7 +22,7 @@ __all__ = ["render_report", "write_report"]
 HERE = Path(__file__).parent
 
 STYLES = ("style.css",)
-SCRIPTS = ("sort.js",)
+SCRIPTS = ("unpack.js", "table.js", "compare.js", "page.js")
 """What the page carries, each file in an element of its own, whose digest is in the policy."""
 
 
@@ -60,7 +61,8 @@ def _policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
     """Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own."""
     return (
         f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
-        "img-src data:; font-src data:; base-uri 'none'; form-action 'none'"
+        "img-src data:; font-src data:; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types report"
     )
 
 
@@ -80,7 +82,7 @@ def _asset(name: str) -> Markup:
 @cache
 def _templates() -> Environment:
     # Escaping is on for every file: the default looks at the name's ending, and ours is .j2.
-    return Environment(
+    found = Environment(
         loader=PackageLoader("leaderboard.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -88,6 +90,10 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=_as_text,
     )
+    found.globals["inline_rows"] = INLINE_ROWS
+    found.globals["packed_rows"] = partial(packed_rows, templates=found)
+    found.filters["packed"] = packed
+    return found
 
 
 def _as_text(value: Any) -> Any:

@@ -24,29 +24,26 @@ def test_floors_and_ensembles_stand_below_and_are_never_the_best() -> None:
         *make_rows("tiny", [0.4]),
     ]
     table = build_table(one_board(rows), 1)
-    kinds = [(row.rank, row.kind, row.model) for row in table.rows]
-    assert kinds == [
-        ("1", "model", "minilm"),
-        ("2", "model", "tiny"),
-        ("", "ensemble", "minilm x3"),
-        ("", "floor", "majority"),
-    ]
-    assert [row.details for row in table.rows[2:]] == ["ensemble", "floor"]
-    assert [all(cell.best for cell in row.cells) for row in table.rows] == [
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert (table.ranked, table.seeds, table.has_unranked_kinds) == (2, "1 to 3 seeds", True)
+    rows_of = {group.kind: group.rows for group in table.groups}
+    assert {kind: [(row.rank, row.name) for row in rows_of[kind]] for kind in rows_of} == {
+        "measured": [("1", "minilm"), ("2", "tiny")],
+        "ensemble": [("", "minilm x3")],
+        "floor": [("", "majority")],
+    }
+    assert list(rows_of) == ["measured", "ensemble", "floor"]
+    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "floor"]
+    listed = [row for group in table.groups for row in group.rows]
+    assert [all(cell.best for cell in row.cells) for row in listed] == [True, False, False, False]
+    assert table.seeds == "1 to 3 seeds"
     html = render_report(build_boards(rows, GLUE), [], "today")
-    assert '<tr class="floor">' in html
-    assert '<tr class="ensemble">' in html
-    assert "Ensembles and floors" in html
+    assert '<tbody id="board-1-floor" class="floor"' in html
+    assert '<tbody id="board-1-ensemble" class="ensemble"' in html
+    assert "averaged from stored predictions; unranked" in html
 
 
 def test_the_suites_score_has_the_seeds_in_its_note() -> None:
-    (row,) = build_table(one_board(make_rows(values=[0.5, 0.61, 0.9])), 1).rows
+    (group,) = build_table(one_board(make_rows(values=[0.5, 0.61, 0.9])), 1).groups
+    (row,) = group.rows
     assert row.score.text == "61.0"
     assert row.score.note == "over 3 seeds: mean 67.0, from 50.0 to 90.0"
 
@@ -55,7 +52,7 @@ def test_collapsed_runs_are_counted_in_the_note() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags if seed < 2 else {}) for seed in range(5)]
     table = build_table(one_board(rows), 1)
-    (cell,) = (cell for cell in table.rows[0].cells if cell.text != "–")
+    (cell,) = (cell for cell in table.groups[0].rows[0].cells if cell.text != "–")
     assert cell.flags == "2 of 5 seeds collapsed (constant predictions)"
     assert cell.note.endswith("5 seeds, 2 of 5 seeds collapsed (constant predictions)")
 

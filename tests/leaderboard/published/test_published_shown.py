@@ -49,25 +49,30 @@ def test_columns_are_the_boards_and_those_that_only_sources_know(board: Board) -
 def test_made_up_and_cut_data_have_none(fields: dict[str, object]) -> None:
     board = one_board(make_rows(**fields))  # type: ignore[arg-type]
     assert published_blocks(board) == ()
-    assert '<details class="references">' not in render_report([board], [], WHEN)
+    assert 'class="published"' not in render_report([board], [], WHEN)
 
 
 def test_published_rows_leave_ranks_and_the_best_alone(board: Board, html: str) -> None:
-    measured, _, rest = html.partition('<details class="references">')
-    assert 'class="number best"' not in rest.partition("</details>")[0]
-    assert "Human" not in measured.partition("<tbody>")[2]
+    table = html.partition("<table")[2].partition("</table>")[0]
+    measured, *blocks = table.split('class="published"')
+    assert len(blocks) == 2
+    assert not any('class="number best"' in block for block in blocks)
+    assert not any('class="rank" data-value' in block for block in blocks)
+    assert "Human" not in measured.partition("<tbody")[2]
     assert [entry.rank for entry in board.entries] == [1]
     assert board.best("glue/cola") == ""
 
 
 def test_report_names_every_source_and_metric(board: Board, html: str) -> None:
-    first = html.index("board-1-published-test")
-    block = html[first : html.index("</details>", first)]
+    first = html.index('<tbody id="board-1-published-test"')
+    block = html[first : html.index("</tbody>", first)]
     rows = re.findall(r'<span class="name">(.*?)</span>', block)
     assert rows[0].endswith("Human Baselines")
     assert len(rows) == len(published_blocks(board)[1].lines)
     assert '<span title="f1 86.3, accuracy 80.8">86.3 / 80.8</span>' in block
-    assert block.count('<td class="source">') == len(rows)
+    sources = re.findall(r'<td class="origin">(.*?) <small>(.*?)</small>', block)
+    assert len(sources) == len(rows)
+    assert all(source and place for source, place in sources)
 
 
 def test_report_holds_measured_scores_against_published_ones(html: str) -> None:

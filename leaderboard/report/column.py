@@ -1,0 +1,38 @@
+"""A column of a board's table."""
+
+from dataclasses import dataclass
+
+from leaderboard.board import Board
+from leaderboard.cell import score_names
+from leaderboard.report.rows import basis_of
+from tasks.suites import find_task
+
+__all__ = ["Column", "build_column"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A task's column; its values are the mean of `scores`, and `basis` says so with the split."""
+
+    task: str
+    name: str
+    scores: tuple[str, ...]
+    basis: str
+    extra: bool
+
+    @property
+    def metrics(self) -> str:
+        """The scores in words."""
+        return " and ".join(self.scores)
+
+
+def build_column(board: Board, task: str) -> Column:
+    """The column of a task, also of one that only published rows have."""
+    scores = score_names(task, board.rule)
+    return Column(
+        task=task,
+        name=task.rpartition("/")[2],
+        scores=scores,
+        basis=basis_of("dev" if find_task(task).dev_splits else "test", scores),
+        extra=task not in board.rule.cells,
+    )

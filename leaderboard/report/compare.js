@@ -1,0 +1,157 @@
+// Rows chosen to be seen side by side. The address holds them, so that a comparison can be shared.
+"use strict";
+
+const chosen = new Map(); // from a row's id to its board and record, in the order of choosing
+
+function isChosen(id) {
+  return chosen.has(id);
+}
+
+function choose(board, record, isIn) {
+  if (isIn) chosen.set(record.id, { board, record });
+  else chosen.delete(record.id);
+  if (record.row) record.row.querySelector(".choose input").checked = isIn;
+}
+
+function chooseById(boards, ids) {
+  for (const { board, record } of [...chosen.values()]) choose(board, record, false);
+  for (const board of boards) {
+    const records = new Map(board.groups.flatMap(({ records }) => records.map((r) => [r.id, r])));
+    for (const id of ids) if (records.has(id)) choose(board, records.get(id), true);
+  }
+  drawComparisons(boards);
+}
+
+function rememberChosen() {
+  const ids = [...chosen.keys()].map((id) => id.replace("row-", ""));
+  const here = location.href.split("#")[0];
+  history.replaceState(null, "", ids.length ? `${here}#compare=${ids.join(",")}` : here);
+}
+
+function idsInAddress() {
+  const found = /^#compare=([0-9a-f,]+)$/.exec(location.hash);
+  return found ? found[1].split(",").map((id) => `row-${id}`) : null;
+}
+
+function drawComparisons(boards) {
+  for (const board of boards) drawComparison(board, boards);
+  const tray = document.querySelector(".tray");
+  const rows = chosen.size === 1 ? "1 row" : `${chosen.size} rows`;
+  tray.querySelector("[role=status]").textContent = chosen.size ? `${rows} chosen` : "";
+  tray.hidden = chosen.size === 0;
+}
+
+function drawComparison(board, boards) {
+  const panel = board.section.querySelector(".compare");
+  const records = [...chosen.values()].filter((each) => each.board === board).map((e) => e.record);
+  panel.hidden = records.length === 0;
+  const remove = (record) => {
+    choose(board, record, false);
+    rememberChosen();
+    drawComparisons(boards);
+    if (!panel.hidden) panel.querySelector("h3").focus();
+  };
+  if (records.length) panel.querySelector(".sheet").replaceChildren(...sheetOf(board, records, remove));
+}
+
+function sheetOf(board, records, remove) {
+  const rows = records.map((record) => describe(board, record));
+  const first = rows[0].name;
+  const text =
+    rows.length === 1
+      ? "Choose another row to see it beside this one."
+      : `Differences are to ${first}. Best of each line in bold. A number of another split or ` +
+        "score is shown, with what it is of, and not compared. The address of this page leads here.";
+  const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows));
+  const caption = makeElement("caption", { className: "unseen", textContent: "Chosen rows, task by task" });
+  table.prepend(caption);
+  const scroll = makeElement("div", { className: "scroll", tabIndex: 0 }, table);
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", "Side by side");
+  return [makeElement("p", { className: "quiet", textContent: text }), scroll];
+}
+
+function describe(board, record) {
+  const row = rowOf(record);
+  const group = board.groups.find(({ records }) => records.includes(record));
+  const cells = board.heads.map((head, column) => readCell(row.cells[column], head));
+  return {
+    name: row.querySelector(".name").textContent,
+    details: row.querySelector("th small").textContent,
+    kind: group.body.className,
+    title: group.body.dataset.title,
+    cells,
+  };
+}
+
+function readCell(cell, head) {
+  const link = cell.querySelector("a");
+  const number = cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  return {
+    text: (link ?? cell.querySelector("span") ?? cell).textContent.trim(),
+    spread: cell.querySelector("small")?.textContent ?? "",
+    value: number === null ? null : Math.round(number * 10) / 10,
+    basis: cell.dataset.basis ?? head.dataset.basis,
+    href: link?.getAttribute("href"),
+  };
+}
+
+function headOf(rows, records, remove) {
+  const line = makeElement("tr", {}, makeElement("th", { scope: "col", textContent: "task" }));
+  rows.forEach((row, place) => {
+    const button = makeElement("button", { type: "button", className: "remove", textContent: "×" });
+    button.setAttribute("aria-label", `remove ${row.name}`);
+    button.addEventListener("click", () => remove(records[place]));
+    const name = makeElement("span", { className: "name", textContent: row.name });
+    const kind = makeElement("small", { className: "tag", textContent: row.title });
+    const details = makeElement("small", { textContent: row.details });
+    const head = makeElement("th", { scope: "col", className: row.kind }, button, name, kind, details);
+    line.append(head);
+  });
+  return makeElement("thead", {}, line);
+}
+
+function bodyOf(board, rows) {
+  const body = makeElement("tbody");
+  board.heads.forEach((head, column) => {
+    const cells = rows.map((row) => row.cells[column]);
+    if (head.dataset.basis === undefined || cells.every(({ value }) => value === null)) return;
+    const task = makeElement("th", { scope: "row", textContent: head.textContent.trim() });
+    task.title = head.title;
+    body.append(makeElement("tr", {}, task, ...compareCells(cells)));
+  });
+  return body;
+}
+
+// Numbers of the first row's basis are compared with it, and the best of them is marked.
+function compareCells(cells) {
+  const [base] = cells;
+  const isLike = ({ value, basis }) => value !== null && base.value !== null && basis === base.basis;
+  const like = cells.filter(isLike);
+  const best = like.length > 1 ? Math.max(...like.map(({ value }) => value)) : null;
+  return cells.map((cell) => {
+    const isBest = isLike(cell) && cell.value === best;
+    const note = cell === base ? cell.spread : isLike(cell) ? difference(cell, base) : basisNote(cell, base);
+    return comparedCell(cell, isBest, note);
+  });
+}
+
+function comparedCell(cell, isBest, note) {
+  const value = cell.href
+    ? makeElement("a", { href: cell.href, textContent: cell.text })
+    : makeElement("span", { textContent: cell.text });
+  const small = makeElement("small", { textContent: note });
+  if (/^[+−]/.test(note)) small.className = note[0] === "+" ? "up" : "down";
+  return makeElement("td", { className: isBest ? "number best" : "number" }, value, small);
+}
+
+function difference(cell, base) {
+  const by = cell.value - base.value;
+  if (Math.abs(by) < 0.05) return "±0.0";
+  return `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(1)}`;
+}
+
+function basisNote(cell, base) {
+  if (cell.value === null) return "";
+  return cell.basis === base.basis ? "" : cell.basis;
+}

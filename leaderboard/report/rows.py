@@ -1,0 +1,88 @@
+"""Lines of the report's tables: what any row shows, whoever has measured it."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["CellView", "RowGroup", "RowKind", "RowView", "basis_of", "percent", "row_anchor"]
+
+RowKind = Literal["measured", "scored", "ensemble", "floor", "imported", "published"]
+"""Who has made a number, and how: fine-tuned here, predictions of others scored here, averaged
+here, learned here without an encoder, brought by `bench import`, or printed in a paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellView:
+    """One cell: `order` is its number in percent, for sorting; empty where there is none.
+
+    `basis` says what the number is of ("dev accuracy"): only numbers of one basis are compared. It
+    is empty where it is that of the column.
+    """
+
+    text: str
+    spread: str = ""
+    order: str = ""
+    href: str = ""
+    note: str = ""
+    flags: str = ""
+    best: bool = False
+    basis: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowView:
+    """One row; `origin` says in a few words what made it, `place` where in a source it stands.
+
+    `ranks` are those that a ranked row may as well have, empty where they are its rank alone.
+    """
+
+    anchor: str
+    name: str
+    details: str
+    score: CellView
+    cells: tuple[CellView, ...]
+    origin: str
+    rank: str = ""
+    ranks: str = ""
+    ranks_note: str = ""
+    failed: str = ""
+    href: str = ""
+    place: str = ""
+
+    @property
+    def words(self) -> str:
+        """What a filter looks in."""
+        return f"{self.name} {self.details} {self.failed} {self.origin}"
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """What each column is sorted by, from left to right."""
+        numbers = (cell.order for cell in (self.score, *self.cells))
+        return (self.rank, self.name, *numbers, self.origin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowGroup:
+    """Rows of one kind and split, which are sorted among themselves alone."""
+
+    anchor: str
+    kind: RowKind
+    title: str
+    note: str
+    rows: tuple[RowView, ...]
+
+
+def row_anchor(*names: str) -> str:
+    """A row's id: the same for the same names, so that a link to a comparison stays good."""
+    text = "\0".join(names).encode("utf-8", "backslashreplace")
+    return f"row-{hashlib.sha256(text).hexdigest()[:10]}"
+
+
+def basis_of(split: str, scores: tuple[str, ...]) -> str:
+    """What a number is of, whatever the order of its scores: "dev accuracy and f1"."""
+    return f"{split} {' and '.join(sorted(scores))}"
+
+
+def percent(value: float) -> str:
+    """A score in percent, with the digits that tell it from its neighbours and no more."""
+    return f"{100 * value:.6g}"
