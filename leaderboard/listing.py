@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from leaderboard.headline import headline_data, row_of
 from leaderboard.result import RunRow
@@ -15,6 +15,7 @@ __all__ = [
     "finished_among",
     "listed_rows",
     "listed_with",
+    "model_names",
     "suite_names",
 ]
 
@@ -52,18 +53,25 @@ def finished_among(session: Session, keys: Iterable[str]) -> set[str]:
 
 
 def suite_names(session: Session) -> list[str]:
-    """The suites that have runs, that of the newest run first.
-
-    Each is a step into the index, so the number of runs does not matter.
-    """
-    newest: dict[str, int] = {}
-    name = session.scalar(select(func.min(Headline.suite)))
-    while name is not None:
-        newest[name] = (
-            session.scalar(select(func.max(Headline.run_id)).where(Headline.suite == name)) or 0
-        )
-        name = session.scalar(select(func.min(Headline.suite)).where(Headline.suite > name))
+    """The suites that have runs, that of the newest run first."""
+    newest = {
+        name: session.scalar(select(func.max(Headline.run_id)).where(Headline.suite == name)) or 0
+        for name in _distinct(session, Headline.suite)
+    }
     return sorted(newest, key=lambda suite: -newest[suite])
+
+
+def model_names(session: Session) -> list[str]:
+    """The names of all models that have runs, in their alphabetical order."""
+    return list(_distinct(session, Headline.model))
+
+
+def _distinct(session: Session, column: InstrumentedAttribute[str]) -> Iterator[str]:
+    """Every value of an indexed column: one step into the index each, however many runs have it."""
+    value = session.scalar(select(func.min(column)))
+    while value is not None:
+        yield value
+        value = session.scalar(select(func.min(column)).where(column > value))
 
 
 def count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:

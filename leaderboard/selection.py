@@ -1,7 +1,7 @@
 """From a name that a user types to an entry of a board."""
 
 import re
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import replace
 
 from leaderboard.board import Board
@@ -19,6 +19,9 @@ __all__ = [
 
 Select = Callable[[Board, str], Entry | None]
 """Finds what a name stands for on a board, None where it stands for nothing there."""
+
+MANY_NAMES = 50
+"""More are not listed in an error."""
 
 
 def full_label(entry: Entry) -> str:
@@ -78,12 +81,16 @@ def _labels(entry: Entry) -> tuple[str, ...]:
 
 
 def boards_with(
-    boards: Iterable[Board], names: Iterable[str], select: Select = select_entry
+    boards: Iterable[Board],
+    names: Iterable[str],
+    select: Select = select_entry,
+    *,
+    known: Callable[[], Iterable[str]] | None = None,
 ) -> list[tuple[Board, list[Entry]]]:
     """The boards on which every name has an entry, each with these entries, in the names' order.
 
-    `select` says what a name stands for. Raises BenchError, naming what there is, where there is no
-    such board.
+    `select` says what a name stands for. Raises BenchError, naming what there is (by `known`, where
+    the boards are not of everything that is stored), where there is no such board.
     """
     wanted, listed = list(names), list(boards)
     found: list[tuple[Board, list[Entry]]] = []
@@ -93,11 +100,18 @@ def boards_with(
             found.append((board, entries))
     if found:
         return found
-    known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
+    models = known() if known else (entry.model for board in listed for entry in board.entries)
     raise BenchError(
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
-        f"{', '.join(known) or 'no runs'}; `bench list runs` shows on which data each was run."
+        f"{_some(dict.fromkeys(models)) or 'no runs'}; `bench list runs` shows on which data each "
+        "was run."
     )
+
+
+def _some(names: Collection[str]) -> str:
+    """The names, or the first of very many."""
+    more = len(names) - MANY_NAMES
+    return ", ".join(list(names)[:MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,9 +20,11 @@ from leaderboard.listing import (
     finished_among,
     listed_rows,
     listed_with,
+    model_names,
     suite_names,
 )
 from leaderboard.migration import prepare
+from leaderboard.past import PastRun, past_runs
 from leaderboard.record import (
     StoredRun,
     failure_to_run,
@@ -37,6 +39,9 @@ from leaderboard.schema import Headline, Run
 from tasks.errors import BenchError
 
 __all__ = ["Store", "open_store"]
+
+Names = str | Collection[str] | None
+Condition = ColumnElement[bool]
 
 
 def open_store(url_or_path: str | Path, *, create: bool = True) -> "Store":
@@ -96,17 +101,17 @@ class Store:
     def runs(
         self,
         *,
-        model: str | None = None,
-        suite: str | None = None,
-        task: str | None = None,
+        model: Names = None,
+        suite: Names = None,
+        task: Names = None,
         key: str | None = None,
     ) -> list[RunRow]:
         """One row per job, oldest first: its newest result, or its newest failure if it has none.
 
-        `key` is the beginning of a job key; the other names must fit exactly.
+        `key` is the beginning of a job key; the others are a name, or several, that fit exactly.
         """
         names = ((Headline.model, model), (Headline.suite, suite), (Headline.task, task))
-        conditions = [column == name for column, name in names if name is not None]
+        conditions = [_is_one_of(column, name) for column, name in names if name is not None]
         if key is not None:
             conditions.append(_begins_with(Headline.job_key, key))
         with reading(self._engine) as session:
@@ -121,6 +126,11 @@ class Store:
         """The suites that have runs, that of the newest run first."""
         with reading(self._engine) as session:
             return suite_names(session)
+
+    def models(self) -> list[str]:
+        """The names of all models that have runs."""
+        with reading(self._engine) as session:
+            return model_names(session)
 
     def count(self, *, suite: str | None = None) -> int:
         """How many jobs have a run, of a suite or of all."""
@@ -144,6 +154,11 @@ class Store:
             listed = select(Headline.run_id).where(Headline.job_key == key)
             query = select(Run).where(Run.id.in_(listed))
             return run_to_outcome(session.execute(query).scalar_one())
+
+    def past_runs(self) -> list[PastRun]:
+        """Where a seed of a model was run more than once on a task, every result of it."""
+        with reading(self._engine) as session:
+            return past_runs(session)
 
     def stored_runs(self) -> Iterator[StoredRun]:
         """Every attempt at every job, oldest first, to be carried to another store.
@@ -201,7 +216,11 @@ def _append_stored(session: Session, run: Run, stored: StoredRun) -> None:
     session.expunge_all()
 
 
-def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> ColumnElement[bool]:
+def _is_one_of(column: InstrumentedAttribute[str], names: str | Collection[str]) -> Condition:
+    return column == names if isinstance(names, str) else column.in_(names)
+
+
+def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> Condition:
     """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
     start = storable(prefix.lower())
     return column.between(start, start + "g")

@@ -145,6 +145,6 @@ def _database(db: str) -> Iterator[Finding]:
             return
     try:
         with open_store(db, create=False) as store:
-            yield Finding("leaderboard", "ok", f"{store.name}, runs: {len(store.runs())}")
+            yield Finding("leaderboard", "ok", f"{store.name}, runs: {store.count()}")
     except StoreError as error:
         yield Finding("leaderboard", "problem", str(error))

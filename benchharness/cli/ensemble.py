@@ -44,8 +44,8 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 
     Nothing is trained. The result is stored and stands on the board as an ensemble.
     """
+    from benchharness.cli.boards import gather_boards
     from benchharness.cli.leaderboard import show_boards
-    from benchharness.cli.report import gather_boards
     from benchharness.cli.rows import find_rows
     from leaderboard.selection import boards_of
     from leaderboard.store import open_store
@@ -56,7 +56,8 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
         for result in made:
             if not store.finished_keys([result.job.key]):
                 store.add_result(result)
-        boards = boards_of({result.job.key for result in made}, gather_boards(store))
+        suites = tuple(dict.fromkeys(rows.board.suite for rows in found))
+        boards = boards_of({result.job.key for result in made}, gather_boards(store, suites))
     if as_json:
         print_json([_to_json(result) for result in made])
     else:

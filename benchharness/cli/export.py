@@ -105,7 +105,7 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
     data: str | None,
     form: Format,
 ) -> str:
-    from benchharness.cli.report import gather_boards
+    from benchharness.cli.boards import gather_boards
     from benchharness.cli.request import select_tasks
     from leaderboard.exports.narrow import narrowed
     from leaderboard.store import open_store

@@ -98,8 +98,9 @@ def runs(
 
     suites = {chosen.name for name in suite or () for chosen in find_suites(name)}
     with open_store(db, create=False) as store:
-        found = store.runs(model=model, task=find_task(task).name if task else None)
-    rows = [run_facts(row) for row in found if not suites or row.suite in suites]
+        name = find_task(task).name if task else None
+        found = store.runs(model=model, suite=suites or None, task=name)
+    rows = [run_facts(row) for row in found]
     if as_json:
         print_json(rows)
         return

@@ -11,7 +11,7 @@ from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
 from leaderboard.job import Job
 from leaderboard.result import RunRow
-from leaderboard.store import open_store
+from leaderboard.store import Store, open_store
 
 __all__ = ["Outlook", "look_ahead", "look_into"]
 
@@ -149,7 +149,14 @@ def look_into(db: str, handover: Handover, slots: Sequence[Slot], *, force: bool
         return look_ahead(handover.jobs, set(), [], slots)
     with open_store(db) as store:
         finished = set() if force else store.finished_keys(job.key for job in handover.jobs)
-        return look_ahead(handover.jobs, finished, store.runs(), slots, handover.whole())
+        history = _history(store, [job for job in handover.jobs if job.key not in finished])
+        return look_ahead(handover.jobs, finished, history, slots, handover.whole())
+
+
+def _history(store: Store, missing: Sequence[Job]) -> list[RunRow]:
+    """The stored runs that may say how long these jobs take, or those that they start from."""
+    models = {job.model for job in missing}
+    return store.runs(model=models) if models else []
 
 
 def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:

@@ -1,9 +1,10 @@
 """The rows of stored boards that a command's words name, such as those of two models on a suite."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchharness.cli.report import gather_boards
+from benchharness.cli.boards import gather_boards
 from benchharness.cli.request import select_tasks
 from leaderboard.board import Board
 from leaderboard.entry import Entry
@@ -40,14 +41,25 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
     """
     wanted = _wanted(suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    boards = gather_boards(store, tuple(names), data)
+    boards = gather_boards(store, tuple(names), data, _models(store, systems))
     found = [
         Rows(board, tuple(entries), _shared(board, entries, wanted))
-        for board, entries in boards_with(boards, systems, select)
+        for board, entries in boards_with(boards, systems, select, known=store.models)
     ]
     if not any(rows.tasks for rows in found):
         raise BenchError(f"no task that was asked for has results of {' and '.join(systems)}.")
     return [rows for rows in found if rows.tasks]
+
+
+def _models(store: Store, systems: Sequence[str]) -> set[str]:
+    """The models that these may be runs of: MODEL, MODEL:RECIPE..., or the beginning of a key."""
+    names = {":".join(parts[:n]) for parts in _parted(systems) for n in range(1, len(parts) + 1)}
+    keys = [name for name in systems if re.fullmatch("[0-9a-fA-F]{6,64}", name)]
+    return names | {run.model for key in keys for run in store.runs(key=key)}
+
+
+def _parted(systems: Sequence[str]) -> list[list[str]]:
+    return [name.split(":") for name in systems]
 
 
 def _wanted(suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
