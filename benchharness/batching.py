@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 __all__ = [
     "MICRO_BATCH_TOKENS",
     "Features",
+    "Indices",
     "count_steps",
     "cut_by_length",
     "expand",
@@ -105,16 +106,18 @@ def count_steps(items: int, batch_size: int, epochs: float) -> int:
     return max(1, math.ceil(epochs * math.ceil(items / batch_size)))
 
 
-def shuffled_batches(items: int, batch_size: int, epochs: float, seed: int) -> Iterator[Indices]:
-    """The items of every optimizer step of a run.
+def shuffled_batches(
+    items: int, batch_size: int, epochs: float, seed: int, done: int = 0
+) -> Iterator[Indices]:
+    """The items of every optimizer step of a run, without those of the first `done` steps.
 
     The order depends on the seed, the epoch and the number of items, and on nothing else.
     """
     steps = count_steps(items, batch_size, epochs)
     per_epoch = math.ceil(items / batch_size)
-    for step in range(steps):
+    for step in range(done, steps):
         epoch, position = divmod(step, per_epoch)
-        if position == 0:
+        if position == 0 or step == done:
             order = np.random.default_rng([seed, epoch]).permutation(items)
         yield order[position * batch_size : (position + 1) * batch_size]
 

@@ -3,7 +3,8 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,6 +83,7 @@ class Meter:
     step: int = 0
     tokens: int = 0
     examples: int = 0
+    rate: float = 0.0
     evaluating: float = 0.0
     started: float = field(default_factory=time.monotonic)
     curve: list[CurvePoint] = field(default_factory=list)
@@ -98,15 +100,23 @@ class Meter:
         """Passes over the data so far."""
         return round(self.examples / self.items, 4)
 
-    def count(self, loss: Tensor, norm: Tensor, *, items: int, tokens: int) -> None:
+    @property
+    def is_marked(self) -> bool:
+        """Whether the curve has a point of the last step."""
+        return bool(self.curve) and self.curve[-1].step == self.step
+
+    def count(self, loss: Tensor, norm: Tensor, rate: float, *, items: int, tokens: int) -> None:
         """Takes note of one optimizer step."""
         self.step += 1
+        self.rate = rate
         self.examples += items
         self.tokens += tokens
         self.unread.append(torch.stack([loss, norm]))
 
     def read(self) -> None:
         """Reads the losses since the last time, reports the last, and stops at one not finite."""
+        if not self.unread:
+            return
         values = torch.stack(self.unread).tolist()
         self.unread.clear()
         for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
@@ -134,15 +144,41 @@ class Meter:
         self.evaluating += time.monotonic() - start
         return scores
 
-    def mark(self, rate: float, scores: Mapping[str, float]) -> None:
+    def mark(self, scores: Mapping[str, float]) -> None:
         """Puts a point on the curve: the mean loss since the point before."""
         mean = sum(self.losses) / len(self.losses)
         self.losses.clear()
         self.curve.append(
             CurvePoint(
-                step=self.step, epoch=self.epoch, loss=mean, learning_rate=rate, scores=scores
+                step=self.step,
+                epoch=self.epoch,
+                loss=mean,
+                learning_rate=self.rate,
+                scores=scores,
             )
         )
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything counted so far as plain data, from which `restore` counts on; after `read`."""
+        return {
+            "step": self.step,
+            "tokens": self.tokens,
+            "examples": self.examples,
+            "rate": self.rate,
+            "losses": self.losses.copy(),
+            "seconds": self.seconds,
+            "evaluating": self.evaluating,
+            "curve": [asdict(point) for point in self.curve],
+        }
+
+    def restore(self, numbers: Mapping[str, Any]) -> None:
+        """Counts on from what `numbers` gave; the time in between does not count."""
+        self.step, self.tokens = numbers["step"], numbers["tokens"]
+        self.examples, self.rate = numbers["examples"], numbers["rate"]
+        self.losses = list(numbers["losses"])
+        self.evaluating = numbers["evaluating"]
+        self.started = time.monotonic() - numbers["seconds"] - self.evaluating
+        self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 
     def result(self) -> Fit:
         """What is known when training has ended."""

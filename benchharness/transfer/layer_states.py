@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from benchharness.batching import Features, Indices, length_batches
 from benchharness.precision import Compute
+from benchharness.prediction import PREDICTION_TOKENS, inputs_of
 from benchharness.progress import Progress, Reporter
-from benchharness.training import PREDICTION_TOKENS, inputs_of
 from leaderboard.job import METHOD
 from tasks.errors import JobError, ModelError
 

@@ -12,7 +12,7 @@ from torch import nn
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork
 from benchharness.param_groups import param_groups
-from benchharness.training import predict
+from benchharness.prediction import predict
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from tasks.errors import BenchError, ModelError
 from tests.benchharness.families import FAMILIES, make_config

@@ -10,8 +10,9 @@ import torch
 from benchharness.encoder import load_encoder
 from benchharness.heads import HEADS, Limits
 from benchharness.precision import Compute
+from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import fit, predict
+from benchharness.training import Training, fit
 from tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
 from tasks.suites import find_task
 from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
@@ -142,7 +143,7 @@ def test_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) ->
         evaluations=1,
     )
     goals = head.targets(features, examples, task)
-    fit(
+    training = Training.begin(
         network,
         features,
         goals,
@@ -151,8 +152,8 @@ def test_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) ->
         seed=1,
         compute=CPU,
         report=lambda _: None,
-        evaluate=dict,
     )
+    fit(training, dict)
     logits = predict(network, features, CPU, lambda _: None)
     check(head.decode(logits, features, examples, task), examples)
 

@@ -13,8 +13,9 @@ from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
 from benchharness.precision import Compute
+from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import fit, predict
+from benchharness.training import Training, fit
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
 from tasks.task import ChoiceTask
@@ -163,7 +164,7 @@ def test_it_learns_to_choose_among_any_number_of_options():
     ]
     features = encode(examples, encoder.tokenizer, LIMITS)
     body = network(encoder, TASK)
-    fitted = fit(
+    training = Training.begin(
         body,
         features,
         targets(features, examples, TASK),
@@ -172,8 +173,8 @@ def test_it_learns_to_choose_among_any_number_of_options():
         seed=1,
         compute=CPU,
         report=lambda _: None,
-        evaluate=dict,
     )
+    fitted = fit(training, dict)
     assert (fitted.steps, fitted.examples) == (50, 400)
     assert fitted.curve[-1].loss < 0.1 < fitted.curve[0].loss
     predictions = decode(predict(body, features, CPU, lambda _: None), features, examples, TASK)

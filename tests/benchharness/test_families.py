@@ -13,8 +13,9 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
 from benchharness.precision import Compute
+from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import fit, predict
+from benchharness.training import Training, fit
 from tasks.errors import ModelError
 from tasks.read import read
 from tasks.sources import parse_data
@@ -61,7 +62,7 @@ def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, nam
     features = head.encode(examples, encoder.tokenizer, LIMITS)
     network = head.network(encoder, task)
     before = {n: w.detach().clone() for n, w in encoder.network.named_parameters()}
-    fit(
+    training = Training.begin(
         network,
         features,
         head.targets(features, examples, task),
@@ -70,8 +71,8 @@ def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, nam
         seed=1,
         compute=COMPUTE,
         report=lambda _: None,
-        evaluate=dict,
     )
+    fit(training, dict)
     moved = [n for n, w in encoder.network.named_parameters() if not torch.equal(w, before[n])]
     assert len(moved) > 0.7 * len(before)  # Longformer has weights for global attention only
     logits = predict(network, features, COMPUTE, lambda _: None)

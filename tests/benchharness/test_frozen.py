@@ -15,8 +15,8 @@ from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
 from benchharness.precision import Compute
+from benchharness.prediction import predict
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.training import predict
 from benchharness.transfer.frozen import FrozenEncoder, freeze
 from benchharness.transfer.layer_states import cache_folder
 from tasks.errors import JobError, ModelError

@@ -11,8 +11,9 @@ from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, targets
 from benchharness.precision import Compute
+from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import fit, predict
+from benchharness.training import Training, fit
 from tasks.errors import DataError
 from tasks.examples import TagExample
 from tasks.task import TagTask
@@ -165,7 +166,7 @@ def test_it_learns_tags():
         max_tokens=10,
         evaluations=1,
     )
-    fit(
+    training = Training.begin(
         body,
         features,
         targets(features, examples, TASK),
@@ -174,8 +175,8 @@ def test_it_learns_tags():
         seed=1,
         compute=CPU,
         report=lambda _: None,
-        evaluate=dict,
     )
+    fit(training, dict)
     logits = predict(body, features, CPU, lambda _: None)
     assert logits.shape == (len(features.token_ids), len(TAGS))
     predictions = decode(logits, features, examples, TASK)

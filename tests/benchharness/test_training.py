@@ -14,9 +14,10 @@ from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork, loss
 from benchharness.meter import DivergedError, Fit
 from benchharness.precision import Compute
+from benchharness.prediction import PREDICTION_TOKENS, predict
 from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import fit, learning_rate, predict
+from benchharness.training import Training, fit, learning_rate
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
@@ -75,17 +76,21 @@ def train(
     report: Callable[[Progress], None] = lambda _: None,
     evaluate: Callable[[], Mapping[str, float]] = dict,
 ) -> Fit:
+    return fit(begin(network, recipe, data, seed=seed, compute=compute, report=report), evaluate)
+
+
+def begin(
+    network: nn.Module,
+    recipe: Recipe = RECIPE,
+    data: tuple[Features, np.ndarray] | None = None,
+    *,
+    seed: int = 1,
+    compute: Compute = CPU,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Training:
     features, targets = data or make_data()
-    return fit(
-        network,
-        features,
-        targets,
-        loss,
-        recipe,
-        seed=seed,
-        compute=compute,
-        report=report,
-        evaluate=evaluate,
+    return Training.begin(
+        network, features, targets, loss, recipe, seed=seed, compute=compute, report=report
     )
 
 
@@ -269,7 +274,7 @@ def test_predictions_that_are_not_numbers_are_refused():
 
 
 def test_predictions_are_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(training.PREDICTION_TOKENS, "cpu", 100)
+    monkeypatch.setitem(PREDICTION_TOKENS, "cpu", 100)
     network, (features, _) = make_network().train(), make_data()
     lines: list[Progress] = []
     logits = predict(network, features, CPU, lines.append)

@@ -14,7 +14,7 @@ from benchharness.batching import Features, pad
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, span, tag
 from benchharness.precision import Compute
-from benchharness.training import predict
+from benchharness.prediction import PREDICTION_TOKENS, predict
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
@@ -87,7 +87,7 @@ def test_tags_have_the_gradient_of_the_mean_over_words(parts: list[list[int]]):
 
 @pytest.mark.parametrize("head", [span, tag])
 def test_logits_of_tokens_stand_where_their_tokens_do(head: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(training.PREDICTION_TOKENS, "cpu", 40)
+    monkeypatch.setitem(PREDICTION_TOKENS, "cpu", 40)
     network, features = head.network(make_encoder(), TASK).eval(), make_rows()
     found = predict(network, features, CPU, lambda _: None)
     assert found.shape == (LENGTHS.sum(), 2 if head is span else 3)

@@ -1,0 +1,132 @@
+"""A training that was stopped after any step and restored goes on as if nothing had happened."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchharness.meter import DivergedError, Fit
+from benchharness.restart.state import State, read_state, write_state
+from benchharness.training import Training, fit
+from benchharness.transfer.adapters import add_adapters
+from tests.benchharness.test_training import RECIPE, begin, make_network, weights_of
+
+FOUR_STEPS = replace(RECIPE, epochs=2, batch_size=32, evaluations=2)
+ACROSS_EPOCHS = replace(RECIPE, epochs=3, batch_size=24, accumulation=3, layer_decay=0.9)
+GRADUAL = replace(RECIPE, epochs=3, batch_size=32, unfreeze="gradual")
+RECIPES = {"plain": FOUR_STEPS, "across epochs": ACROSS_EPOCHS, "gradual": GRADUAL}
+
+
+class StoppedError(Exception):
+    """The end of a process, for a test."""
+
+
+def stop_after(training: Training, steps: int) -> Callable[[], None]:
+    def stop() -> None:
+        if training.meter.step == steps:
+            raise StoppedError
+
+    return stop
+
+
+def through_files(state: State, folder: Path) -> State:
+    folder.mkdir()
+    write_state(folder, state)
+    return read_state(folder)
+
+
+def stop_and_go_on(make: Callable[[], Training], steps: int, folder: Path) -> tuple[Training, Fit]:
+    """A training that was stopped after some steps, and goes on in another network."""
+    stopped = make()
+    with pytest.raises(StoppedError):
+        fit(stopped, lambda: {"x": 0.5}, stop_after(stopped, steps))
+    state = through_files(stopped.state(), folder)
+    again = make()
+    np.random.rand(3)  # what a new process draws before it restores must not matter
+    torch.rand(3)
+    again.restore(state)
+    return again, fit(again, lambda: {"x": 0.5})
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_it_goes_on_to_the_same_bits(recipe, steps: int, tmp_path: Path):
+    whole = begin(make_network(), recipe)
+    expected, draws = fit(whole, lambda: {"x": 0.5}), torch.get_rng_state()
+    theirs = whole.state().tensors["optimizer"]
+    again, fitted = stop_and_go_on(lambda: begin(make_network(), recipe), steps, tmp_path / "state")
+    assert torch.equal(torch.get_rng_state(), draws)
+    assert torch.equal(weights_of(again.network), weights_of(whole.network))
+    assert fitted.curve == expected.curve
+    assert (fitted.steps, fitted.examples, fitted.tokens) == (
+        expected.steps,
+        expected.examples,
+        expected.tokens,
+    )
+    ours = again.state().tensors["optimizer"]
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def with_adapters() -> nn.Module:
+    network = make_network()
+    add_adapters(network.encoder, 2)
+    return network
+
+
+def test_of_adapters_only_what_is_trained_is_kept(tmp_path: Path):
+    whole = begin(with_adapters(), FOUR_STEPS)
+    fit(whole, dict)
+    kept = whole.state().tensors["weights"]
+    assert {name.rpartition(".")[0].rpartition(".")[2] for name in kept if "lora" in name}
+    assert not any("word_embeddings" in name for name in kept)
+    again, _ = stop_and_go_on(lambda: begin(with_adapters(), FOUR_STEPS), 2, tmp_path / "state")
+    assert torch.equal(weights_of(again.network), weights_of(whole.network))
+
+
+def test_a_stop_in_an_evaluation_repeats_that_evaluation():
+    def fail() -> dict[str, float]:
+        raise StoppedError
+
+    whole = begin(make_network(), FOUR_STEPS)
+    expected = fit(whole, lambda: {"x": 0.5})
+    stopped = begin(make_network(), FOUR_STEPS)
+    with pytest.raises(StoppedError):
+        fit(stopped, fail)
+    assert (stopped.meter.step, stopped.is_due) == (2, True)
+    state = stopped.state()
+    again = begin(make_network(), FOUR_STEPS)
+    again.restore(state)
+    assert fit(again, lambda: {"x": 0.5}).curve == expected.curve
+    assert torch.equal(weights_of(again.network), weights_of(whole.network))
+
+
+def test_a_finished_training_stays_finished(tmp_path: Path):
+    whole = begin(make_network(), FOUR_STEPS)
+    expected = fit(whole, dict)
+    state = through_files(whole.state(), tmp_path / "state")
+    again = begin(make_network(seed=5), FOUR_STEPS)
+    again.restore(state)
+    assert again.is_over
+    assert fit(again, dict).curve == expected.curve
+    assert torch.equal(weights_of(again.network), weights_of(whole.network))
+
+
+def test_the_time_between_does_not_count():
+    training = begin(make_network(), FOUR_STEPS)
+    fit(training, dict)
+    numbers = {**training.meter.numbers(), "seconds": 100.0, "evaluating": 10.0}
+    training.meter.restore(numbers)
+    assert training.meter.seconds == pytest.approx(100, abs=1)
+    assert training.meter.result().evaluation_seconds == 10.0
+
+
+def test_what_has_diverged_is_not_kept(monkeypatch: pytest.MonkeyPatch):
+    training = begin(make_network(), replace(RECIPE, learning_rate=1e30, warmup_ratio=0.0))
+    training.step()
+    training.step()
+    with pytest.raises(DivergedError, match="at step 2 of 4"):
+        training.state()
