@@ -1,4 +1,4 @@
-"""About how long a job takes, by stored runs of its kind or by its size."""
+"""About how long a job takes, by stored runs of its kind or by its size, and how much memory."""
 
 from collections.abc import Iterable
 from statistics import median
@@ -10,7 +10,7 @@ from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 
-__all__ = ["Estimate", "estimate_seconds"]
+__all__ = ["Estimate", "estimate_memory", "estimate_seconds"]
 
 
 class Estimate(NamedTuple):
@@ -54,7 +54,7 @@ def _rough_seconds(job: Job, *, gpu: bool) -> float:
     """Six operations for each parameter and token trained on, two for each predicted."""
     if job.kind == "floor":
         return _FLOOR_SECONDS
-    parameters = (find_model(job.checkpoint).parameters or 100) * 1e6
+    parameters = _parameters(job)
     epochs = float(job.settings["epochs"].value)
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
@@ -64,3 +64,27 @@ def _rough_seconds(job: Job, *, gpu: bool) -> float:
             predicted += used_rows(fingerprint)
     tokens = _TOKENS_PER_ROW * (6 * trained * epochs + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
+
+
+def _parameters(job: Job) -> float:
+    """Those of its encoder; of BERT-base where the model is not in the table."""
+    return (find_model(job.checkpoint).parameters or 110) * 1e6
+
+
+_PROCESS_BYTES = 2e9
+_TRAINED_BYTES = 16
+_LOADED_BYTES = 8
+_ACTIVATIONS = 2
+
+
+def estimate_memory(job: Job, *, gpu: bool = False) -> int:
+    """The bytes of main memory that a job needs at most, roughly; a GPU's are not counted.
+
+    Libraries and rows take 2 GB. On a CPU a parameter takes 16 bytes (weight, gradient and the two
+    moments of Adam, in fp32), and activations about as much again; for a GPU the weights are there
+    twice while they are loaded.
+    """
+    if job.kind == "floor":
+        return int(_PROCESS_BYTES)
+    each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
+    return int(_PROCESS_BYTES + each * _parameters(job))

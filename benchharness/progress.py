@@ -8,7 +8,8 @@ __all__ = ["Progress", "Reporter"]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where a job is. `phase` is "loading", "encoding", "training" or "predicting".
+    """Where a job is. `phase` is "loading", "encoding", "training" or "predicting", and
+    "waiting" before those while a cluster has no room.
 
     `step` of `steps` optimizer steps (training) or batches (predicting; encoding, where a frozen
     encoder is computed); `loss` is the latest mean training loss, None outside training;

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from benchharness.cli.handover import Handover
-from benchharness.engines.local import LocalEngine
-from benchharness.engines.process import Outcome
+from benchharness.engines.process import Engine, Outcome
 from benchharness.progress import Progress
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
@@ -32,7 +31,7 @@ class Watcher(Protocol):
 
 def drive(  # noqa: PLR0913  (who takes part in it)
     jobs: Sequence[Job],
-    engine: LocalEngine,
+    engine: Engine,
     store: Store,
     watcher: Watcher,
     handover: Handover,

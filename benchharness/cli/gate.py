@@ -200,14 +200,13 @@ def _drive(gate: Gate, jobs: list[Job], db: str) -> "list[Outcome]":
     from benchharness.cli.drive import drive
     from benchharness.cli.handover import Handover
     from benchharness.cli.outlook import look_into
-    from benchharness.engines.local import LocalEngine
     from leaderboard.store import open_store
 
     slots = gate.request.slots
     handover = Handover.of(jobs, db, keep=False)
     outlook = look_into(db, handover, slots, force=False)
-    engine = LocalEngine(
-        slots, gate.timeout or None, checkpoints=handover.folder, keep=outlook.starts
+    engine = gate.request.place.engine(
+        timeout=gate.timeout or None, checkpoints=handover.folder, keep=outlook.starts
     )
     with (
         open_store(db) as store,

@@ -13,7 +13,15 @@ from benchharness.checkpoints import (
 from leaderboard.job import Job
 from leaderboard.store import Store
 
-__all__ = ["Handover"]
+__all__ = ["Handover", "folder_beside"]
+
+
+def folder_beside(db: str) -> Path:
+    """Where a run keeps what is no result: beside the database, or where one of a server would be.
+
+    A database's file need not be there yet.
+    """
+    return CHECKPOINTS.parent if "://" in db else Path(db).expanduser().parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +39,7 @@ class Handover:
     @classmethod
     def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> "Handover":
         """The encoders beside a database's file."""
-        beside = CHECKPOINTS if "://" in db else Path(db).expanduser().parent / CHECKPOINTS.name
-        return cls(folder=beside, jobs=tuple(jobs), keep=keep)
+        return cls(folder=folder_beside(db) / CHECKPOINTS.name, jobs=tuple(jobs), keep=keep)
 
     @property
     def starts(self) -> set[str]:

@@ -8,11 +8,14 @@ __all__ = [
     "BASELINE",
     "DATABASE",
     "REPORT",
+    "Address",
     "AllowPickle",
     "AsJson",
     "DataFilter",
     "Database",
     "Device",
+    "EngineName",
+    "EngineOptions",
     "Jobs",
     "KeepCheckpoints",
     "Limit",
@@ -124,6 +127,32 @@ Jobs = Annotated[
         metavar="auto|N",
         help="How many jobs run at once; auto is one per GPU, or one on all cores "
         "(tiny: one per core).",
+    ),
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|ray|slurm",
+        help="What runs the jobs: this machine, a Ray cluster, or Slurm's queue.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="auto|HOST:PORT|local",
+        help="With --engine ray: the cluster, auto for the one that this machine belongs to. With "
+        "--engine slurm: local for processes of this machine instead of the queue.",
+    ),
+]
+EngineOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--engine-option",
+        metavar="NAME=VALUE",
+        help="cpus, memory (GB) and retries of each job on a cluster; minutes, folder and any "
+        "option of sbatch (partition=gpu) with --engine slurm; repeatable.",
     ),
 ]
 Timeout = Annotated[

@@ -1,11 +1,11 @@
 """What `bench run` is asked for, checked as a whole before anything starts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from benchharness.engines.slots import Slot, find_slots
+from benchharness.engines.choice import EngineChoice, Place, find_place
+from benchharness.engines.slots import Slot
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.trust import NOTHING, Trust
 from leaderboard.job import SCRATCH
@@ -16,6 +16,8 @@ from tasks.task import Task
 __all__ = ["Request", "check_request", "select_tasks"]
 
 T = TypeVar("T")
+
+LOCAL = EngineChoice()
 
 DEFAULT_SEEDS = 5
 """RoBERTa's and XLNet's papers report the median of five runs; fewer show no spread to speak of."""
@@ -29,8 +31,13 @@ class Request:
     tasks: tuple[Task, ...]
     seeds: tuple[int, ...]
     overrides: Mapping[str, str]
-    slots: tuple[Slot, ...]
+    place: Place
     start_from: str | ModelSpec | None = None
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Where jobs run at the same time."""
+        return self.place.slots
 
 
 def check_request(  # noqa: PLR0913  (the command's options, one by one)
@@ -43,6 +50,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     settings: Sequence[str],
     device: str,
     jobs: str,
+    engine: EngineChoice = LOCAL,
     start_from: str = "paper",
     trust: Trust = NOTHING,
 ) -> Request:
@@ -60,15 +68,16 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     start = trial.get(_find_start, start_from, trust)
     # By the models alone, never by the jobs that are left: threads change the last digits.
     small = all(model and (model.is_builtin or model.is_floor) for model in found_models)
-    place = partial(find_slots, small=small)
-    slots = trial.get(place, device, trial.get(_parse_jobs, jobs))
+    count = trial.get(_parse_jobs, jobs)
+    place = trial.get(find_place, replace(engine, device=device, jobs=count, small=small))
     trial.check()
+    assert place is not None, "a place that was not found is a complaint"
     return Request(
         models=tuple(model for model in found_models if model),
         tasks=found_tasks or (),
         seeds=found_seeds or (),
         overrides=overrides or {},
-        slots=slots or (),
+        place=place,
         start_from=start,
     )
 

@@ -10,10 +10,13 @@ import typer
 from benchharness.cli.options import (
     DATABASE,
     REPORT,
+    Address,
     AllowPickle,
     AsJson,
     Database,
     Device,
+    EngineName,
+    EngineOptions,
     Jobs,
     KeepCheckpoints,
     Limit,
@@ -33,8 +36,7 @@ if TYPE_CHECKING:
     from benchharness.cli.handover import Handover
     from benchharness.cli.outlook import Outlook
     from benchharness.cli.request import Request
-    from benchharness.engines.local import LocalEngine
-    from benchharness.engines.process import Outcome
+    from benchharness.engines.process import Engine, Outcome
     from leaderboard.job import Job
     from leaderboard.store import Store
 
@@ -44,7 +46,7 @@ Models = Annotated[
     list[str],
     typer.Option(
         "--model",
-        metavar="NAME|DIR",
+        metavar="NAME|DIR|NAME=DIR",
         help="A known model, a checkpoint's folder, or its name on the hub; repeatable.",
     ),
 ]
@@ -102,6 +104,9 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     precision: Precision = "auto",
     device: Device = "auto",
     jobs: Jobs = "auto",
+    engine: EngineName = "local",
+    address: Address = None,
+    engine_options: EngineOptions = None,
     timeout: Timeout = 1800,
     db: Database = DATABASE,
     out: Out = REPORT,
@@ -118,10 +123,10 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     What is stored already is not run again, so the same command goes on where it was interrupted.
     """
     from benchharness.cli.conclusion import conclude
-    from benchharness.cli.handover import Handover
+    from benchharness.cli.handover import Handover, folder_beside
     from benchharness.cli.outlook import look_into
     from benchharness.cli.request import check_request
-    from benchharness.engines.local import LocalEngine
+    from benchharness.engines.choice import EngineChoice
     from benchharness.models import Trust
     from leaderboard.store import open_store
 
@@ -134,6 +139,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         settings=settings or (),
         device=device,
         jobs=jobs,
+        engine=EngineChoice(
+            name=engine,
+            address=address,
+            words=tuple(engine_options or ()),
+            folder=folder_beside(db),
+        ),
         start_from=start_from,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
@@ -145,12 +156,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         _show(outlook, as_json=as_json)
         return
     _require_checkpoints(outlook.todo)
-    engine = LocalEngine(
-        request.slots, timeout or None, checkpoints=handover.folder, keep=outlook.starts
+    crew = request.place.engine(
+        timeout=timeout or None, checkpoints=handover.folder, keep=outlook.starts
     )
     with open_store(db) as store:
         _announce(outlook, as_json=as_json)
-        outcomes = _drive(outlook, engine, store, handover, force=force)
+        outcomes = _drive(outlook, crew, store, handover, force=force)
         raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
 
 
@@ -245,7 +256,7 @@ def _require_checkpoints(jobs: "Sequence[Job]") -> None:
 
 def _drive(
     outlook: "Outlook",
-    engine: "LocalEngine",
+    engine: "Engine",
     store: "Store",
     handover: "Handover",
     *,

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
@@ -18,10 +18,18 @@ from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import JobError
 
-__all__ = ["WORKER", "Outcome", "Report", "WorkerProcess", "end_processes"]
+__all__ = ["WORKER", "Engine", "Outcome", "Report", "WorkerProcess", "end_processes"]
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
+
+
+class Engine(Protocol):
+    """What starts jobs, here or elsewhere, and brings back what they leave."""
+
+    def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
+        """Yields what each job left behind, as the jobs end; see the local engine."""
+
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
 """The command of a worker; -P keeps a `tasks.py` in the current folder from shadowing ours."""
@@ -127,7 +135,7 @@ class WorkerProcess:
 
     def outcome(self, timeout: float | None = None) -> Outcome:
         """What the ended process left behind; `timeout` says after which silence it was ended."""
-        left = _read_outcome(self._result_file) if self._result_file.exists() else None
+        left = _read_outcome(self._result_file)
         # A worker that we have ended may have called itself interrupted.
         if left is not None and (timeout is None or isinstance(left, Result)):
             return left
@@ -172,13 +180,17 @@ def _read_chunk(pipe: IO[bytes]) -> bytes:
 def _parse_progress(line: bytes) -> Progress | None:
     try:
         return Progress(**json.loads(line))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 
-def _read_outcome(file: Path) -> Outcome:
-    data = json.loads(file.read_text(encoding="utf-8"))
-    return Result.from_json(data) if "evaluations" in data else Failure.from_json(data)
+def _read_outcome(file: Path) -> Outcome | None:
+    """What a worker has left; None where it left nothing that can be read."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return Result.from_json(data) if "evaluations" in data else Failure.from_json(data)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
 
 
 def _explain(status: int, timeout: float | None) -> tuple[str, str]:

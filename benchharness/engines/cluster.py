@@ -1,0 +1,213 @@
+"""The engine for other machines: jobs go to a cluster, and elsewhere again where a node is lost."""
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeGuard
+from uuid import uuid4
+
+from benchharness.checkpoints import CHECKPOINTS
+from benchharness.engines.errand import REFUSED, Errand, Needs, Share, sent_variables, version
+from benchharness.engines.process import Outcome, Report
+from benchharness.estimate import estimate_memory
+from benchharness.progress import Progress
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from tasks.errors import JobError
+
+__all__ = ["Cluster", "ClusterEngine", "Crew", "Lost", "News"]
+
+RETRIES = 2
+"""How often a job is sent again after its node was lost, unless told otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """A job's node, or the process that watched over it, is gone; `reason` is a sentence's end."""
+
+    reason: str
+
+
+News = Progress | Lost | Mapping[str, Any]
+"""What a cluster says of an errand: how far it is, that it is lost, or what `carry_out` gave."""
+
+
+class Cluster(Protocol):
+    """Machines that carry out errands; a ticket is the cluster's name of an errand on its way.
+
+    News may come late, twice, of an errand that was given up, or never.
+    """
+
+    name: str
+
+    def open(self) -> AbstractContextManager[object]:
+        """Connects for the time of a run."""
+
+    def room(self) -> int:
+        """How many errands it makes sense to have on their way, at least one."""
+
+    def send(self, errand: Errand) -> str:
+        """Sends an errand to the next node that has what it needs; gives its ticket."""
+
+    def news(self, tickets: Collection[str]) -> Iterable[tuple[str, News]]:
+        """What has become known of these errands; waits a moment where that is nothing."""
+
+    def cancel(self, tickets: Collection[str]) -> None:
+        """Ends errands, and waits until their processes have ended or some seconds are over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crew:
+    """What each job gets on a node: GPUs, cores, and gigabytes (None: by its model's size)."""
+
+    gpus: int
+    cpus: int
+    memory_gb: float | None = None
+    retries: int = RETRIES
+
+    def needs(self, job: Job) -> Needs:
+        """What one job takes up; a floor is learned on one core."""
+        if job.kind == "floor":
+            return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
+        estimated = estimate_memory(job, gpu=self.gpus > 0)
+        memory = estimated if self.memory_gb is None else int(self.memory_gb * 1e9)
+        return Needs(gpus=self.gpus, cpus=self.cpus, memory_bytes=memory)
+
+
+class _Trip(NamedTuple):
+    """A job on its way, the how manyth time."""
+
+    job: Job
+    attempt: int
+
+
+class ClusterEngine:
+    """Runs jobs on a cluster, each in the ordinary worker process of a node.
+
+    Only the process that iterates learns of results, so a database has one writer. The arguments
+    are those of the local engine, but for the cluster and what each job gets there.
+    """
+
+    def __init__(  # noqa: PLR0913  (those of the local engine, and two)
+        self,
+        cluster: Cluster,
+        crew: Crew,
+        timeout: float | None = None,
+        command: Sequence[str] | None = None,
+        *,
+        checkpoints: Path = CHECKPOINTS,
+        keep: Collection[str] = (),
+    ) -> None:
+        self._cluster = cluster
+        self._crew = crew
+        self._timeout = timeout
+        self._command = None if command is None else tuple(command)
+        self._share = Share(folder=checkpoints.absolute(), token=uuid4().hex)
+        self._keep = frozenset(keep)
+
+    def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
+        """Yields what each job left behind, as the jobs end, each once.
+
+        A job is taken from `jobs` only when the cluster has room for it; None says that what is
+        left must wait for a job that runs. A job whose node was lost is sent again, at most so
+        often as the crew's `retries`. Closing the iterator, or an exception in it, cancels what
+        runs.
+        """
+        queue, trips = iter(jobs), dict[str, _Trip]()
+        with self._cluster.open(), self._marked():
+            try:
+                while self._fill(queue, trips, report):
+                    for ticket, news in self._cluster.news(tuple(trips)):
+                        outcome = self._take(trips, ticket, news, report)
+                        if outcome is not None:
+                            yield outcome
+            finally:
+                self._cluster.cancel(tuple(trips))
+
+    def _fill(self, queue: Iterator[Job | None], trips: dict[str, _Trip], report: Report) -> bool:
+        """Sends jobs while there is room; False when nothing is left to send or to wait for."""
+        while len(trips) < self._cluster.room() and (job := next(queue, None)) is not None:
+            self._send(_Trip(job, 1), trips, report)
+        return bool(trips)
+
+    def _send(self, trip: _Trip, trips: dict[str, _Trip], report: Report) -> None:
+        trips[self._cluster.send(self._errand(trip.job))] = trip
+        report(trip.job, Progress(phase="waiting"))
+
+    def _errand(self, job: Job) -> Errand:
+        keep = job.key in self._keep
+        return Errand(
+            job=job.to_json(),
+            needs=self._crew.needs(job),
+            folder=str(Path.cwd()),
+            variables=sent_variables(),
+            timeout=self._timeout,
+            share=self._share if keep or job.start_from else None,
+            keep=keep,
+            command=self._command,
+            version=version(),
+        )
+
+    def _take(
+        self, trips: dict[str, _Trip], ticket: str, news: News, report: Report
+    ) -> Outcome | None:
+        """What a piece of news means: an outcome, or nothing for the caller."""
+        trip = trips.get(ticket)
+        if trip is None:  # it was given up, or has ended before
+            return None
+        if isinstance(news, Progress):
+            report(trip.job, news)
+            return None
+        del trips[ticket]
+        if not isinstance(news, Lost):
+            outcome = self._arrived(trip, news)
+            if not _is_stopped(outcome):
+                return outcome
+            news = Lost(reason=f"its node ended it ({outcome.error})")
+        if trip.attempt <= self._crew.retries:
+            self._send(trip._replace(attempt=trip.attempt + 1), trips, report)
+            return None
+        return _failure(
+            trip.job,
+            "killed",
+            f"the job was lost {trip.attempt} times on {self._cluster.name}, the last time because "
+            f"{news.reason}: see what ends the nodes, or give --engine-option memory=GB.",
+        )
+
+    def _arrived(self, trip: _Trip, left: Mapping[str, Any]) -> Outcome:
+        if REFUSED in left:
+            return _failure(trip.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
+        if "evaluations" not in left:
+            return Failure.from_json(left)
+        result = Result.from_json(left)
+        engine = {"name": self._cluster.name, "attempt": trip.attempt}
+        return replace(result, provenance={**result.provenance, "engine": engine})
+
+    @contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Puts a mark into the folder of encoders by which nodes tell that it is the same."""
+        if self._keep or self._share.folder.is_dir():
+            self._share.folder.mkdir(parents=True, exist_ok=True)
+            self._share.mark.touch()
+        try:
+            yield
+        finally:
+            self._share.mark.unlink(missing_ok=True)
+
+
+def _is_stopped(outcome: Outcome) -> TypeGuard[Failure]:
+    """Whether somebody else than the driver has ended a job, such as a queue at its time limit."""
+    return isinstance(outcome, Failure) and outcome.kind == "interrupted"
+
+
+def _failure(job: Job, kind: str, error: str, details: str = "") -> Failure:
+    return Failure(
+        job=job,
+        kind=kind,
+        error=error,
+        details=details,
+        exit_code=JobError.exit_code,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,211 @@
+"""Jobs on a Ray cluster: a task for each, while nodes come, go and are cut off."""
+
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NamedTuple
+
+from benchharness.engines.cluster import Lost, News
+from benchharness.engines.errand import Errand, carry_out, refuse, sparsely
+from benchharness.progress import Progress
+from tasks.errors import BenchError
+
+__all__ = ["NodeSize", "RayCluster", "connect", "jobs_at_once", "node_sizes"]
+
+POLL_SECONDS = 0.2
+
+SECONDS_BETWEEN_NOTES = 1.0
+"""How often the progress of a job is sent through the network."""
+
+SECONDS_BETWEEN_COUNTS = 2.0
+"""How often the nodes are counted."""
+
+CANCEL_SECONDS = 15.0
+"""How long cancelled jobs may take to end by themselves; their engine gives their processes 5."""
+
+
+class NodeSize(NamedTuple):
+    """What a node offers in all."""
+
+    gpus: int
+    cpus: int
+    memory_bytes: int
+
+
+def connect(address: str) -> None:
+    """Makes this process a driver of the running cluster; BenchError where there is none."""
+    ray = _import_ray()
+    if address.startswith("ray://"):
+        raise BenchError(
+            f"--address {address} is that of a Ray client: start `bench run` on a node of the "
+            "cluster, with --address auto or HOST:PORT as `ray start --address` has it."
+        )
+    handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise BenchError(
+            f"no Ray cluster answers at {address} ({_first_line(error)}): start one with "
+            "`ray start --head`, or give its --address HOST:PORT on one of its nodes."
+        ) from error
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def node_sizes() -> list[NodeSize]:
+    """The living nodes of the cluster that this process is connected to."""
+    offers = [node["Resources"] for node in _import_ray().nodes() if node["Alive"]]
+    return [
+        NodeSize(*(int(offer.get(name, 0)) for name in ("GPU", "CPU", "memory")))
+        for offer in offers
+    ]
+
+
+def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
+    """How many jobs of that size fit on the nodes."""
+    return sum(
+        min(size.cpus // cpus, size.gpus // gpus if gpus else size.cpus // cpus) for size in sizes
+    )
+
+
+class RayCluster:
+    """The cluster that this process is connected to.
+
+    `gpus` and `cpus` are what a job gets; `at_once` is how many are sent at the same time, None for
+    as many as fit on the nodes that are there at the moment.
+    """
+
+    name = "ray"
+
+    def __init__(self, gpus: int, cpus: int, at_once: int | None = None) -> None:
+        self._ray = _import_ray()
+        self._fit = partial(jobs_at_once, gpus=gpus, cpus=cpus)
+        self._at_once = at_once
+        self._counted = (float("-inf"), 1)
+        self._tasks: dict[str, Any] = {}
+        self._board: Any = None
+        self._notes: Any = None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Starts the actor that progress goes through, on the driver's own node."""
+        here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            self._ray.get_runtime_context().get_node_id(), soft=False
+        )
+        actor = self._ray.remote(num_cpus=0, scheduling_strategy=here)(Board)
+        self._board = actor.remote()
+        try:
+            yield
+        finally:
+            self._ray.kill(self._board)
+
+    def room(self) -> int:
+        """How many errands it makes sense to have on their way."""
+        if self._at_once is not None:
+            return self._at_once
+        counted, count = self._counted
+        if time.monotonic() - counted > SECONDS_BETWEEN_COUNTS:
+            count = max(1, self._fit(node_sizes()))
+            self._counted = (time.monotonic(), count)
+        return count
+
+    def send(self, errand: Errand) -> str:
+        """Sends an errand to the next node that has what it needs; gives its ticket."""
+        needs = errand.needs
+        largest = max((size.memory_bytes for size in node_sizes()), default=0)
+        task = self._ray.remote(
+            num_gpus=needs.gpus,
+            num_cpus=needs.cpus,
+            memory=min(needs.memory_bytes, largest),
+            max_retries=0,
+        )(carry_out_there)
+        ticket = os.urandom(8).hex()
+        self._tasks[ticket] = task.remote(errand, self._board, ticket)
+        return ticket
+
+    def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
+        """What has become known of these errands, after a moment's wait for an end."""
+        waiting = {self._tasks[ticket]: ticket for ticket in tickets}
+        ended, _ = self._ray.wait(
+            list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
+        )
+        yield from self._read_notes()
+        for task in ended:
+            ticket = waiting[task]
+            yield ticket, self._read_end(task)
+            del self._tasks[ticket]
+
+    def cancel(self, tickets: Collection[str]) -> None:
+        """Interrupts the tasks, whose engines end their processes, and kills what is left."""
+        tasks = [self._tasks.pop(ticket) for ticket in tickets]
+        if not tasks:
+            return
+        try:
+            for task in tasks:
+                self._ray.cancel(task, force=False)
+            self._ray.wait(tasks, num_returns=len(tasks), timeout=CANCEL_SECONDS, fetch_local=False)
+        finally:
+            for task in tasks:
+                self._ray.cancel(task, force=True)
+
+    def _read_notes(self) -> Iterator[tuple[str, News]]:
+        """The latest progress of each errand; nothing while the board's process is away."""
+        self._notes = self._notes or self._board.take.remote()
+        with suppress(self._ray.exceptions.RayError):
+            ready, _ = self._ray.wait([self._notes], timeout=0)
+            if ready:
+                done, self._notes = self._notes, None
+                for ticket, note in self._ray.get(done).items():
+                    yield ticket, Progress(**note)
+
+    def _read_end(self, task: Any) -> News:
+        exceptions = self._ray.exceptions
+        try:
+            left: Mapping[str, Any] = self._ray.get(task)
+        except exceptions.RayTaskError as error:
+            sentence = f"the job could not be started on its node: {_first_line(error.cause)}"
+            return {**refuse(sentence), "details": str(error)}
+        except exceptions.RayError as error:
+            return Lost(reason=_first_line(error).rstrip("."))
+        return left
+
+
+class Board:
+    """Where jobs put their progress up and the driver takes it off; an actor."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, dict[str, Any]] = {}
+
+    def put(self, ticket: str, note: dict[str, Any]) -> None:
+        """Puts up how far an errand is, in the place of what was there."""
+        self._notes[ticket] = note
+
+    def take(self) -> dict[str, dict[str, Any]]:
+        """Takes everything off."""
+        notes, self._notes = self._notes, {}
+        return notes
+
+
+def carry_out_there(errand: Errand, board: Any, ticket: str) -> Mapping[str, Any]:
+    """The task that a node runs: the errand, with its progress on the driver's board."""
+    tell = sparsely(SECONDS_BETWEEN_NOTES, lambda p: board.put.remote(ticket, asdict(p)))
+    return carry_out(errand, tell)
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise BenchError(
+            "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
+        ) from None
+    return ray
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))

@@ -1,0 +1,155 @@
+"""Jobs on a Slurm cluster by submitit: a batch job for each, through a folder that nodes share."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchharness.engines.cluster import Lost, News
+from benchharness.engines.errand import Errand, carry_out, refuse, sparsely
+from benchharness.progress import Progress
+from tasks.errors import BenchError
+
+__all__ = ["SlurmCluster"]
+
+POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
+"""How often the folder is looked at: a network's file system is not to be stormed."""
+
+SECONDS_BETWEEN_NOTES = 2.0
+"""How often a job writes its progress into the folder."""
+
+CANCEL_SECONDS = 15.0
+"""How long cancelled jobs may take to end."""
+
+
+class SlurmCluster:
+    """Slurm's queue, or for trying things out, `where="local"`, processes of this machine.
+
+    `folder` is one that every node sees under the same name; a run takes a folder of its own in it,
+    and removes that at its end. `minutes` is the time limit of a job; `options` go to sbatch.
+    """
+
+    def __init__(
+        self, folder: Path, where: str, at_once: int, minutes: int, options: Mapping[str, str]
+    ) -> None:
+        self._submitit = _import_submitit()
+        if where == "slurm" and shutil.which("sbatch") is None:
+            raise BenchError(
+                "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on "
+                "a login node, or try things out by --address local."
+            )
+        self.name = "slurm" if where == "slurm" else "submitit's local executor"
+        self._where = where
+        self._root = folder.absolute()
+        self._at_once = at_once
+        self._minutes = minutes
+        self._options = dict(options)
+        self._jobs: dict[str, Any] = {}
+        self._seen: dict[str, int] = {}
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Makes the folder of this run."""
+        self._folder = self._root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        self._folder.mkdir(parents=True, mode=0o700)
+        try:
+            yield
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def room(self) -> int:
+        """How many batch jobs are in the queue or run at the same time."""
+        return self._at_once
+
+    def send(self, errand: Errand) -> str:
+        """Puts an errand into the queue; gives its ticket, which is not the queue's."""
+        needs, ticket = errand.needs, os.urandom(8).hex()
+        executor = self._submitit.AutoExecutor(self._folder, cluster=self._where)
+        executor.update_parameters(
+            name="bench",
+            timeout_min=self._minutes,
+            gpus_per_node=needs.gpus or None,
+            cpus_per_task=needs.cpus,
+            mem_gb=-(-needs.memory_bytes // 10**9),
+            slurm_additional_parameters=self._options or None,
+        )
+        self._jobs[ticket] = executor.submit(carry_out_there, errand, self._note(ticket))
+        return ticket
+
+    def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
+        """What has become known of these errands, after a moment."""
+        time.sleep(POLL_SECONDS[self._where])
+        for ticket in tickets:
+            if self._jobs[ticket].done():
+                yield ticket, self._read_end(self._jobs.pop(ticket))
+            elif (progress := self._read_note(ticket)) is not None:
+                yield ticket, progress
+
+    def cancel(self, tickets: Collection[str]) -> None:
+        """Takes jobs out of the queue, and waits some seconds for those that ran."""
+        jobs = [self._jobs.pop(ticket) for ticket in tickets]
+        for job in jobs:
+            job.cancel(check=False)
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while time.monotonic() < deadline and not all(job.done() for job in jobs):
+            time.sleep(POLL_SECONDS["local"])
+
+    def _note(self, ticket: str) -> Path:
+        return self._folder / f"{ticket}.progress"
+
+    def _read_note(self, ticket: str) -> Progress | None:
+        """The progress that a job has written since the last time; None where there is none."""
+        note = self._note(ticket)
+        with suppress(OSError, ValueError, TypeError):
+            written = note.stat().st_mtime_ns
+            if written != self._seen.get(ticket):
+                progress = Progress(**json.loads(note.read_bytes()))
+                self._seen[ticket] = written
+                return progress
+        return None
+
+    def _read_end(self, job: Any) -> News:
+        errors = self._submitit.core.utils
+        try:
+            left: Mapping[str, Any] = job.result()
+        except errors.FailedJobError as error:
+            sentence = f"the job could not be started on its node ({_last_line(str(error))})"
+            return {**refuse(sentence), "details": str(error)}
+        except (errors.UncompletedJobError, OSError, EOFError):
+            return Lost(reason=f"batch job {job.job_id} left nothing (state {job.state})")
+        return left
+
+
+def carry_out_there(errand: Errand, note: Path) -> Mapping[str, Any]:
+    """What a batch job runs: the errand, with its progress in a file."""
+    return carry_out(errand, sparsely(SECONDS_BETWEEN_NOTES, lambda p: _write_note(note, p)))
+
+
+def _write_note(note: Path, progress: Progress) -> None:
+    """Puts a progress in the place of the one before; a full disk costs the view, not the job."""
+    draft = note.with_suffix(".draft")
+    with suppress(OSError):
+        draft.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+        draft.replace(note)
+
+
+def _import_submitit() -> Any:
+    try:
+        import submitit
+        import submitit.core.utils
+    except ImportError:
+        raise BenchError(
+            "--engine slurm needs submitit, which is not installed: "
+            "pip install 'benchharness[slurm]'."
+        ) from None
+    return submitit
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if ": " in line), lines[-1] if lines else "")

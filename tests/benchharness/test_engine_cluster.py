@@ -1,0 +1,227 @@
+"""The engine for other machines, on a cluster that loses, doubles, delays and reorders."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from fake_cluster import FakeCluster
+from fake_worker import COMMAND, make_failure, make_job, make_result
+
+from benchharness.engines.cluster import ClusterEngine, Crew
+from benchharness.engines.errand import Errand, Needs, carry_out, sparsely, version
+from benchharness.engines.process import Engine
+from benchharness.progress import Progress
+from leaderboard.result import Failure, Result
+
+CREW = Crew(gpus=0, cpus=1, retries=2)
+
+
+def run(jobs, room=2, crew=CREW, **options):
+    cluster, seen = FakeCluster(room), []
+    engine: Engine = ClusterEngine(cluster, crew, **options)
+    outcomes = list(engine.run(jobs, lambda job, progress: seen.append((job.seed, progress.phase))))
+    assert not cluster.is_open
+    return outcomes, cluster, seen
+
+
+def jobs_of(*recipes):
+    return [make_job(recipe, seed=seed) for seed, recipe in enumerate(recipes)]
+
+
+def test_every_job_comes_back_once_with_its_progress():
+    jobs = jobs_of("ok", "ok", "ok")
+    outcomes, cluster, seen = run(jobs)
+    assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1, 2]
+    assert all(isinstance(outcome, Result) for outcome in outcomes)
+    assert outcomes[0].provenance["engine"] == {"name": "a fake cluster", "attempt": 1}
+    assert cluster.sent == [0, 1, 2]
+    assert [phase for seed, phase in seen if seed == 2] == ["waiting", "training"]
+
+
+def test_a_lost_job_is_sent_again_and_says_how_often():
+    (outcome,), cluster, _ = run(jobs_of("lost:2"))
+    assert outcome.provenance["engine"]["attempt"] == 3
+    assert cluster.sent == [0, 0, 0]
+
+
+def test_a_job_that_is_lost_too_often_fails_and_the_others_go_on():
+    outcomes, cluster, _ = run(jobs_of("lost:9", "ok"))
+    failure, result = sorted(outcomes, key=lambda outcome: outcome.job.seed)
+    assert isinstance(result, Result)
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.exit_code) == ("killed", 1)
+    assert "was lost 3 times on a fake cluster" in failure.error
+    assert "its node died" in failure.error
+    assert cluster.sent.count(0) == 3
+
+
+def test_a_job_that_its_node_stopped_counts_as_lost():
+    class Preempting(FakeCluster):
+        def _end(self, ticket, errand, job, turns):
+            if self.sent.count(job.seed) == 1:
+                stopped = make_failure(job, "stopped by SIGTERM", 143, "interrupted")
+                yield ticket, stopped.to_json()
+            else:
+                yield from super()._end(ticket, errand, job, turns)
+
+    cluster = Preempting()
+    (outcome,) = ClusterEngine(cluster, CREW).run(jobs_of("ok"), lambda *_: None)
+    assert isinstance(outcome, Result)
+    assert cluster.sent == [0, 0]
+
+
+@pytest.mark.parametrize("how", ["twice", "late"])
+def test_what_comes_back_twice_counts_once(how):
+    outcomes, _, _ = run(jobs_of(how, "slow:3"))
+    assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1]
+
+
+def test_what_a_node_refuses_fails_with_its_sentence():
+    (outcome,), cluster, _ = run(jobs_of("refused"))
+    assert outcome.error == "node7: there is no such folder."
+    assert cluster.sent == [0]
+
+
+def test_a_job_is_taken_only_when_there_is_room():
+    taken, finished = [], []
+
+    def queue():
+        for job in jobs_of(*["ok"] * 5):
+            taken.append(job.seed)
+            yield job
+
+    for outcome in ClusterEngine(FakeCluster(2), CREW).run(queue(), lambda *_: None):
+        finished.append(outcome.job.seed)
+        assert len(taken) - len(finished) <= 2
+    assert sorted(finished) == taken == [0, 1, 2, 3, 4]
+
+
+def test_none_waits_for_a_job_that_runs():
+    finished = []
+
+    def queue():
+        yield make_job("slow:2", seed=1)
+        while not finished:
+            yield None
+        yield make_job("ok", seed=2)
+
+    outcomes = ClusterEngine(FakeCluster(2), CREW).run(queue(), lambda *_: None)
+    finished.extend(outcome.job.seed for outcome in outcomes)
+    assert finished == [1, 2]
+
+
+def test_closing_cancels_what_runs():
+    cluster = FakeCluster(3)
+    outcomes = ClusterEngine(cluster, CREW).run(
+        jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
+    )
+    with closing(outcomes):
+        assert next(outcomes).job.seed == 0
+    assert sorted(cluster.cancelled) == ["1-2", "2-3"]
+    assert not cluster.is_open
+
+
+def test_an_exception_of_the_reporter_cancels_what_runs():
+    def report(job, progress):
+        if progress.phase == "training":
+            raise BrokenPipeError
+
+    cluster = FakeCluster(2)
+    with pytest.raises(BrokenPipeError):
+        list(ClusterEngine(cluster, CREW).run(jobs_of("ok", "ok"), report))
+    assert len(cluster.cancelled) == 2
+
+
+def test_a_job_needs_memory_by_its_size_unless_told_and_a_floor_little():
+    small = make_job()
+    floor = replace(small, weights="floor:majority:1")
+    crew = Crew(gpus=2, cpus=4)
+    needs = crew.needs(small)
+    assert (needs.gpus, needs.cpus) == (2, 4)
+    assert 2e9 < needs.memory_bytes < 4e9
+    assert Crew(gpus=0, cpus=1, memory_gb=7).needs(small).memory_bytes == 7e9
+    assert crew.needs(floor) == Needs(gpus=0, cpus=1, memory_bytes=int(2e9))
+
+
+def errand(job, **fields):
+    needs = Needs(gpus=0, cpus=3, memory_bytes=0)
+    standard = {
+        "job": job.to_json(),
+        "needs": needs,
+        "folder": "/no/such/folder",
+        "variables": {"BENCH_PLUGINS": "a.py"},
+        "timeout": None,
+        "share": None,
+        "keep": False,
+        "command": COMMAND,
+        "version": version(),
+    }
+    return Errand(**{**standard, **fields})
+
+
+def test_a_node_runs_the_worker_as_the_local_engine_does(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    job, phases = make_job("ok"), []
+    left = carry_out(errand(job), lambda progress: phases.append(progress.phase))
+    result = Result.from_json(left)
+    assert result == make_result(job, result.provenance)
+    environment = result.provenance["environment"]
+    assert environment["OMP_NUM_THREADS"] == "3"
+    assert environment["CUDA_VISIBLE_DEVICES"] == ""
+    assert environment["BENCH_PLUGINS"] == "a.py"
+    assert phases == ["loading", "training"]
+
+
+def test_a_node_that_has_gpus_gives_those_that_it_was_given(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    needs = Needs(gpus=1, cpus=1, memory_bytes=0)
+    left = carry_out(errand(make_job("ok"), needs=needs), lambda _: None)
+    assert Result.from_json(left).provenance["environment"]["CUDA_VISIBLE_DEVICES"] == "5"
+
+
+def test_another_version_is_refused_before_anything_starts():
+    left = carry_out(errand(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
+    assert "install the same version on every node" in left["refused"]
+
+
+def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
+    first = make_job("ok")
+    second = replace(make_job("ok", task="glue/rte"), start_from=first.key)
+
+    class Here(FakeCluster):
+        def _end(self, ticket, errand, job, turns):
+            yield ticket, carry_out(errand, lambda _: None)
+
+    def queue():
+        yield first
+        while len(outcomes) < 1:
+            yield None
+        yield second
+
+    outcomes = []
+    engine = ClusterEngine(
+        Here(), CREW, command=COMMAND, checkpoints=tmp_path / "shared", keep=[first.key]
+    )
+    outcomes.extend(engine.run(queue(), lambda *_: None))
+    assert all(isinstance(outcome, Result) for outcome in outcomes), outcomes
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
+
+
+def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
+    class Elsewhere(FakeCluster):
+        def _end(self, ticket, errand, job, turns):
+            errand.share.mark.unlink()
+            yield ticket, carry_out(errand, lambda _: None)
+
+    job = make_job("ok")
+    engine = ClusterEngine(Elsewhere(), CREW, command=COMMAND, checkpoints=tmp_path, keep=[job.key])
+    (outcome,) = engine.run([job], lambda *_: None)
+    assert f"{tmp_path} is not the folder that `bench run` sees there" in outcome.error
+
+
+def test_news_is_passed_on_sparsely_but_every_phase_at_once():
+    told = []
+    report = sparsely(60.0, told.append)
+    for phase in ("loading", "training", "training", "predicting"):
+        report(Progress(phase=phase))
+    assert [progress.phase for progress in told] == ["loading", "training", "predicting"]
