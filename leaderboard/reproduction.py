@@ -1,7 +1,7 @@
 """Measured scores beside the published ones of the same model. Pure."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, stdev
 from types import MappingProxyType
@@ -133,12 +133,18 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
     if not board.is_whole:
         return ()
     name = entry.model.rpartition("/")[2].lower()
-    rows = {(row.table, row.system): row for row in published(board.suite) if row.split == "dev"}
-    known = [rows[reference] for reference in REFERENCES.get(name, ()) if reference in rows]
-    found = tuple(_of_tasks(entry, known))
+    found = tuple(_of_tasks(entry, _known(board.suite, REFERENCES.get(name, ()))))
     done = {each.task for each in found}
     left = [task for task in entry.cells if task not in done and find_task(task).dev_splits]
     return (*found, *_unlike(left, name))
+
+
+def _known(suite: str, references: Sequence[tuple[str, str]]) -> list[PublishedRow]:
+    """The dev rows of these tables and systems that have numbers of the suite."""
+    if not references:
+        return []
+    rows = {(row.table, row.system): row for row in published(suite) if row.split == "dev"}
+    return [rows[reference] for reference in references if reference in rows]
 
 
 def _unlike(tasks: Iterable[str], model: str) -> Iterator[Reproduction]:

@@ -32,7 +32,7 @@ Model = Annotated[
     str,
     typer.Option(
         "--model",
-        metavar="NAME|DIR",
+        metavar="NAME|DIR|NAME=DIR",
         help="A known model, a checkpoint's folder, or its name on the hub.",
     ),
 ]

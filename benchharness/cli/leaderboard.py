@@ -62,7 +62,10 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
 
 
 def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
-    """Prints boards on stdout with imported rows; published ones and ours beside them if wanted."""
+    """Prints boards on stdout, each with what it reproduces and what was imported.
+
+    Published rows follow if wanted.
+    """
     from rich.console import Console
 
     from leaderboard.imports.block import imported_blocks
@@ -73,8 +76,7 @@ def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
 
     for board in boards:
         render(board, Console())
-        if published:
-            render_reproductions(board, Console())
+        render_reproductions(board, Console())
         blocks = published_blocks(board) if published else ()
         for block in (*imported_blocks(board), *blocks):
             render_published(block, Console())

@@ -8,7 +8,7 @@ from benchharness.models.folder import describe_folder
 from benchharness.models.spec import ModelSpec
 from benchharness.models.table import MODELS
 from benchharness.models.trust import NOTHING, Trust
-from tasks.errors import unknown_name
+from tasks.errors import ModelError, unknown_name
 
 __all__ = ["find_model"]
 
@@ -19,16 +19,20 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     """The model of that name: a known one, a checkpoint folder, or a name on the hub.
 
     Known names, aliases and hub ids come first, so that a folder called `roberta-base` in the
-    current directory is never taken by accident: write `./roberta-base` for it. `trust` is what the
-    user allows a checkpoint to do, of which encoders of ours and floors have no need. Raises
-    ModelError for a folder that is no checkpoint, and BenchError with a close name for anything
-    else.
+    current directory is never taken by accident: write `./roberta-base` for it. NAME=FOLDER says
+    what a folder is, whatever it is called: a known model, with its recipe, or a name for the
+    board. `trust` is what the user allows a checkpoint to do, of which encoders of ours and floors
+    have no need. Raises ModelError for a folder that is no checkpoint, or none of the known model's
+    family, and BenchError with a close name for anything else.
     """
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:
         return replace(known, trust=trust) if known.is_hub or known.is_folder else known
     if name.strip() and folder.is_dir():
         return describe_folder(folder.resolve(), trust)
+    given, _, path = name.partition("=")
+    if given.strip() and path.strip() and Path(path).expanduser().is_dir():
+        return _called(given.strip(), describe_folder(Path(path).expanduser().resolve(), trust))
     if _HUB_ID.fullmatch(name):
         title = f"{name} on the hub"
         return ModelSpec(name=name, checkpoint=name, revision="main", title=title, trust=trust)
@@ -36,6 +40,26 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
         "`bench list models` shows the known ones; a folder or an `org/name` on the hub works too."
     )
     raise unknown_name("model or checkpoint folder", name, _names(), hint)
+
+
+def _called(name: str, found: ModelSpec) -> ModelSpec:
+    """The checkpoint of a folder under a name that the user gives it."""
+    known = _known(name)
+    if known is None:
+        return replace(found, name=name)
+    if known.family != found.family or not known.is_hub:
+        raise ModelError(
+            f"{found.checkpoint} holds a {found.family} encoder, and {known.name} is "
+            f"{known.title}: give the folder another name."
+        )
+    return replace(
+        known,
+        checkpoint=found.checkpoint,
+        revision="",
+        parameters=found.parameters,
+        max_tokens=found.max_tokens,
+        trust=found.trust,
+    )
 
 
 def _known(name: str) -> ModelSpec | None:

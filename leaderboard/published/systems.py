@@ -48,6 +48,7 @@ def find_system(name: str, table: str) -> System | None:
     return found.get(table, found.get(""))
 
 
+@cache
 def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
     """The published rows of one of our models, in the order of the tables."""
     return tuple(

@@ -13,6 +13,7 @@ from leaderboard.job import SCORED_HERE
 from leaderboard.published.block import published_blocks
 from leaderboard.report.blocks import block_group
 from leaderboard.report.column import Column, build_column
+from leaderboard.report.reference import ReproducedEntry, reproduced_entries
 from leaderboard.report.rows import (
     CellView,
     RowGroup,
@@ -78,6 +79,7 @@ class TableView:
     has_spread: bool
     has_flags: bool
     has_intervals: bool
+    reproduced: tuple[ReproducedEntry, ...]
 
 
 def run_anchor(key: str) -> str:
@@ -126,6 +128,7 @@ def build_table(board: Board, number: int) -> TableView:
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
         has_intervals=any(entry.standing is not None for entry in board.entries),
+        reproduced=reproduced_entries(board),
     )
 
 

@@ -179,6 +179,42 @@ def test_a_folder_never_stands_in_for_a_known_model(
     assert find_model("./roberta-base").is_folder
 
 
+def test_a_folder_may_be_said_to_be_a_known_model(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "snapshots" / "3276f0")
+    spec = find_model(f"MiniLM-L6={folder}")
+    known = MODELS["minilm"]
+    assert (spec.name, spec.recipe, spec.cite) == (known.name, known.recipe, known.cite)
+    assert (spec.checkpoint, spec.revision, spec.parameters) == (str(folder), "", 0.4)
+    assert weights_identity(spec) == weights_identity(find_model(str(folder)))
+
+
+def test_a_folder_may_be_given_a_name_of_its_own(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "checkpoint-5000")
+    spec = find_model(f"my-bert={folder}")
+    assert (spec.name, spec.checkpoint) == ("my-bert", str(folder))
+    assert find_model(str(folder)).name == "checkpoint-5000"
+
+
+def test_an_equals_sign_may_stand_in_a_folders_name(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "lr=3e-5")
+    assert find_model(str(folder)).name == "lr=3e-5"
+    assert find_model(f"mine={folder}").checkpoint == str(folder)
+
+
+def test_a_folder_is_no_known_model_of_another_family(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "r", model_type="roberta")
+    with pytest.raises(ModelError, match="holds a roberta encoder, and minilm is MiniLM"):
+        find_model(f"minilm={folder}")
+
+
+@pytest.mark.parametrize("name", ["minilm=", "=folder", "minilm=no/such/folder"])
+def test_half_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path / "folder")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
+        find_model(name)
+
+
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert", "mpnet"])
 def test_roberta_and_its_kin_count_positions_from_padding_on(tmp_path: Path, family: str) -> None:
     folder = write_checkpoint(
