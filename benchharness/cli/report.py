@@ -57,7 +57,9 @@ def make_report(
     With intervals or without, by default with them where few runs need be read. Raises BenchError
     where the file cannot be written.
     """
+    from benchharness.cli.sizes import known_sizes
     from leaderboard.report import write_report
+    from leaderboard.report.plots.section import Background
     from tasks.errors import BenchError
 
     boards = gather_boards(store, suites)
@@ -67,7 +69,8 @@ def make_report(
         boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
-        write_report(out, boards, _details(store, boards), generated)
+        background = Background(sizes=known_sizes(), past=store.past_runs())
+        write_report(out, boards, _details(store, boards), generated, background)
     except OSError as error:
         raise BenchError(
             f"the report {out} could not be written: {error.strerror or error}. Give another "

@@ -1,12 +1,13 @@
 """Learning curves as geometry: where the lines, dots, ticks and labels of a small chart stand."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from leaderboard.report.plots.axis import Axis, Tick, linear_axis
 from leaderboard.result import CurvePoint
 
-__all__ = ["HEIGHT", "WIDTH", "Line", "Panel", "Tick", "curve_panels"]
+__all__ = ["HEIGHT", "WIDTH", "Line", "Panel", "curve_panels", "seed_panels"]
 
 WIDTH, HEIGHT = 340, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 36
@@ -15,15 +16,10 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 36
 LINES = 4
 """More scores than this in one chart cannot be told apart; the table has them all."""
 
+SCORES = 2
+"""The scores that seeds are compared by; a task's headline has no more."""
+
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tick:
-    """A tick at `place` along its axis, with its text."""
-
-    place: float
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +41,7 @@ class Panel:
     lines: tuple[Line, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
+    x_label: str = "step"
     left: float = LEFT
     right: float = WIDTH - RIGHT
     top: float = TOP
@@ -66,8 +63,29 @@ def curve_panels(curve: Sequence[CurvePoint]) -> tuple[Panel, ...]:
     }
     charts = [
         _panel("training loss", "loss", {"loss": loss}),
-        _panel("dev score", "score", scores),
+        _panel("dev score", "score × 100", scores),
     ]
+    return tuple(chart for chart in charts if chart is not None)
+
+
+def seed_panels(curves: Mapping[str, Sequence[CurvePoint]]) -> tuple[Panel, ...]:
+    """The same charts with a line for each of several runs, by their names ("seed 0").
+
+    Of several scores each has a chart, the first two.
+    """
+    names = dict.fromkeys(
+        name for curve in curves.values() for point in curve for name in point.scores
+    )
+    loss: dict[str, list[Point]] = {
+        run: [(point.step, point.loss) for point in curve] for run, curve in curves.items()
+    }
+    charts = [_panel("training loss of every seed", "loss", loss)]
+    for name in list(names)[:SCORES]:
+        scores: dict[str, list[Point]] = {
+            run: [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
+            for run, curve in curves.items()
+        }
+        charts.append(_panel(f"dev {name} of every seed", f"{name} × 100", scores))
     return tuple(chart for chart in charts if chart is not None)
 
 
@@ -75,25 +93,23 @@ def _panel(title: str, y_label: str, series: dict[str, list[Point]]) -> Panel | 
     finite = [(x, y) for line in series.values() for x, y in line if math.isfinite(y)]
     if not finite:
         return None
-    x_ticks = _nice_ticks([0, *(x for x, _ in finite)], smallest=1)
-    y_ticks = _nice_ticks([y for _, y in finite])
-    x_scale = _Scale(x_ticks, LEFT, WIDTH - RIGHT)
-    y_scale = _Scale(y_ticks, HEIGHT - BOTTOM, TOP)
+    x = linear_axis([0, *(x for x, _ in finite)], LEFT, WIDTH - RIGHT, smallest=1)
+    y = linear_axis([y for _, y in finite], HEIGHT - BOTTOM, TOP)
     return Panel(
         title=title,
         y_label=y_label,
-        lines=tuple(_line(name, points, x_scale, y_scale) for name, points in series.items()),
-        x_ticks=x_scale.ticks(),
-        y_ticks=y_scale.ticks(),
+        lines=tuple(_line(name, points, x, y) for name, points in series.items()),
+        x_ticks=x.ticks,
+        y_ticks=y.ticks,
     )
 
 
-def _line(name: str, points: Iterable[Point], x_scale: "_Scale", y_scale: "_Scale") -> Line:
+def _line(name: str, points: Iterable[Point], x_axis: Axis, y_axis: Axis) -> Line:
     pieces: list[list[Point]] = [[]]
     last = ""
     for x, y in points:
         if math.isfinite(y):
-            pieces[-1].append((x_scale(x), y_scale(y)))
+            pieces[-1].append((x_axis(x), y_axis(y)))
             last = f"{y:.3g}"
         else:
             pieces.append([])
@@ -103,37 +119,3 @@ def _line(name: str, points: Iterable[Point], x_scale: "_Scale", y_scale: "_Scal
         dots=tuple(dot for piece in pieces for dot in piece),
         last=last,
     )
-
-
-class _Scale:
-    """From values between the first and the last tick to places between `start` and `end`."""
-
-    def __init__(self, ticks: Sequence[float], start: float, end: float) -> None:
-        self.values = ticks
-        self.start = start
-        self.per_unit = (end - start) / (ticks[-1] - ticks[0])
-
-    def __call__(self, value: float) -> float:
-        return round(self.start + (value - self.values[0]) * self.per_unit, 1)
-
-    def ticks(self) -> tuple[Tick, ...]:
-        return tuple(Tick(place=self(value), text=_tick_text(value)) for value in self.values)
-
-
-def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
-    """Two to six round numbers that enclose the values; steps are 1, 2 or 5 times a power of 10."""
-    low, high = min(values), max(values)
-    span = high - low
-    # A difference that six digits do not show is none: such a line is flat.
-    if span <= abs(high) * 1e-4:
-        span = abs(high) or 1.0
-    power = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(power * f for f in (1, 2, 5, 10) if span / (power * f) <= 4)
-    step = max(step, smallest)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    last += first == last
-    return [round(number * step, 12) for number in range(first, last + 1)]
-
-
-def _tick_text(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"

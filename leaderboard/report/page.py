@@ -6,6 +6,9 @@ from itertools import accumulate
 
 from leaderboard.board import Board
 from leaderboard.entry import Entry
+from leaderboard.report.curve import Panel, seed_panels
+from leaderboard.report.plots.facts import RunFacts, facts_of
+from leaderboard.report.plots.section import Background, Plots, build_plots
 from leaderboard.report.reference import ReproductionView, reproduction_views
 from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
@@ -24,7 +27,8 @@ BATCH = 50
 class Group:
     """The runs of one entry on one task, seed by seed; what a cell of a table links to.
 
-    `reproductions` hold its scores against the published ones of the same model.
+    `reproductions` hold its scores against the published ones of the same model, `curves` the
+    learning curves of several seeds together.
     """
 
     anchor: str
@@ -33,6 +37,7 @@ class Group:
     recipe: str
     statistics: tuple[Statistics, ...]
     reproductions: tuple[ReproductionView, ...]
+    curves: tuple[Panel, ...]
     runs: tuple[RunSection, ...]
 
 
@@ -50,6 +55,7 @@ class Page:
     """The whole report. `others` are runs that stand on no board."""
 
     tables: tuple[TableView, ...]
+    plots: tuple[Plots, ...]
     parts: tuple[Part, ...]
     others: tuple[RunSection, ...]
     failures: tuple[RunSection, ...]
@@ -57,24 +63,46 @@ class Page:
     models: int
 
 
-def build_page(boards: Sequence[Board], details: Iterable[Result | Failure]) -> Page:
-    """The boards with a section for each run in `details`.
+def build_page(
+    boards: Sequence[Board],
+    details: Iterable[Result | Failure],
+    background: Background | None = None,
+) -> Page:
+    """The boards with a section for each run in `details`, and what plots know besides.
 
     A run on a board without details (a store that keeps rows only) has its scores and no section.
     """
-    sections = {section.key: section for section in map(build_run, details)}
+    sections, facts = _read(details)
     tables = tuple(build_table(board, number) for number, board in enumerate(boards, start=1))
+    plots = (
+        build_plots(board, table.anchor, facts, background or Background())
+        for board, table in zip(boards, tables, strict=True)
+    )
     groups = _each_once(_groups(board, sections) for board in boards)
     entries = [entry for board in boards for entry in board.entries]
     placed = {run.key for entry in entries for run in entry.runs}
     return Page(
         tables=tables,
+        plots=tuple(plots),
         parts=tuple(_parts(tables, groups)),
         others=tuple(section for key, section in sections.items() if key not in placed),
         failures=tuple(section for section in sections.values() if section.error),
         runs=len(placed | sections.keys()),
         models=len({e.model for e in entries} | {s.job.model for s in sections.values()}),
     )
+
+
+def _read(
+    details: Iterable[Result | Failure],
+) -> tuple[dict[str, RunSection], dict[str, RunFacts]]:
+    """The section of each run, and the facts of those of encoders, by key; each is read once."""
+    sections, facts = {}, {}
+    for run in details:
+        section, found = build_run(run), facts_of(run)
+        sections[section.key] = section
+        if found is not None:
+            facts[section.key] = found
+    return sections, facts
 
 
 def _parts(tables: Iterable[TableView], groups: Iterable[tuple[Group, ...]]) -> Iterator[Part]:
@@ -126,5 +154,12 @@ def _group(
         recipe=entry.recipe_label,
         statistics=tuple(statistics(cell) for cell in cells),
         reproductions=reproductions,
+        curves=_curves([sections[run.key] for run in runs if run.key in sections]),
         runs=tuple(sections[run.key] for run in runs if run.key in sections),
     )
+
+
+def _curves(runs: Sequence[RunSection]) -> tuple[Panel, ...]:
+    """The learning curves of several seeds in one chart; a single run's stand in its section."""
+    curves = {f"seed {run.job.seed}": run.curve for run in runs if run.curve}
+    return seed_panels(curves) if len(curves) > 1 else ()

@@ -10,7 +10,7 @@ from leaderboard.job import Job
 from leaderboard.report.command import command_of
 from leaderboard.report.curve import Panel, curve_panels
 from leaderboard.report.table import run_anchor
-from leaderboard.result import Cost, Evaluation, Failure, Result
+from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result
 
 __all__ = ["RunSection", "ScoreLine", "build_run"]
 
@@ -37,6 +37,7 @@ class RunSection:
     error: str
     log: str
     scores: tuple[ScoreLine, ...]
+    curve: tuple[CurvePoint, ...]
     panels: tuple[Panel, ...]
     curve_flags: tuple[str, ...]
     cost: tuple[tuple[str, str], ...]
@@ -55,6 +56,7 @@ def build_run(run: Result | Failure) -> RunSection:
         error="",
         log="",
         scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
+        curve=run.curve,
         panels=curve_panels(run.curve),
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
@@ -70,6 +72,7 @@ def _failed(run: Failure) -> RunSection:
         error=run.error,
         log=run.details,
         scores=(),
+        curve=(),
         panels=(),
         curve_flags=(),
         cost=(),

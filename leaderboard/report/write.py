@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from leaderboard.board import Board
 from leaderboard.report.pack import INLINE_ROWS, packed, packed_rows
 from leaderboard.report.page import build_page
+from leaderboard.report.plots.section import Background
 from leaderboard.result import Failure, Result
 from leaderboard.visible import visible
 from leaderboard.whole_file import whole_file
@@ -21,26 +23,34 @@ __all__ = ["render_report", "write_report"]
 
 HERE = Path(__file__).parent
 
-STYLES = ("style.css",)
-SCRIPTS = ("unpack.js", "table.js", "compare.js", "page.js")
+STYLES = ("style.css", "plots.css")
+SCRIPTS = ("unpack.js", "table.js", "compare.js", "plots.js", "page.js")
 """What the page carries, each file in an element of its own, whose digest is in the policy."""
 
 
 def write_report(
-    path: Path, boards: Sequence[Board], details: Iterable[Result | Failure], generated: str
+    path: Path,
+    boards: Sequence[Board],
+    details: Iterable[Result | Failure],
+    generated: str,
+    background: Background | None = None,
 ) -> None:
     """Write the report to `path`, whole or not at all, and make the folders above it.
 
     `details` are the runs that get a section of their own, one at a time, so that a caller can
-    stream them; their predictions are not read. `generated` is the date and time in the header.
+    stream them; their predictions are not read. `generated` is the date and time in the header,
+    `background` what plots know besides.
     """
-    html = render_report(boards, details, generated)
+    html = render_report(boards, details, generated, background)
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
 
 def render_report(
-    boards: Sequence[Board], details: Iterable[Result | Failure], generated: str
+    boards: Sequence[Board],
+    details: Iterable[Result | Failure],
+    generated: str,
+    background: Background | None = None,
 ) -> str:
     """The report as text."""
     styles, scripts = tuple(map(_asset, STYLES)), tuple(map(_asset, SCRIPTS))
@@ -48,7 +58,7 @@ def render_report(
         _templates()
         .get_template("page.html.j2")
         .render(
-            page=build_page(boards, details),
+            page=build_page(boards, details, background),
             generated=generated,
             styles=styles,
             scripts=scripts,
@@ -92,7 +102,7 @@ def _templates() -> Environment:
     )
     found.globals["inline_rows"] = INLINE_ROWS
     found.globals["packed_rows"] = partial(packed_rows, templates=found)
-    found.filters["packed"] = packed
+    found.filters.update(packed=packed, json=json.dumps)
     return found
 
 

@@ -166,9 +166,10 @@ def test_run_says_where_everything_comes_from() -> None:
 def test_run_has_its_learning_curve(html: str) -> None:
     page = Page(html)
     lines = [a["points"] or "" for tag, a in page.elements if tag == "polyline"]
-    assert len(lines[0].split()) == 12
-    assert len(lines[1].split()) == 4
-    assert "training loss over steps" in page.values("aria-label")
+    assert {len(line.split()) for line in lines} == {12, 4}
+    labels = page.values("aria-label")
+    assert "training loss over steps" in labels
+    assert "training loss of every seed over steps" in labels
 
 
 def test_failed_job_is_listed_with_its_reason() -> None:

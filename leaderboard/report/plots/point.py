@@ -1,0 +1,212 @@
+"""The points of plots against cost: entries and published rows, each with its score and costs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import Literal
+
+from leaderboard.board import Board
+from leaderboard.cell import Cell, score_names
+from leaderboard.entry import Entry
+from leaderboard.published import PublishedCell, PublishedRow, published
+from leaderboard.published.systems import find_system
+from leaderboard.report.plots.facts import RunFacts
+from leaderboard.report.plots.size import (
+    ModelSize,
+    Sizes,
+    size_of_run,
+    token_flops,
+    training_flops,
+)
+from leaderboard.report.table import group_anchor
+from leaderboard.reproduction import LIKE_OURS
+
+__all__ = ["Facts", "Point", "entry_id", "entry_names", "measured_points", "published_points"]
+
+Facts = Mapping[str, RunFacts]
+"""By the keys of runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One score, in percent, with what is known of its costs by the names of quantities.
+
+    `entry` is the same for all points of an entry, empty for a published row; `low` and `high` are
+    the lowest and highest seed; `machine` is what trained it, empty for several kinds of machine.
+    """
+
+    kind: Literal["measured", "published"]
+    entry: str
+    name: str
+    details: str
+    score: float
+    low: float
+    high: float
+    costs: Mapping[str, float]
+    machine: str
+    href: str
+
+
+def entry_id(anchor: str, number: int) -> str:
+    """What all marks of an entry carry; `anchor` is the board's, `number` the entry's place."""
+    return f"{anchor}-e{number}"
+
+
+def entry_names(board: Board) -> list[str]:
+    """What each entry is called in a chart: its model, and its recipe where models repeat.
+
+    The precision is added where that is not enough.
+    """
+    models = Counter(entry.model for entry in board.entries)
+    recipes = Counter((entry.model, entry.recipe_label) for entry in board.entries)
+    return [
+        entry.model
+        if models[entry.model] == 1
+        else f"{entry.model}, {entry.recipe_label}"
+        + (f", {entry.precision}" if recipes[entry.model, entry.recipe_label] > 1 else "")
+        for entry in board.entries
+    ]
+
+
+def measured_points(
+    board: Board, anchor: str, task: str | None, facts: Facts, sizes: Sizes
+) -> list[Point]:
+    """The models of a board that have the task's score, or the suite's where `task` is None.
+
+    Floors and ensembles are left out: they have no size and no training of their own.
+    """
+    points, labels = [], entry_names(board)
+    for number, entry in enumerate(board.entries):
+        names = board.rule.cells if task is None else (task,)
+        cells = [entry.cells[name] for name in names if name in entry.cells]
+        whole = len(cells) == len(names) and (task is not None or entry.score is not None)
+        if entry.kind == "model" and cells and whole:
+            known = [_costs(entry.model, cell, facts, sizes) for cell in cells]
+            point = _measured(entry, task, cells, known)
+            names_of = {"entry": entry_id(anchor, number), "name": labels[number]}
+            points.append(replace(point, **names_of))
+    return points
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Costs:
+    """The costs of one task's runs, as far as they are known of each of its seeds."""
+
+    costs: Mapping[str, float]
+    machine: str
+
+
+def _costs(model: str, cell: Cell, facts: Facts, sizes: Sizes) -> _Costs:
+    runs = [facts[run.key] for run in cell.runs if run.key in facts]
+    if len(runs) < len(cell.runs):
+        return _Costs(costs={}, machine="")
+    found = [size_of_run(model, run, sizes) for run in runs]
+    machines = {run.machine for run in runs}
+    machine = machines.pop() if len(machines) == 1 else ""
+    costs = {
+        "parameters": _median(run.parameters for run in runs),
+        "training-flops": _median(map(training_flops, found, runs)),
+        "inference-flops": _median(map(token_flops, found)),
+        "training-time": _median(run.train_seconds or None for run in runs) if machine else None,
+    }
+    return _Costs(
+        costs={name: cost for name, cost in costs.items() if cost is not None}, machine=machine
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    """The median over seeds, None where one of them has no value."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return median(known) if known and len(known) == len(listed) else None
+
+
+def _measured(
+    entry: Entry, task: str | None, cells: Sequence[Cell], known: Sequence[_Costs]
+) -> Point:
+    values = entry.seed_scores if task is None else cells[0].values
+    score = entry.score if task is None else cells[0].median
+    assert score is not None, "only entries with a score have a point"
+    machines = {found.machine for found in known}
+    return Point(
+        kind="measured",
+        entry="",
+        name=entry.model,
+        details=f"{entry.recipe_label}, {entry.precision}",
+        score=100 * score,
+        low=100 * min((*values, score)),
+        high=100 * max((*values, score)),
+        costs=dict(_whole_costs(known, one_machine=len(machines) == 1)),
+        machine=machines.pop() if len(machines) == 1 else "",
+        href="#" + group_anchor(entry, cells[0].runs[0].task),
+    )
+
+
+def _whole_costs(known: Sequence[_Costs], *, one_machine: bool) -> Iterator[tuple[str, float]]:
+    """The costs of all tasks: sizes are one model's, what training takes adds up."""
+    shared = set.intersection(*(set(found.costs) for found in known))
+    for name in sorted(shared):
+        values = [found.costs[name] for found in known]
+        if name == "training-time" and not one_machine:
+            continue
+        yield name, sum(values) if name.startswith("training") else median(values)
+
+
+def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
+    """The published rows with the same score on dev, of single models as ours are.
+
+    None where the board's data are made up or cut: such numbers say nothing of each other.
+    """
+    if not board.is_whole:
+        return []
+    return [
+        _published(row, score, anchor, sizes)
+        for row in published(board.suite)
+        if row.split == "dev" and not row.is_human and row.protocol.startswith(LIKE_OURS)
+        if (score := _printed(board, row, task)) is not None
+    ]
+
+
+def _printed(board: Board, row: PublishedRow, task: str | None) -> float | None:
+    """The very score that the board shows; None where a part of it is not printed."""
+    cells = row.of(board.suite if task is None else task)
+    names = (board.rule.name,) if task is None else score_names(task, board.rule)
+    values = [next((c.value for c in cells if _is_score(c, name)), None) for name in names]
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(names) else None
+
+
+def _is_score(cell: PublishedCell, name: str) -> bool:
+    return cell.scores == (name,)
+
+
+def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
+    said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.source, row.place)
+    return Point(
+        kind="published",
+        entry="",
+        name=row.system,
+        details=", ".join(part for part in said if part),
+        score=score,
+        low=score,
+        high=score,
+        costs=_published_costs(row, sizes),
+        machine="",
+        href=f"#{anchor}-published-dev",
+    )
+
+
+def _published_costs(row: PublishedRow, sizes: Sizes) -> dict[str, float]:
+    system = find_system(row.system, row.table)
+    size = sizes.get(system.model) if system is not None else None
+    printed = _printed_size(row.parameters) or (size.parameters if size else None)
+    per_token = token_flops(size or ModelSize(parameters=0))
+    costs = {"parameters": printed, "inference-flops": per_token}
+    return {name: cost for name, cost in costs.items() if cost is not None}
+
+
+def _printed_size(text: str) -> float | None:
+    """The number of weights that a source prints: "110M"."""
+    units = {"M": 1e6, "B": 1e9}
+    return float(text[:-1]) * units[text[-1]] if text[-1:] in units else None
