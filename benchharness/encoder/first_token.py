@@ -53,8 +53,7 @@ def is_at_first_token(attention: nn.Module) -> bool:
 
 
 def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The first tokens' states of states (rows, tokens, size), or of packed ones (1, tokens, size).
-    """
+    """The first tokens' states, of (rows, tokens, size) or of packed (1, tokens, size)."""
     packing = PACKING.get()
     first = torch.zeros(1, dtype=torch.long) if packing is None else packing.firsts
     return tuple(states.index_select(1, first.to(states.device)) for states in inputs)

@@ -4,8 +4,8 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from benchharness.encoder.attention import use_cpu_attention
 from benchharness.encoder.dropout_rate import set_dropout
 from benchharness.encoder.fast_dropout import use_fast_dropout
 from benchharness.encoder.first_token import use_first_token
+from benchharness.encoder.used_rows import UsedRows, keep_used_rows
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
@@ -28,10 +29,14 @@ from benchharness.prediction import predict
 from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
 from benchharness.recipes.recipe import Recipe
+from benchharness.restart.folder import EVERY_SECONDS
+from benchharness.restart.snapshots import Snapshots
 from benchharness.splits import evaluate_split, read_split
-from benchharness.training import Training, fit
+from benchharness.training import Training
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
+from benchharness.worker.attempts import in_enough_parts
+from benchharness.worker.course import Course
 from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
 from leaderboard.result import Cost, Evaluation, Result
@@ -54,46 +59,62 @@ class _Setup:
     splits: Mapping[str, SplitRows]
     features: Mapping[str, Features]
     provenance: Mapping[str, Any]
+    parameters: int
+    used_rows: UsedRows | None
     keeper: Keeper | None
 
 
-def run_job(
+def run_job(  # noqa: PLR0913  (the worker's options)
     job: Job,
     report: Reporter = lambda _: None,
     *,
     start_from: Path | None = None,
     keep: Path | None = None,
+    snapshots: Path | None = None,
+    checkpoint_every: float = EVERY_SECONDS,
 ) -> Result:
     """Fine-tunes an encoder, predicts and scores as the job says.
 
     `start_from` is the folder in which the run that the job starts from has left its encoder,
-    `keep` the one in which this run leaves its own. Raises DataError where a split is no longer
-    what the job was planned with, ModelError for a checkpoint that cannot be used, JobError for
-    such a folder, and DivergedError where numbers stop being finite.
+    `keep` the one in which this run leaves its own. In the folder `snapshots` it keeps its state
+    every `checkpoint_every` seconds and before a signal ends it, and goes on from there where it
+    was stopped. Raises DataError where a split is no longer what the job was planned with,
+    ModelError for a checkpoint that cannot be used, JobError for such a folder or too little
+    memory, and DivergedError where numbers stop being finite.
     """
-    start = time.monotonic()
-    setup = _prepare(job, report, start_from, keep)
-    first, *others = (name for name in setup.splits if name != _training(job))
-    evaluations: dict[str, Evaluation] = {}
 
-    def evaluate(name: str) -> Mapping[str, float]:
-        evaluations[name] = _evaluate(setup, name, report)
-        return evaluations[name].scores
+    def attempt(parts: int) -> Result:
+        began = time.monotonic()
+        setup = _prepare(job, report, start_from, keep)
+        kept = snapshots and Snapshots(
+            folder=snapshots,
+            key=job.key,
+            every=checkpoint_every,
+            provenance=setup.provenance,
+            accumulation=parts,
+            report=report,
+        )
+        recipe = replace(setup.recipe, accumulation=parts)
+        return _finish(job, setup, _course(job, replace(setup, recipe=recipe), report, kept, began))
 
-    fitted = _fit(job, setup, report, lambda: evaluate(first))
-    trained = time.monotonic()
-    for name in others:
-        evaluate(name)
+    return in_enough_parts(attempt, job, report)
+
+
+def _finish(job: Job, setup: _Setup, course: Course) -> Result:
+    """Trains and predicts from where the course is, and leaves what others start from."""
+    fitted = course.run()
     if setup.keeper is not None:
         merge_adapters(setup.network)
+        if setup.used_rows is not None:
+            setup.used_rows.restore()
         setup.keeper.write()
-    end = time.monotonic()
+    recipe = setup.provenance["recipe"] | {"accumulation": course.training.recipe.accumulation}
     return Result(
         job=job,
-        evaluations=tuple(evaluations.values()),
+        evaluations=tuple(course.evaluations.values()),
         curve=fitted.curve,
-        cost=_cost(setup.network, fitted, fitted.evaluation_seconds + end - trained, end - start),
-        provenance=setup.provenance,
+        cost=_cost(setup.parameters, fitted, course),
+        provenance={**setup.provenance, "recipe": recipe, **course.record},
         finished=_now(),
     )
 
@@ -122,6 +143,9 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
         features = freeze(network, features, task.head, recipe, compute=compute, report=report)
     if recipe.lora_rank:
         provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
+    parameters, used_rows = sum(weight.numel() for weight in network.parameters()), None
+    if not (recipe.is_frozen or recipe.lora_rank):
+        features, used_rows = keep_used_rows(network.encoder, features)
     return _Setup(
         task=task,
         head=head,
@@ -131,6 +155,8 @@ def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | N
         splits=splits,
         features=features,
         provenance=provenance,
+        parameters=parameters,
+        used_rows=used_rows if keeper else None,
         keeper=keeper,
     )
 
@@ -153,21 +179,35 @@ def _training(job: Job) -> str:
     return f"{job.task}:train"
 
 
-def _fit(
-    job: Job, setup: _Setup, report: Reporter, evaluate: Callable[[], Mapping[str, float]]
-) -> Fit:
+def _course(
+    job: Job, setup: _Setup, report: Reporter, snapshots: Snapshots | None, began: float
+) -> Course:
+    """The course at its beginning, or where it was stopped."""
+    state, recipe = None, setup.recipe
+    if snapshots is not None:
+        state = snapshots.newest()
+        recipe = replace(recipe, accumulation=snapshots.accumulation)
     features, rows = setup.features[_training(job)], setup.splits[_training(job)]
     training = Training.begin(
         setup.network,
         features,
         setup.head.targets(features, rows.examples, setup.task),
         setup.head.loss,
-        setup.recipe,
+        recipe,
         seed=job.seed,
         compute=setup.compute,
         report=report,
     )
-    return fit(training, evaluate)
+    course = Course(
+        training=training,
+        splits=[name for name in setup.splits if name != _training(job)],
+        evaluate=lambda name: _evaluate(setup, name, report),
+        snapshots=snapshots,
+        began=began,
+    )
+    if state is not None:
+        course.restore(state)
+    return course
 
 
 def _evaluate(setup: _Setup, name: str, report: Reporter) -> Evaluation:
@@ -219,15 +259,15 @@ def _find_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _cost(network: nn.Module, fitted: Fit, predicted: float, seconds: float) -> Cost:
+def _cost(parameters: int, fitted: Fit, course: Course) -> Cost:
     return Cost(
-        seconds=seconds,
+        seconds=course.seconds,
         train_seconds=fitted.seconds,
-        predict_seconds=predicted,
+        predict_seconds=fitted.evaluation_seconds + course.predicting,
         steps=fitted.steps,
         train_examples_per_second=fitted.examples / fitted.seconds,
         train_tokens=fitted.tokens,
-        parameters=sum(weight.numel() for weight in network.parameters()),
+        parameters=parameters,
         peak_memory_bytes=_peak_memory(),
     )
 
