@@ -56,6 +56,10 @@ def tick_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
+LEAST_SPAN = 1e-11
+"""Ticks are rounded to twelve decimals, which must tell them apart."""
+
+
 def linear_axis(
     values: Sequence[float],
     start: float,
@@ -74,8 +78,8 @@ def nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
     low, high = min(values), max(values)
     span = high - low
     # A difference that six digits do not show is none: such a line is flat.
-    if span <= abs(high) * 1e-4:
-        span = abs(high) or 1.0
+    if span <= max(abs(high) * 1e-4, LEAST_SPAN):
+        span = abs(high) if abs(high) > LEAST_SPAN else 1.0
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * f for f in (1, 2, 5, 10) if span / (power * f) <= 4)
     step = max(step, smallest)

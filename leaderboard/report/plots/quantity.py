@@ -30,10 +30,10 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _power(value: float) -> str:
-    """A number of operations, two digits: "2.3×10¹⁵"."""
+    """A number of operations, mostly two digits: "2.3×10¹⁵"."""
+    if value < 1000:
+        return f"{value:.3g}"
     digits, _, exponent = f"{value:.1e}".partition("e+")
-    if not exponent:
-        return f"{value:.2g}"
     factor = digits.removesuffix(".0")
     power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
     return power if factor == "1" else f"{factor}×{power}"

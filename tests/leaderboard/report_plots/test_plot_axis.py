@@ -1,0 +1,80 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.report.plots.axis import linear_axis, log_axis
+from leaderboard.report.plots.dates import DAY, date_axis, date_text, seconds_of
+from leaderboard.report.plots.quantity import QUANTITIES, find_quantity
+
+scores = st.lists(st.floats(-100, 100), min_size=1, max_size=8)
+costs = st.lists(st.floats(1.0, 1e12), min_size=1, max_size=8)
+
+
+@given(scores)
+def test_every_value_stands_inside_and_can_be_read_off_again(values: list[float]) -> None:
+    axis = linear_axis(values, 300.0, 10.0)
+    for value in values:
+        assert 10.0 <= axis(value) <= 300.0
+        assert axis.inverse(axis(value)) == pytest.approx(
+            value, abs=0.0003 * (axis.high - axis.low)
+        )
+
+
+@given(costs)
+def test_costs_too_on_a_logarithmic_axis(values: list[float]) -> None:
+    axis = log_axis(values, 40.0, 500.0, steps=find_quantity("parameters").steps, text=str)
+    factor = axis.high / axis.low
+    for value in values:
+        assert 40.0 <= axis(value) <= 500.0
+        assert axis.inverse(axis(value)) == pytest.approx(value, rel=factor**0.0002 - 1)
+
+
+@given(costs, st.sampled_from(QUANTITIES))
+def test_logarithmic_axes_have_a_few_ticks_that_differ(
+    values: list[float], quantity: object
+) -> None:
+    found = next(each for each in QUANTITIES if each is quantity)
+    axis = log_axis(values, 40.0, 500.0, steps=found.steps, text=found.text)
+    texts = [tick.text for tick in axis.ticks]
+    assert 2 <= len(texts) <= 7
+    assert len(set(texts)) == len(texts)
+    assert all(40.0 <= tick.place <= 500.0 for tick in axis.ticks)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("parameters", 22_713_601, "22.7M"),
+        ("parameters", 110e6, "110M"),
+        ("parameters", 11e9, "11B"),
+        ("parameters", 999_999_999, "1B"),
+        ("parameters", 40_000, "40k"),
+        ("training-flops", 2.34e15, "2.3×10¹⁵"),
+        ("training-flops", 1e9, "10⁹"),
+        ("training-flops", 9.99e9, "10¹⁰"),
+        ("inference-flops", 42.0, "42"),
+        ("training-time", 9.25, "9.25 s"),
+        ("training-time", 587.3, "9.79 min"),
+        ("training-time", 7200, "2 h"),
+        ("training-time", 172_800, "2 d"),
+    ],
+)
+def test_costs_are_written_with_their_units(name: str, value: float, text: str) -> None:
+    assert find_quantity(name).text(value) == text
+
+
+def test_dates_are_read_with_and_without_zone() -> None:
+    assert seconds_of("1970-01-02T00:00:00Z") == DAY
+    assert seconds_of("1970-01-02T00:00:00+00:00") == DAY
+    assert seconds_of("1970-01-02T00:00:00") == DAY
+    assert seconds_of("yesterday") is None
+    assert date_text(DAY + 60) == "1970-01-02 00:01"
+
+
+@pytest.mark.parametrize("days", [0.0, 0.01, 0.3, 2, 45, 400, 9000])
+def test_days_and_hours_have_a_few_ticks(days: float) -> None:
+    start = 1.78e9
+    axis = date_axis([start, start + days * DAY], 40.0, 500.0)
+    assert 1 <= len(axis.ticks) <= 6
+    assert all(40.0 <= axis(value) <= 500.0 for value in (start, start + days * DAY))
+    assert len({tick.text for tick in axis.ticks}) == len(axis.ticks)
