@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from benchharness.batching import Features, Indices, count_steps, cut_by_length, shuffled_batches
 from benchharness.encoder.packing import is_packed
+from benchharness.interruption import SIGNALS
 from benchharness.memory import OutOfMemoryError, is_out_of_memory
 from benchharness.meter import Fit, Meter, Plan
 from benchharness.param_groups import param_groups, update_groups
@@ -117,18 +118,46 @@ class Training:
         return shuffled_batches(items, recipe.batch_size, recipe.epochs, self.seed, done)
 
     def step(self) -> None:
-        """Makes the next optimizer step. Its numbers are not looked at before a later `read`."""
+        """Makes the next optimizer step, which signals do not interrupt.
+
+        Its loss is not looked at before a later `read`.
+        """
+        with SIGNALS.held_back():
+            self._step()
+
+    def _step(self) -> None:
         batch, done = next(self.batches), self.meter.step
         per_epoch = count_steps(self.meter.items, self.recipe.batch_size, epochs=1)
         rate = learning_rate(done, self.plan.steps, self.recipe)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
-        with self.compute.autocast():
-            mean = _backward(self.network, self.features, self.goals, self.loss, self._cut(batch))
+        mean = self._gradients(batch)
         norm = nn.utils.clip_grad_norm_(self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         tokens = self.features.lengths[self.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
+
+    def _gradients(self, batch: Indices) -> Tensor:
+        """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
+        ranks, lost = self.compute.ranks, 0
+        if ranks.count > 1:
+            seed_everything(ranks.own_seed(self.seed, self.meter.step))
+        try:
+            with self.compute.autocast():
+                mean = _backward(
+                    self.network,
+                    self.features,
+                    self.goals,
+                    self.loss,
+                    parts=self._cut(ranks.share(batch, self.features.item_lengths)),
+                    terms=self.features.count_terms(batch),
+                )
+        except OutOfMemoryError as error:
+            lost = error.items
+        if lost := ranks.greatest(lost):
+            raise OutOfMemoryError(lost)
+        ranks.add_gradients(self.weights)
+        return ranks.add_up(mean)
 
     def mark(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         """Does what the plan says after the last step: reads losses, evaluates, marks the curve."""
@@ -195,11 +224,19 @@ def fit(
     return training.meter.result()
 
 
-def _backward(
-    network: nn.Module, features: Features, goals: Tensor, loss: Loss, parts: Sequence[Indices]
+def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
+    network: nn.Module,
+    features: Features,
+    goals: Tensor,
+    loss: Loss,
+    *,
+    parts: Sequence[Indices],
+    terms: int,
 ) -> Tensor:
-    """Adds the gradients of a batch's mean loss and returns that loss, without waiting for it."""
-    terms = features.count_terms(np.concatenate(parts))
+    """Adds the gradients of some parts of a batch that has so many terms in all.
+
+    Returns their share of the batch's mean loss, without waiting for it.
+    """
     total = torch.zeros((), device=goals.device)
     for part in parts:
         try:

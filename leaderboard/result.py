@@ -31,6 +31,12 @@ class Evaluation:
         """The split as a job's fingerprints name it: "task:split"."""
         return f"{self.task}:{self.split}"
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Evaluation":
+        """The evaluation that its plain data describe."""
+        plain = {"predictions": tuple(data["predictions"]), "flags": tuple(data["flags"])}
+        return cls(**{**data, **plain})
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
@@ -96,17 +102,12 @@ class Result:
         """The result that `to_json` described."""
         return cls(
             job=Job.from_json(data["job"]),
-            evaluations=tuple(_evaluation(row) for row in data["evaluations"]),
+            evaluations=tuple(Evaluation.from_json(row) for row in data["evaluations"]),
             curve=tuple(CurvePoint(**point) for point in data["curve"]),
             cost=Cost(**data["cost"]),
             provenance=data["provenance"],
             finished=data["finished"],
         )
-
-
-def _evaluation(row: Mapping[str, Any]) -> Evaluation:
-    plain = {**row, "predictions": tuple(row["predictions"]), "flags": tuple(row["flags"])}
-    return Evaluation(**plain)
 
 
 @dataclass(frozen=True, kw_only=True)

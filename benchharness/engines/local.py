@@ -1,6 +1,7 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,7 +10,9 @@ from benchharness.checkpoints import CHECKPOINTS, checkpoint_folder
 from benchharness.engines.process import WORKER, Outcome, Report, WorkerProcess, end_processes
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
+from benchharness.restart.folder import SnapshotFolder
 from leaderboard.job import Job
+from leaderboard.result import Failure
 
 __all__ = ["LocalEngine"]
 
@@ -22,9 +25,13 @@ class LocalEngine:
     `timeout` is how many seconds a job may stay silent before it counts as hanging; None waits
     for ever. `command` starts a worker; the name of its result file and its options are added.
     Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
+    They keep their states in `snapshots`, None for nowhere.
+
+    A hanging job is ended and run once more, from its newest snapshot. One that was killed is not:
+    where memory runs out, whoever killed it would again.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (where, how, and what is kept)
         self,
         slots: Sequence[Slot],
         timeout: float | None = None,
@@ -32,12 +39,14 @@ class LocalEngine:
         *,
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
+        snapshots: SnapshotFolder | None = None,
     ) -> None:
         self._slots = tuple(slots)
         self._timeout = timeout
         self._command = tuple(command)
         self._checkpoints = checkpoints.absolute()
         self._keep = frozenset(keep)
+        self._snapshots = snapshots
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end.
@@ -47,7 +56,7 @@ class LocalEngine:
         iterator, or an exception in it, ends every process.
         """
         queue = iter(jobs)
-        free, running = list(self._slots), list[WorkerProcess]()
+        free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
         with TemporaryDirectory(prefix="bench-") as folder:
             try:
                 while self._start(queue, free, running, Path(folder), report):
@@ -56,8 +65,13 @@ class LocalEngine:
                         worker.read(report)
                         if self._is_over(worker):
                             running.remove(worker)
+                            outcome = self._finish(worker, report)
+                            if _has_hung(outcome) and outcome.job.key not in hung:
+                                hung.add(outcome.job.key)
+                                running.append(self._again(worker, Path(folder), report))
+                                continue
                             free.append(worker.slot)
-                            yield self._finish(worker, report)
+                            yield _told_of_hanging(outcome, hung)
             finally:
                 end_processes(running)
 
@@ -71,15 +85,24 @@ class LocalEngine:
     ) -> bool:
         """Fills the free slots; False when nothing is left to start or to wait for."""
         while free and (job := next(queue, None)) is not None:
-            slot = free.pop(0)
-            file = folder / f"{job.key}.json"
-            running.append(WorkerProcess(job, slot, file, self._command, self._options(job)))
+            running.append(self._worker(job, free.pop(0), folder))
             report(job, Progress(phase="loading"))
         return bool(running)
 
+    def _worker(self, job: Job, slot: Slot, folder: Path) -> WorkerProcess:
+        file = folder / f"{job.key}.json"
+        file.unlink(missing_ok=True)  # of an attempt that hung
+        return WorkerProcess(job, slot, file, self._command, self._options(job))
+
+    def _again(self, hung: WorkerProcess, folder: Path, report: Report) -> WorkerProcess:
+        """The job of a process that hung, in another one."""
+        sentence = f"printed no progress for {self._timeout:g} seconds and is started again"
+        report(hung.job, Progress(phase="loading", note=sentence))
+        return self._worker(hung.job, hung.slot, folder)
+
     def _options(self, job: Job) -> list[str]:
-        """Where the worker finds the encoder that its job starts from, and leaves its own."""
-        options: list[str] = []
+        """Where the worker finds the encoder that its job starts from, and leaves what it keeps."""
+        options = self._snapshots.options(job.key) if self._snapshots else []
         if job.start_from is not None:
             folder = checkpoint_folder(self._checkpoints, job.start_from)
             options += ["--start-from", str(folder)]
@@ -99,3 +122,16 @@ class LocalEngine:
             end_processes([worker])
         worker.close(report)
         return worker.outcome(timeout=self._timeout if hung else None)
+
+
+def _has_hung(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind == "timeout"
+
+
+def _told_of_hanging(outcome: Outcome, hung: Collection[str]) -> Outcome:
+    """The outcome, which says where its job has hung before."""
+    if outcome.job.key not in hung:
+        return outcome
+    if isinstance(outcome, Failure):
+        return replace(outcome, error=f"{outcome.error} It hung before, and was started again.")
+    return replace(outcome, provenance={**outcome.provenance, "hung": 1})

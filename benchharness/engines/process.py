@@ -37,6 +37,12 @@ WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
 CHUNK_BYTES = 64 * 1024
 LOG_BYTES = 64 * 1024
 GRACE_SECONDS = 5.0
+"""How long a process may take to end when it is asked to."""
+
+SAVING_SECONDS = 120.0
+"""How long one may that says it is saving its state: DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+
+POLL_SECONDS = 0.02
 
 
 class WorkerProcess:
@@ -61,6 +67,7 @@ class WorkerProcess:
         self._log = b""
         self._line = b""
         self._last_sign = time.monotonic()
+        self._is_saving = False
         self._process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
             (*command, str(result_file), *options),
             stdin=subprocess.PIPE,
@@ -110,6 +117,7 @@ class WorkerProcess:
                 self._log = (self._log + line + b"\n")[-LOG_BYTES:]
             else:
                 self._last_sign = time.monotonic()
+                self._is_saving = progress.phase == "saving"
                 if report is not None:
                     report(self.job, progress)
         return bool(output or errors)
@@ -119,15 +127,16 @@ class WorkerProcess:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Waits for the end of the process, at most so long."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
+    def is_awaited(self, seconds: float) -> bool:
+        """Whether to wait on for the process so long after it was asked to end."""
+        return not self.has_ended and seconds < (
+            SAVING_SECONDS if self._is_saving else GRACE_SECONDS
+        )
 
     def close(self, report: Report | None = None) -> None:
         """Kills what is left of the process and its own, and reads the rest of what they said."""
         self.signal(signal.SIGKILL)
-        self.wait()
+        self._process.wait()
         while self.read(report):
             pass
         self._stdout.close()
@@ -153,15 +162,18 @@ class WorkerProcess:
 def end_processes(workers: Iterable[WorkerProcess]) -> None:
     """Asks the processes to end, and kills those that are still there after some seconds.
 
-    An exception on the way (a second Ctrl-C) kills them at once.
+    Those that save their state have longer. An exception on the way (a second Ctrl-C) kills them
+    at once.
     """
     workers = list(workers)
-    deadline = time.monotonic() + GRACE_SECONDS
+    asked = time.monotonic()
     try:
         for worker in workers:
             worker.signal(signal.SIGTERM)
-        for worker in workers:
-            worker.wait(max(0.0, deadline - time.monotonic()))
+        while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
+            time.sleep(POLL_SECONDS)
+            for worker in workers:
+                worker.read()
     finally:
         for worker in workers:
             worker.close()

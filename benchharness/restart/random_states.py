@@ -21,7 +21,8 @@ def random_tensors() -> dict[str, Tensor]:
 
 def random_numbers() -> dict[str, Any]:
     """The states of python's and numpy's global generators as plain data."""
-    name, keys, *rest = np.random.get_state(legacy=True)
+    state: Any = np.random.get_state()
+    name, keys, *rest = state
     version, words, normal = random.getstate()
     return {"python": [version, list(words), normal], "numpy": [name, keys.tolist(), *rest]}
 

@@ -26,10 +26,9 @@ class State:
     numbers: Mapping[str, Any]
 
     @property
-    def bytes(self) -> int:
-        """About how large its files are."""
-        tensors = (tensor for group in self.tensors.values() for tensor in group.values())
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    def step(self) -> int:
+        """How many steps were made before it."""
+        return int(self.numbers["meter"]["step"])
 
 
 def write_state(folder: Path, state: State) -> None:

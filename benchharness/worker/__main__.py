@@ -1,9 +1,10 @@
-"""The process around a job: python -P -m benchharness.worker RESULT_FILE [--start-from|--keep DIR].
+"""The process around a job: python -P -m benchharness.worker RESULT_FILE [options].
 
 Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and leaves a Result or a
 Failure as JSON in RESULT_FILE, whole or not at all. The exit status is 0, or that of the Failure.
 --start-from names the folder with the encoder that the job goes on from, --keep the folder in which
-it leaves its own.
+it leaves its own. --snapshots names the folder in which it keeps its state every
+--checkpoint-every seconds, and from which it goes on.
 """
 
 import argparse
@@ -18,9 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
+from benchharness.interruption import SIGNALS, Interrupted
 from benchharness.progress import Progress
+from benchharness.restart.folder import EVERY_SECONDS
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import BenchError, JobError
@@ -39,27 +42,23 @@ QUIET = {
 """What keeps libraries from printing into the log, and from threads beside those of torch."""
 
 
-class Interrupted(BaseException):
-    """SIGTERM or SIGINT arrived; its number is the argument."""
-
-
-def main(result_file: Path, folders: Mapping[str, Path | None]) -> int:
-    """Runs the job from stdin and returns the exit status; `folders` go to `run_job` by name."""
+def main(result_file: Path, options: Mapping[str, Any]) -> int:
+    """Runs the job from stdin and returns the exit status; `options` go to `run_job` by name."""
     parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
+        signal.signal(number, SIGNALS.take)
     _die_with(parent)
     os.environ.update(QUIET)
     job = Job.from_json(json.load(sys.stdin))
     try:
-        outcome: Result | Failure = _run(job, folders)
+        outcome: Result | Failure = _run(job, options)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
     _write(result_file, json.dumps(outcome.to_json()))
     return outcome.exit_code if isinstance(outcome, Failure) else 0
 
 
-def _run(job: Job, folders: Mapping[str, Path | None]) -> Result:
+def _run(job: Job, options: Mapping[str, Any]) -> Result:
     report = ProgressLines()
     report(Progress(phase="loading"))
     if job.plugins:
@@ -70,7 +69,7 @@ def _run(job: Job, folders: Mapping[str, Path | None]) -> Result:
         return run_floor(job, report)
     from benchharness.worker.run import run_job
 
-    return run_job(job, report, **folders)
+    return run_job(job, report, **options)
 
 
 def _load_plugins(job: Job) -> None:
@@ -89,11 +88,12 @@ class ProgressLines:
     """Prints progress on what was stdout when it was made, at most five lines a second.
 
     From then on stdout is stderr, so that no library's print ends up between the lines. A first
-    line of a phase and its last step are always printed.
+    line of a phase, its last step and notes are always printed. A line is one write without a
+    buffer, because the handler of a signal may print one in the middle of another.
     """
 
     def __init__(self) -> None:
-        self._stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+        self._stream = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._phase = ""
         self._printed = 0.0
@@ -102,14 +102,11 @@ class ProgressLines:
         """Prints a line, unless one was printed just now."""
         now = time.monotonic()
         recent = now - self._printed < SECONDS_BETWEEN_LINES
-        if recent and progress.phase == self._phase and progress.step < progress.steps:
+        is_alike = progress.phase == self._phase and not progress.note
+        if recent and is_alike and progress.step < progress.steps:
             return
         self._phase, self._printed = progress.phase, now
-        print(json.dumps(asdict(progress)), file=self._stream, flush=True)
-
-
-def _interrupt(number: int, _: FrameType | None) -> None:
-    raise Interrupted(number)
+        os.write(self._stream, f"{json.dumps(asdict(progress))}\n".encode())
 
 
 def _die_with(parent: int) -> None:
@@ -156,13 +153,15 @@ def _write(file: Path, text: str) -> None:
     draft.replace(file)
 
 
-def _parse(words: Sequence[str]) -> tuple[Path, dict[str, Path | None]]:
+def _parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     parser = argparse.ArgumentParser(prog="python -P -m benchharness.worker")
     parser.add_argument("result_file", type=Path)
     parser.add_argument("--start-from", type=Path)
     parser.add_argument("--keep", type=Path)
-    folders = vars(parser.parse_args(words))
-    return folders.pop("result_file"), folders
+    parser.add_argument("--snapshots", type=Path)
+    parser.add_argument("--checkpoint-every", type=float, default=EVERY_SECONDS)
+    options = vars(parser.parse_args(words))
+    return options.pop("result_file"), options
 
 
 if __name__ == "__main__":
