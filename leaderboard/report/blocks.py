@@ -63,4 +63,5 @@ def _cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> 
         order=f"{fmean(cell.value for cell in counted):.6g}",
         note=", ".join(f"{' or '.join(cell.scores)} {cell.printed}" for cell in cells),
         basis=basis_of(split, tuple(" or ".join(cell.scores) for cell in counted)),
+        parts={basis_of(split, (" or ".join(c.scores),)): c.value for c in cells if len(cells) > 1},
     )

@@ -12,13 +12,18 @@ __all__ = ["Column", "build_column"]
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A task's column; its values are the mean of `scores`, and `basis` says so with the split."""
+    """A task's column; its values are the mean of `scores` on a split."""
 
     task: str
     name: str
     scores: tuple[str, ...]
-    basis: str
+    split: str
     extra: bool
+
+    @property
+    def basis(self) -> str:
+        """What its values are of."""
+        return basis_of(self.split, self.scores)
 
     @property
     def metrics(self) -> str:
@@ -28,11 +33,10 @@ class Column:
 
 def build_column(board: Board, task: str) -> Column:
     """The column of a task, also of one that only published rows have."""
-    scores = score_names(task, board.rule)
     return Column(
         task=task,
         name=task.rpartition("/")[2],
-        scores=scores,
-        basis=basis_of("dev" if find_task(task).dev_splits else "test", scores),
+        scores=score_names(task, board.rule),
+        split="dev" if find_task(task).dev_splits else "test",
         extra=task not in board.rule.cells,
     )

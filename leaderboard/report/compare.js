@@ -60,8 +60,8 @@ function sheetOf(board, records, remove) {
   const text =
     rows.length === 1
       ? "Choose another row to see it beside this one."
-      : `Differences are to ${first}. Best of each line in bold. A number of another split or ` +
-        "score is shown, with what it is of, and not compared. The address of this page leads here.";
+      : `Differences are to ${first}, of the same scores on the same split; a number that shares ` +
+        "none says what it is of. The best of each line is bold. The address of this page leads here.";
   const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows));
   const caption = makeElement("caption", { className: "unseen", textContent: "Chosen rows, task by task" });
   table.prepend(caption);
@@ -87,11 +87,13 @@ function describe(board, record) {
 function readCell(cell, head) {
   const link = cell.querySelector("a");
   const number = cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  const basis = cell.dataset.basis ?? head.dataset.basis;
   return {
     text: (link ?? cell.querySelector("span") ?? cell).textContent.trim(),
     spread: cell.querySelector("small")?.textContent ?? "",
-    value: number === null ? null : Math.round(number * 10) / 10,
-    basis: cell.dataset.basis ?? head.dataset.basis,
+    value: number,
+    basis,
+    parts: number === null ? {} : { ...JSON.parse(cell.dataset.parts ?? "{}"), [basis]: number },
     href: link?.getAttribute("href"),
   };
 }
@@ -123,17 +125,19 @@ function bodyOf(board, rows) {
   return body;
 }
 
-// Numbers of the first row's basis are compared with it, and the best of them is marked.
+// The best is marked among the numbers that are of the same as the first row's.
 function compareCells(cells) {
   const [base] = cells;
-  const isLike = ({ value, basis }) => value !== null && base.value !== null && basis === base.basis;
-  const like = cells.filter(isLike);
-  const best = like.length > 1 ? Math.max(...like.map(({ value }) => value)) : null;
+  const like = cells.filter(({ value, basis }) => value !== null && basis === base.basis);
+  const best = like.length > 1 && like.includes(base) ? Math.max(...like.map(rounded)) : null;
   return cells.map((cell) => {
-    const isBest = isLike(cell) && cell.value === best;
-    const note = cell === base ? cell.spread : isLike(cell) ? difference(cell, base) : basisNote(cell, base);
-    return comparedCell(cell, isBest, note);
+    const isBest = like.includes(cell) && rounded(cell) === best;
+    return comparedCell(cell, isBest, cell === base ? cell.spread : difference(cell, base));
   });
+}
+
+function rounded({ value }) {
+  return Math.round(value * 10) / 10;
 }
 
 function comparedCell(cell, isBest, note) {
@@ -145,13 +149,15 @@ function comparedCell(cell, isBest, note) {
   return makeElement("td", { className: isBest ? "number best" : "number" }, value, small);
 }
 
+// Less the first row's number, of the same scores on the same split: where the whole differs in
+// what it is of, of a part that both have; where nothing is shared, what the number is of.
 function difference(cell, base) {
-  const by = cell.value - base.value;
-  if (Math.abs(by) < 0.05) return "±0.0";
-  return `${by > 0 ? "+" : "−"}${Math.abs(by).toFixed(1)}`;
-}
-
-function basisNote(cell, base) {
-  if (cell.value === null) return "";
-  return cell.basis === base.basis ? "" : cell.basis;
+  if (cell.value === null || base.value === null) return "";
+  const shared = [base.basis, cell.basis, ...Object.keys(cell.parts)];
+  const basis = shared.find((name) => name in cell.parts && name in base.parts);
+  if (basis === undefined) return cell.basis;
+  const by = rounded({ value: cell.parts[basis] }) - rounded({ value: base.parts[basis] });
+  const sign = Math.abs(by) < 0.05 ? "±" : by > 0 ? "+" : "−";
+  const of = basis === base.basis && basis === cell.basis ? "" : ` in ${basis.replace(/^\w+ /, "")}`;
+  return `${sign}${Math.abs(by).toFixed(1)}${of}`;
 }

@@ -1,7 +1,8 @@
 """Lines of the report's tables: what any row shows, whoever has measured it."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = ["CellView", "RowGroup", "RowKind", "RowView", "basis_of", "percent", "row_anchor"]
@@ -16,7 +17,8 @@ class CellView:
     """One cell: `order` is its number in percent, for sorting; empty where there is none.
 
     `basis` says what the number is of ("dev accuracy"): only numbers of one basis are compared. It
-    is empty where it is that of the column.
+    is empty where it is that of the column. `parts` are the numbers that it is the mean of, by
+    their own basis, where there are several.
     """
 
     text: str
@@ -27,6 +29,7 @@ class CellView:
     flags: str = ""
     best: bool = False
     basis: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

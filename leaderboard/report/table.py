@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from types import MappingProxyType
 
 from leaderboard.board import Board
@@ -164,7 +164,7 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
-        cells=tuple(_cell(entry, column.task, best.get(column.task, "")) for column in columns),
+        cells=tuple(_cell(entry, column, best.get(column.task, "")) for column in columns),
         origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
         href="#" + group_anchor(entry, runs[0].task),
     )
@@ -214,8 +214,8 @@ def _seed_note(scores: Sequence[float]) -> str:
     return f"over {len(scores)} seeds: mean {shown(fmean(scores))}, from {low} to {high}"
 
 
-def _cell(entry: Entry, task: str, best: str) -> CellView:
-    cell = entry.cells.get(task)
+def _cell(entry: Entry, column: Column, best: str) -> CellView:
+    cell = entry.cells.get(column.task)
     if cell is None:
         return CellView(text="–")
     numbers = statistics(cell)
@@ -224,10 +224,18 @@ def _cell(entry: Entry, task: str, best: str) -> CellView:
         spread=numbers.spread,
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_joined(numbers.sentence, _interval_note(_cell_standing(entry, task))),
+        note=_joined(numbers.sentence, _interval_note(_cell_standing(entry, column.task))),
         flags="; ".join(cell.notes),
         best=entry.kind == "model" and numbers.median == best,
+        parts=dict(_parts(cell, column)),
     )
+
+
+def _parts(cell: Cell, column: Column) -> Iterator[tuple[str, float]]:
+    """The median of each score that the cell's values are the mean of, in percent."""
+    for score in column.scores if len(column.scores) > 1 else ():
+        values = [run.scores[cell.task][score] for run in cell.runs]
+        yield basis_of(column.split, (score,)), round(100 * median(values), 4)
 
 
 def _score_standing(entry: Entry) -> CellStanding:

@@ -1,186 +1,257 @@
 """The report in a real browser, opened from disk."""
 
-import json
-import re
-import shutil
-import subprocess
-from collections.abc import Callable
-from html import unescape
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.board import build_boards
-from leaderboard.report import write_report
 from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import GLUE, make_job, make_runs, row_of
+from tests.leaderboard.boards import TASKS, make_job, make_runs
+from tests.leaderboard.browser import Opened, opened, running_browser, save
 from tests.leaderboard.results import make_failure, make_result
-from tests.leaderboard.test_report import HOSTILE, WHEN
+from tests.leaderboard.test_report import HOSTILE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = pytest.mark.browser
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--virtual-time-budget=2000",
-    "--enable-logging=stderr",
-)
-
-# The policy of the report keeps foreign scripts out of it, so a page around it asks the questions;
-# the flag --allow-file-access-from-files makes the two files one origin.
-AROUND = """<!doctype html><iframe id="report" src="report.html" width="%d" height="800"></iframe>
-<pre id="answer"></pre><script>
-document.getElementById("report").onload = (event) => {
-  const page = event.target.contentDocument;
-  const all = (selector) => [...page.querySelectorAll(selector)];
-  const answer = (() => { %s })();
-  document.getElementById("answer").textContent = JSON.stringify(answer);
-};
-</script>"""
-
-Ask = Callable[..., Any]
+OTHER_KINDS = {
+    "majority": {"weights": "floor:majority@1", "recipe": "floor"},
+    "minilm x3": {"weights": "ensemble:minilm x3", "recipe": "ensemble"},
+    "theirs": {"weights": "sha256:ab", "recipe": "scored here"},
+}
 
 
-def browse(folder: Path, file: Path) -> tuple[str, str]:
-    """The page's elements after its scripts ran, and the browser's log."""
-    profile = f"--user-data-dir={folder / 'profile'}"
-    command = [str(CHROMIUM), *FLAGS, profile, "--allow-file-access-from-files", "--dump-dom"]
-    done = subprocess.run(
-        [*command, file.as_uri()], capture_output=True, text=True, timeout=60, check=True
-    )
-    return done.stdout, done.stderr
+def runs_of_every_kind() -> list[Result | Failure]:
+    """Rows of each kind on the whole data, beside which published rows stand."""
+    others = [
+        make_result(replace(make_job(model=model, task=task), **fields))  # type: ignore[arg-type]
+        for model, fields in OTHER_KINDS.items()
+        for task in TASKS
+    ]
+    runs = [*make_runs(), *others]
+    return [replace(run, job=replace(run.job, data="hub")) for run in runs]
 
 
-def save(folder: Path, runs: list[Result | Failure]) -> Path:
-    path = folder / "report.html"
-    write_report(path, build_boards([row_of(run) for run in runs], GLUE), runs, WHEN)
-    return path
+def save_report(folder: Path) -> Path:
+    """Their report, with sections for a tenth of the runs, so that it opens quickly."""
+    runs = runs_of_every_kind()
+    few = [run for run in runs if run.job.model in ("roberta-base", "distilbert-base")]
+    return save(folder, runs, [run for run in few if run.job.seed == 0])
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    save(folder, make_runs())
-    return folder
+def browser() -> Iterator["Browser"]:
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_report(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture
-def ask(folder: Path) -> Ask:
-    def answer(script: str, width: int = 1200) -> Any:
-        around = folder / "around.html"
-        around.write_text(AROUND % (width, script), encoding="utf-8")
-        page, _ = browse(folder, around)
-        found = re.search(r'<pre id="answer">(.*?)</pre>', page, re.DOTALL)
-        assert found, page[:2000]
-        return json.loads(unescape(found[1]))
-
-    return answer
+def report(browser: "Browser", path: Path) -> Iterator[Opened]:
+    with opened(browser, path) as found:
+        yield found
+        assert found.complaints == []
+        assert len(found.requests) == 1
 
 
-def test_opens_from_disk_with_no_complaint(folder: Path) -> None:
-    page, log = browse(folder, folder / "report.html")
-    assert "roberta-base" in page
-    assert "CONSOLE" not in log
+def test_opens_from_disk_and_asks_for_nothing_else(report: Opened, path: Path) -> None:
+    assert report.requests == [path.as_uri()]
+    assert "roberta-base" in report.names()
+    assert report.run("() => performance.getEntriesByType('resource').length") == 0
 
 
-def test_asks_for_nothing_else(ask: Ask) -> None:
-    script = (
-        """return event.target.contentWindow.performance.getEntriesByType("resource").length;"""
-    )
-    assert ask(script) == 0
+def test_the_policy_stops_what_is_not_the_pages_own(browser: "Browser", path: Path) -> None:
+    with opened(browser, path) as found:
+        ran = found.run(
+            """() => {
+                const script = document.createElement("script");
+                script.append("document.title = 'owned'");
+                document.body.append(script);
+                const tag = document.createElement("p");
+                try { tag.innerHTML = "<b>x</b>"; } catch { return [document.title, "refused"]; }
+                return [document.title, "taken"];
+            }"""
+        )
+        assert ran == ["Leaderboard", "refused"]
 
 
-def test_hostile_names_run_nothing(tmp_path: Path) -> None:
+def test_hostile_names_are_text_everywhere(browser: "Browser", tmp_path: Path) -> None:
     names = [*HOSTILE, "a\u202eb", "a\ud800b"]
     runs: list[Result | Failure] = [make_result(make_job(model=name)) for name in names]
     runs += [make_failure(make_job(model=name, seed=1), error=name) for name in names]
-    page, log = browse(tmp_path, save(tmp_path, runs))
-    assert "<title>Leaderboard</title>" in page
-    assert "CONSOLE" not in log
-    assert unescape(page).count("<img src=x") >= 2
-    assert "<img" not in page
+    with opened(browser, save(tmp_path, runs)) as found:
+        for box in found.page.locator(".choose input").all():
+            box.check()
+        spelled = {name.encode("unicode_escape").decode() for name in names[-2:]}
+        assert {*HOSTILE, *spelled} == set(found.names())
+        assert {*HOSTILE, *spelled} == set(found.page.locator(".compare .name").all_inner_texts())
+        assert found.page.title() == "Leaderboard"
+        assert found.page.locator("img").count() == 0
+        assert found.complaints == []
+        assert len(found.requests) == 1
 
 
-def test_head_sorts_its_column_and_empty_cells_stay_last(ask: Ask) -> None:
-    script = """
-        const head = all("thead th").find((th) => th.textContent.trim() === "rte");
-        const models = () => all("tbody .name").map((name) => name.textContent);
-        const seen = [];
-        for (let time = 0; time < 2; time += 1) {
-          head.querySelector("button").click();
-          seen.push([head.getAttribute("aria-sort"), ...models()]);
-        }
-        return seen;"""
+def test_without_scripts_every_row_stands_there(browser: "Browser", path: Path) -> None:
+    with opened(browser, path, scripts=False) as found:
+        assert found.page.locator("table.rows tbody tr:visible .name").count() == 5 + 3 + 57 + 89
+        assert found.page.locator("button:visible, .choose input:visible").count() == 0
+
+
+def test_head_sorts_its_column_and_empty_cells_stay_last(report: Opened) -> None:
+    head = report.page.locator("th", has_text="rte").first
+    seen = []
+    for _ in range(3):
+        head.get_by_role("button").click()
+        seen.append([head.get_attribute("aria-sort"), *report.names()])
     best_first = ["roberta-base", "bert-base", "minilm", "tiny"]
-    assert ask(script) == [
+    assert seen == [
         ["descending", *best_first, "distilbert-base"],
         ["ascending", *reversed(best_first), "distilbert-base"],
+        [None, *best_first, "distilbert-base"],
     ]
 
 
-def test_only_one_column_says_that_it_is_sorted(ask: Ask) -> None:
-    script = """
-        all(".board thead button").forEach((button) => button.click());
-        return all("[aria-sort]").map((head) => head.textContent.trim());"""
-    assert ask(script) == ["ax"]
+def test_kinds_are_sorted_apart(report: Opened) -> None:
+    report.page.get_by_role("button", name="model", exact=True).click()
+    assert report.names() == sorted(report.names())
+    kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
+    order = ["measured", "scored", "ensemble", "floor", "published", "published"]
+    assert kinds[:6] == order
 
 
-def test_filter_keeps_what_has_every_word(ask: Ask) -> None:
-    script = """
-        const box = page.querySelector("input[type=search]");
-        const left = (text) => {
-          box.value = text;
-          box.dispatchEvent(new Event("input"));
-          const rows = all(".board tbody tr").filter((row) => row.offsetHeight > 0);
-          const count = page.querySelector(".count").textContent;
-          return [rows.map((row) => row.querySelector(".name").textContent), count];
-        };
-        return [left("Base 3 seeds"), left("nothing"), left("")[0].length];"""
-    assert ask(script) == [
-        [["roberta-base", "bert-base"], "2 of 5 shown"],
-        [[], "0 of 5 shown"],
-        5,
-    ]
+def test_sorting_works_by_keyboard_and_one_column_says_so(report: Opened) -> None:
+    for name in ("cola", "sst2"):
+        report.page.get_by_role("button", name=name, exact=True).focus()
+        report.page.keyboard.press("Enter")
+    assert report.page.locator("[aria-sort]").all_inner_texts() == ["sst2"]
 
 
-def test_everything_is_reached_by_keyboard(ask: Ask) -> None:
-    script = """
-        const can = (element) => { element.focus(); return page.activeElement === element; };
-        return ["thead button", ".scroll", "td a", "summary", "input"].map(
-          (selector) => can(page.querySelector(selector)));"""
-    assert ask(script) == [True] * 5
+def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> None:
+    box = report.page.get_by_role("searchbox")
+    count = report.page.locator(".count")
+    box.fill("Base 3 seeds")
+    assert report.names() == ["roberta-base", "bert-base"]
+    assert count.inner_text() == "2 of 154 rows match"
+    box.fill("ALBERT papers")
+    assert count.inner_text() == "0 of 154 rows match"
+    box.fill("albert")
+    assert set(report.names("published")) >= {"ALBERT (1.5M)"}
+    box.fill("")
+    assert len(report.names()) == 5
+    assert count.inner_text() == ""
 
 
-def test_link_to_a_run_opens_it(ask: Ask) -> None:
-    script = """
-        const link = page.querySelector(".failures a");
-        const run = page.getElementById(link.hash.slice(1));
-        const before = run.open;
-        event.target.contentWindow.location.hash = link.hash;
-        event.target.contentWindow.dispatchEvent(new HashChangeEvent("hashchange"));
-        return [before, run.open];"""
-    assert ask(script) == [False, True]
+def test_kinds_of_rows_can_be_left_out_and_folded(report: Opened) -> None:
+    report.page.get_by_label("Measured here").uncheck()
+    assert report.names() == []
+    assert report.names("published") == []
+    fold = report.page.get_by_role("button", name="Published, dev")
+    assert fold.get_attribute("aria-expanded") == "false"
+    fold.click()
+    assert fold.get_attribute("aria-expanded") == "true"
+    assert len(report.names("published")) == 57
+
+
+def test_columns_can_be_left_out(report: Opened) -> None:
+    cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
+    before = cells.count()
+    report.page.locator(".columns > summary").first.click()
+    report.page.get_by_label("wnli").uncheck()
+    assert cells.count() == before - 1
+    assert not report.page.locator("th", has_text="wnli").first.is_visible()
+
+
+def choose(report: Opened, *names: str) -> None:
+    for name in names:
+        report.page.locator("tr:visible", has_text=name).first.get_by_role("checkbox").check()
+
+
+def line(report: Opened, task: str) -> list[str]:
+    row = report.page.locator(".compare tbody tr", has_text=task).first
+    return [" ".join(text.split()) for text in row.locator("td").all_inner_texts()]
+
+
+def test_chosen_rows_stand_side_by_side(report: Opened) -> None:
+    report.page.get_by_role("button", name="Published, dev").click()
+    choose(report, "minilm", "roberta-base", "ALBERT (1.5M)")
+    report.page.get_by_role("button", name="Compare").click()
+    assert report.run("() => document.activeElement.textContent") == "Side by side"
+    heads = report.page.locator(".compare thead .name").all_inner_texts()
+    assert heads == ["minilm", "roberta-base", "ALBERT (1.5M)"]
+    ours, other, published = line(report, "cola")
+    number = float(ours.split()[0])
+    assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}"
+    assert published == f"71.4 +{71.4 - number:.1f}"
+    assert "in accuracy" in line(report, "mrpc")[2]
+    best = report.page.locator(".compare tr", has_text="cola").locator("td.best").all_inner_texts()
+    assert [text.split()[0] for text in best] == ["71.4"]
+
+
+def test_numbers_of_another_split_are_not_compared(report: Opened) -> None:
+    report.page.get_by_role("button", name="Published, test").click()
+    choose(report, "minilm", "Human Baselines")
+    _, published = line(report, "score")
+    assert published == "87.1 test GLUE-9"
+    assert report.page.locator(".compare td.best").count() == 0
+
+
+def test_a_comparison_is_shared_by_its_address(
+    report: Opened, browser: "Browser", path: Path
+) -> None:
+    choose(report, "tiny", "bert-base")
+    anchor = report.page.url.partition("report.html")[2]
+    assert anchor.startswith("#compare=")
+    with opened(browser, path, anchor=anchor) as found:
+        heads = found.page.locator(".compare thead .name").all_inner_texts()
+        assert heads == ["tiny", "bert-base"]
+        assert found.page.locator(".choose input:checked").count() == 2
+        found.page.get_by_role("button", name="remove tiny").click()
+        assert found.page.locator(".compare thead .name").all_inner_texts() == ["bert-base"]
+        found.page.get_by_role("button", name="Clear").click()
+        assert not found.page.locator(".compare").first.is_visible()
+        assert found.page.url == path.as_uri()
+
+
+def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None:
+    report.page.locator("tbody.measured td a").first.click()
+    group = report.page.locator("section.group:target")
+    assert group.locator("h3").inner_text().startswith("roberta-base on glue/cola")
+    group.locator("summary").last.click()
+    assert "bench run --model" in group.inner_text()
+    failed = report.page.locator(".failures a")
+    failed.click()
+    run = report.page.locator(f"details{failed.get_attribute('href')}")
+    assert run.get_attribute("open") is not None
+
+
+def test_colours_can_be_chosen(report: Opened) -> None:
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = report.run(ground)
+    report.page.get_by_label("Colours").select_option("dark")
+    assert report.run(ground) != light
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
-def test_page_never_scrolls_sideways_and_names_stay_in_sight(ask: Ask, width: int) -> None:
-    script = """
-        all("details").forEach((each) => { each.open = true; });
-        const body = page.documentElement;
-        const table = page.querySelector(".scroll");
+def test_page_never_scrolls_sideways_and_names_stay_in_sight(
+    browser: "Browser", path: Path, width: int
+) -> None:
+    script = """() => {
+        document.querySelectorAll("details").forEach((each) => { each.open = true; });
+        const body = document.documentElement;
+        const table = document.querySelector(".scroll");
         table.scrollLeft = 10000;
-        const name = page.querySelector("tbody .model").getBoundingClientRect();
+        const name = document.querySelector("tbody .model").getBoundingClientRect();
         const frame = table.getBoundingClientRect();
-        return [body.scrollWidth <= body.clientWidth, name.left >= frame.left, table.scrollLeft];"""
-    fits, in_sight, scrolled = ask(script, width)
-    assert fits
-    assert in_sight
-    assert (scrolled > 0) == (width < 1000)
+        return [body.scrollWidth <= body.clientWidth, name.left >= frame.left];
+    }"""
+    with opened(browser, path, width=width) as found:
+        choose(found, "minilm", "tiny")
+        assert found.run(script) == [True, True]
