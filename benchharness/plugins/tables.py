@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from benchharness.models import ModelSpec, add_model
+from benchharness.plugins.fields import mistyped_field
 from tasks.errors import BenchError
 from tasks.rules import ScoreRule
 from tasks.suites import Suite, add_details, add_suite, find_task
@@ -60,6 +61,8 @@ def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]
                 f"{table} of the plugin {name} has a {type(item).__name__}: expected a list of "
                 f"{kind.__name__}."
             )
+        if fault := mistyped_field(item):
+            raise BenchError(f"{table} of the plugin {name} has a {kind.__name__} whose {fault}.")
     return tuple(listed)
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import UnionType
 from typing import Any
 
 from leaderboard.regression.sample import Sample
@@ -48,8 +49,15 @@ class Baseline:
             data = json.loads(text)
             _check_format(data, name)
             tasks = {task: Sample.from_json(sample) for task, sample in data["tasks"].items()}
-            fields = {field: data[field] for field in _PLAIN}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            fields = {field: _field(data, field) for field in _PLAIN}
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise DataError(
                 f"{name} is no baseline ({type(error).__name__}: {error}): expected a file that "
                 "`bench baseline` wrote; write it again."
@@ -57,7 +65,19 @@ class Baseline:
         return cls(**fields, tasks=tasks)
 
 
-_PLAIN = ("model", "data", "limit", "recipe", "environment")
+_PLAIN: Mapping[str, UnionType | type] = {
+    "model": str,
+    "data": str,
+    "limit": int | None,
+    "recipe": str,
+    "environment": dict,
+}
+
+
+def _field(data: Mapping[str, Any], name: str) -> Any:
+    if not isinstance(data[name], _PLAIN[name]):
+        raise TypeError(f"{name} is {data[name]!r}")
+    return data[name]
 
 
 def _check_format(data: Mapping[str, Any], name: str) -> None:

@@ -28,8 +28,12 @@ class Conditions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Conditions":
-        """The conditions whose fields these are."""
-        return cls(**data)
+        """The conditions whose fields these are; TypeError where one is of another kind."""
+        found = cls(**data)
+        tables = (found.fingerprints, found.settings, found.plugins)
+        if not isinstance(found.weights, str) or not all(isinstance(t, Mapping) for t in tables):
+            raise TypeError("weights must be a text; fingerprints, settings and plugins objects")
+        return found
 
 
 def conditions_of(job: Job) -> Conditions:

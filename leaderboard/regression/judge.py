@@ -7,6 +7,7 @@ from leaderboard.regression.drop import detectable_drop, drop_p_values, tolerate
 from leaderboard.regression.flips import Flip, find_flips
 from leaderboard.regression.sample import Sample
 from leaderboard.statistics import holm
+from tasks.errors import DataError
 
 __all__ = [
     "FAILED_JOB",
@@ -121,8 +122,10 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     """The verdict on the tasks of `now`, each of which `before` has by two seeds or more.
 
     The chance that any task fails where nothing has changed is at most `alpha`. `ids` name the
-    examples of each scored split.
+    examples of each scored split. Raises DataError where `before` is of other examples.
     """
+    for task, sample in now.items():
+        _require_same_examples(task, before[task], sample, ids)
     corrected = holm([_p_value(before[task], sample) for task, sample in now.items()])
     share = alpha / max(1, len(now))
     return Verdict(
@@ -135,6 +138,20 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         unjudged=tuple(unjudged),
         notes=tuple(notes),
     )
+
+
+def _require_same_examples(
+    task: str, before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]
+) -> None:
+    """Equal rows have as many outcomes, unless somebody has changed the baseline's file."""
+    had = {split: len(runs[0]) for split, runs in before.right.items()}
+    has = {split: len(runs[0]) for split, runs in now.right.items()}
+    if not had == has == {split: len(ids.get(split, ())) for split in has}:
+        raise DataError(
+            f"the baseline of {task} has the outcomes of {before.examples} examples, and "
+            f"{now.examples} were predicted: it was changed by hand; write it again with "
+            "`bench baseline`."
+        )
 
 
 def _verdict(  # noqa: PLR0913  (what a verdict is made of)

@@ -1,5 +1,6 @@
 """One task's runs as the gate sees them: a score for each seed, and which examples were right."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -47,13 +48,30 @@ class Sample:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Sample":
-        """The sample whose fields these are, as JSON has them."""
-        return cls(
+        """The sample whose fields these are, as JSON has them; ValueError where they do not fit."""
+        sample = cls(
             conditions=Conditions.from_json(data["conditions"]),
             seeds=tuple(data["seeds"]),
             scores=tuple(float(score) for score in data["scores"]),
             right={split: tuple(runs) for split, runs in data["right"].items()},
         )
+        if fault := _fault(sample):
+            raise ValueError(fault)
+        return sample
+
+
+def _fault(sample: Sample) -> str:
+    """What no run can have left; empty where there is nothing."""
+    runs = len(sample.seeds)
+    if not all(isinstance(seed, int) for seed in sample.seeds):
+        return "a seed is no whole number"
+    if not runs or len(sample.scores) != runs or not all(map(math.isfinite, sample.scores)):
+        return f"{runs} seeds need as many scores"
+    for split, outcomes in sample.right.items():
+        texts = [outcome for outcome in outcomes if isinstance(outcome, str)]
+        if len(texts) != runs or len(set(map(len, texts))) != 1 or set("".join(texts)) - {*"01"}:
+            return f"{split} needs a text of 0 and 1 for each of {runs} seeds, all of one length"
+    return "" if sample.examples else "there are no examples"
 
 
 def sample_of(

@@ -130,6 +130,28 @@ def test_a_broken_config_is_refused(damaged: Path):
         load_encoder(str(damaged), None, seed=1)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("config.json", "null", r"config\.json is not usable"),
+        ("config.json", "[" * 100_000, r"config\.json is not usable"),
+        ("config.json", {"add_cross_attention": [False]}, r"config\.json is not usable"),
+        ("tokenizer_config.json", "null", "tokenizer in .* is not usable"),
+        ("tokenizer.json", "null", "tokenizer in .* is not usable"),
+        ("tokenizer.json", {"added_tokens": None}, "tokenizer in .* is not usable"),
+    ],
+)
+def test_whatever_a_damaged_file_makes_transformers_run_into(
+    damaged: Path, name: str, content: object, words: str
+):
+    file = damaged / name
+    if isinstance(content, dict):
+        content = json.dumps(json.loads(file.read_text()) | content)
+    file.write_text(str(content))
+    with pytest.raises(ModelError, match=words):
+        load_encoder(str(damaged), None, seed=1)
+
+
 def test_an_unknown_family_is_refused(damaged: Path):
     (damaged / "config.json").write_text('{"model_type": "no-such-family"}')
     with pytest.raises(ModelError, match="no-such-family"):

@@ -80,6 +80,18 @@ def test_a_worker_without_result_gives_its_status_and_its_log():
     assert outcome.details == "the last words\n"
 
 
+@pytest.mark.parametrize("left", ["", "{", "7", '{"evaluations": 7}', '{"job": {}}', "[" * 100_000])
+def test_a_result_that_cannot_be_read_is_none(tmp_path, left):
+    file = tmp_path / "result.json"
+    file.write_text(left)
+    assert process._read_outcome(file) is None
+
+
+def test_a_line_that_is_no_progress_is_a_librarys():
+    for line in (b"", b"7", b"{}", b"\xff", b"[" * 100_000):
+        assert process._parse_progress(line) is None
+
+
 def test_the_log_keeps_its_end_only_and_foreign_lines():
     (outcome,), seen = run([make_job("babble")])
     assert outcome.details.endswith("noise 19999 \x1b[31mÿ\nthe last words\n")

@@ -146,6 +146,18 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
             "TASKS of the plugin {file} has a str: expected a list of Task.",
         ),
         ("MODELS = [1]\n", "MODELS of the plugin {file} has a int: expected a list of ModelSpec."),
+        (
+            SPEC + "MODELS = [ModelSpec(name=['a'], checkpoint='/x')]\n",
+            "MODELS of the plugin {file} has a ModelSpec whose name is ['a'].",
+        ),
+        (
+            SPEC + "MODELS = [ModelSpec(name='a', checkpoint='/x', aliases=(3,))]\n",
+            "has a ModelSpec whose aliases is (3,).",
+        ),
+        (
+            OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/cola', cite=None)]\n",
+            "TASKS of the plugin {file} has a Task whose cite is None.",
+        ),
         ("METRICS = [1]\n", "METRICS of the plugin {file} is a list: expected lists of metrics by"),
         ("METRICS = {'glue/rte': 3}\n", "has a int: expected a list of Metric."),
         (

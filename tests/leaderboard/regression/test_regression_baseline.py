@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from samples import BEFORE, sample
+from samples import BEFORE, MORE_IDS, sample
 
 from leaderboard.job import Job, Setting
-from leaderboard.regression import Baseline, conditions_of, sample_of
+from leaderboard.regression import Baseline, conditions_of, judge, sample_of
 from leaderboard.regression.outcome import is_right
 from leaderboard.result import Cost, Evaluation, Result
 from tasks.errors import BenchError, DataError
@@ -48,6 +48,52 @@ def test_what_is_no_baseline_is_one_sentence(text, words):
     with pytest.raises(DataError, match=words) as raised:
         Baseline.from_text(text, "baseline.json")
     assert str(raised.value).startswith("baseline.json is")
+
+
+def changed(where, value):
+    """The file of BASELINE with one value changed, "tasks/glue/rte" being the sample of RTE."""
+    data = json.loads(BASELINE.to_text())
+    inside = data["tasks"]["glue/rte"] if where in data["tasks"]["glue/rte"] else data
+    inside[where] = value
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("seeds", ["1", "2", "3", "4", "5"]),
+        ("seeds", []),
+        ("scores", [0.8]),
+        ("scores", [0.8, 0.8, 0.8, 0.8, float("nan")]),
+        ("scores", [0.8, 0.8, 0.8, 0.8, 10**400]),
+        ("right", {"glue/rte:dev": [None] * 5}),
+        ("right", {"glue/rte:dev": ["10", "1", "10", "10", "10"]}),
+        ("right", {"glue/rte:dev": ["12"] * 5}),
+        ("right", {"glue/rte:dev": ["10"] * 4}),
+        ("right", {}),
+        ("conditions", {**vars(BEFORE["glue/rte"].conditions), "weights": ["x"]}),
+        ("conditions", {**vars(BEFORE["glue/rte"].conditions), "settings": []}),
+        ("model", None),
+        ("limit", "300"),
+        ("environment", []),
+    ],
+)
+def test_a_file_that_was_changed_by_hand_is_one_sentence(where, value):
+    with pytest.raises(DataError, match=r"baseline\.json is no baseline"):
+        Baseline.from_text(changed(where, value), "baseline.json")
+
+
+def test_json_that_never_ends_is_no_baseline():
+    with pytest.raises(DataError, match="is no baseline"):
+        Baseline.from_text("[" * 100_000, "baseline.json")
+
+
+@pytest.mark.parametrize("right", [{"glue/rte:dev": "10"}, {"glue/cola:dev": "1" * 104}])
+def test_outcomes_of_other_examples_are_not_compared(right):
+    ((split, outcomes),) = right.items()
+    before = {**BEFORE, "glue/rte": sample(BEFORE["glue/rte"].scores, outcomes, split)}
+    with pytest.raises(DataError, match="the baseline of glue/rte has the outcomes of"):
+        judge("tiny", before, BEFORE, MORE_IDS, alpha=0.05)
 
 
 def test_one_seed_shows_no_spread():
