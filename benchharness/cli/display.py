@@ -57,6 +57,8 @@ class Display:
     def report(self, job: Job, progress: Progress) -> None:
         """Takes what a running job says of itself."""
         self._running[job.key] = (job, progress)
+        if progress.note:
+            self._print(f"{job_name(job)} {progress.note}.")
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
@@ -107,7 +109,8 @@ class Display:
 def fraction(progress: Progress) -> float:
     """How much of a job is done, reckoning that training is nearly all of it."""
     share = progress.step / progress.steps if progress.steps else 0.0
-    return {"training": 0.9 * share, "predicting": 0.9 + 0.1 * share}.get(progress.phase, 0.0)
+    shares = {"training": 0.9 * share, "saving": 0.9 * share, "predicting": 0.9 + 0.1 * share}
+    return shares.get(progress.phase, 0.0)
 
 
 def describe(job: Job, progress: Progress) -> str:

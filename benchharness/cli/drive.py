@@ -8,6 +8,7 @@ from typing import Protocol
 from benchharness.cli.handover import Handover
 from benchharness.engines.process import Engine, Outcome
 from benchharness.progress import Progress
+from benchharness.restart.folder import SnapshotFolder
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.store import Store
@@ -37,6 +38,7 @@ def drive(  # noqa: PLR0913  (who takes part in it)
     handover: Handover,
     *,
     force: bool,
+    snapshots: SnapshotFolder | None = None,
 ) -> list[Outcome]:
     """Runs jobs in their order and stores what each leaves behind; gives what was stored.
 
@@ -46,11 +48,15 @@ def drive(  # noqa: PLR0913  (who takes part in it)
     earlier job.
     """
     course = _Course(jobs, store, watcher, handover, force=force)
+    if snapshots is not None:
+        snapshots.delete_all(store.finished_keys(snapshots.keys() - course.going))
     handover.discard_damaged(course.going)
     handover.release(store, course.going)
     with closing(engine.run(course.queue(), watcher.report)) as outcomes:
         for outcome in outcomes:
             course.end(outcome)
+            if snapshots is not None and _is_final(outcome):
+                snapshots.delete_all([outcome.job.key])
     return course.stored
 
 
@@ -116,6 +122,11 @@ class _Course:
         if self._force or not self._store.finished_keys([job.key]):
             return False
         return not self._handover.is_missing(job.key, self._store)
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether a job can come to nothing else from the state that it has kept."""
+    return isinstance(outcome, Result) or outcome.kind == "diverged"
 
 
 def _is_broken_model(outcome: Outcome) -> bool:

@@ -6,11 +6,13 @@ import typer
 
 __all__ = [
     "BASELINE",
+    "CHECKPOINT_MINUTES",
     "DATABASE",
     "REPORT",
     "Address",
     "AllowPickle",
     "AsJson",
+    "CheckpointEvery",
     "DataFilter",
     "Database",
     "Device",
@@ -33,6 +35,7 @@ __all__ = [
 BASELINE = "results/baseline.json"
 DATABASE = "results/leaderboard.sqlite"
 REPORT = "results/leaderboard.html"
+CHECKPOINT_MINUTES = 5.0
 
 Database = Annotated[
     str,
@@ -52,6 +55,15 @@ StartFrom = Annotated[
         metavar="paper|scratch|TASK|CHECKPOINT",
         help="What encoders are trained on before: what the recipe says, nothing, a task, or the "
         "task of another checkpoint, which takes the place of the model's.",
+    ),
+]
+CheckpointEvery = Annotated[
+    float,
+    typer.Option(
+        "--checkpoint-every",
+        min=0,
+        metavar="MINUTES",
+        help="How often a job keeps its state, from which the same command goes on; 0 keeps none.",
     ),
 ]
 KeepCheckpoints = Annotated[

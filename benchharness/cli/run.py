@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from benchharness.cli.options import (
+    CHECKPOINT_MINUTES,
     DATABASE,
     REPORT,
     Address,
     AllowPickle,
     AsJson,
+    CheckpointEvery,
     Database,
     Device,
     EngineName,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from benchharness.cli.outlook import Outlook
     from benchharness.cli.request import Request
     from benchharness.engines.process import Engine, Outcome
+    from benchharness.restart.folder import SnapshotFolder
     from leaderboard.job import Job
     from leaderboard.store import Store
 
@@ -108,6 +111,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     address: Address = None,
     engine_options: EngineOptions = None,
     timeout: Timeout = 1800,
+    checkpoint_every: CheckpointEvery = CHECKPOINT_MINUTES,
     db: Database = DATABASE,
     out: Out = REPORT,
     force: Force = False,
@@ -128,6 +132,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     from benchharness.cli.request import check_request
     from benchharness.engines.choice import EngineChoice
     from benchharness.models import Trust
+    from benchharness.restart.folder import SnapshotFolder
     from leaderboard.store import open_store
 
     request = check_request(
@@ -156,12 +161,16 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         _show(outlook, as_json=as_json)
         return
     _require_checkpoints(outlook.todo)
+    snapshots = SnapshotFolder.of(folder_beside(db), checkpoint_every * 60)
     crew = request.place.engine(
-        timeout=timeout or None, checkpoints=handover.folder, keep=outlook.starts
+        timeout=timeout or None,
+        checkpoints=handover.folder,
+        keep=outlook.starts,
+        snapshots=snapshots,
     )
     with open_store(db) as store:
         _announce(outlook, as_json=as_json)
-        outcomes = _drive(outlook, crew, store, handover, force=force)
+        outcomes = _drive(outlook, crew, store, handover, snapshots, force=force)
         raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
 
 
@@ -254,11 +263,12 @@ def _require_checkpoints(jobs: "Sequence[Job]") -> None:
             require_checkpoint(job.checkpoint, revision)
 
 
-def _drive(
+def _drive(  # noqa: PLR0913  (who takes part in it)
     outlook: "Outlook",
     engine: "Engine",
     store: "Store",
     handover: "Handover",
+    snapshots: "SnapshotFolder | None",
     *,
     force: bool,
 ) -> "list[Outcome]":
@@ -270,7 +280,9 @@ def _drive(
 
     try:
         with Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display:
-            return drive(outlook.todo, engine, store, display, handover, force=force)
+            return drive(
+                outlook.todo, engine, store, display, handover, force=force, snapshots=snapshots
+            )
     except (KeyboardInterrupt, SystemExit):
         kept = len(store.finished_keys(job.key for job in outlook.jobs))
         typer.echo(

@@ -9,6 +9,7 @@ from typing import Protocol
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Crew
 from benchharness.engines.process import Engine
 from benchharness.engines.slots import Slot, find_gpus, find_slots
+from benchharness.restart.folder import SnapshotFolder
 from tasks.errors import BenchError, unknown_name
 
 __all__ = ["ENGINES", "EngineChoice", "Place", "find_place"]
@@ -31,7 +32,12 @@ class Maker(Protocol):
     """Makes the engine of a place."""
 
     def __call__(
-        self, *, timeout: float | None, checkpoints: Path, keep: Collection[str]
+        self,
+        *,
+        timeout: float | None,
+        checkpoints: Path,
+        keep: Collection[str],
+        snapshots: SnapshotFolder | None = None,
     ) -> Engine:
         """The arguments are those of the local engine."""
 

@@ -1,7 +1,7 @@
 """The engine for other machines: jobs go to a cluster, and elsewhere again where a node is lost."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from benchharness.engines.errand import REFUSED, Errand, Needs, Share, sent_vari
 from benchharness.engines.process import Outcome, Report
 from benchharness.estimate import estimate_memory
 from benchharness.progress import Progress
+from benchharness.restart.folder import SnapshotFolder
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import JobError
@@ -99,12 +100,17 @@ class ClusterEngine:
         *,
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
+        snapshots: SnapshotFolder | None = None,
     ) -> None:
         self._cluster = cluster
         self._crew = crew
         self._timeout = timeout
         self._command = None if command is None else tuple(command)
-        self._share = Share(folder=checkpoints.absolute(), token=uuid4().hex)
+        self._share = Share(
+            folder=checkpoints.absolute(),
+            token=uuid4().hex,
+            snapshots=snapshots and replace(snapshots, root=snapshots.root.absolute()),
+        )
         self._keep = frozenset(keep)
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
@@ -144,7 +150,7 @@ class ClusterEngine:
             folder=str(Path.cwd()),
             variables=sent_variables(),
             timeout=self._timeout,
-            share=self._share if keep or job.start_from else None,
+            share=self._share,
             keep=keep,
             command=self._command,
             version=version(),
@@ -188,13 +194,15 @@ class ClusterEngine:
     @contextmanager
     def _marked(self) -> Iterator[None]:
         """Puts a mark into the folder of encoders by which nodes tell that it is the same."""
-        if self._keep or self._share.folder.is_dir():
+        if self._keep or self._share.snapshots or self._share.folder.is_dir():
             self._share.folder.mkdir(parents=True, exist_ok=True)
             self._share.mark.touch()
         try:
             yield
         finally:
             self._share.mark.unlink(missing_ok=True)
+            with suppress(OSError):  # where encoders are left in it
+                self._share.folder.rmdir()
 
 
 def _is_stopped(outcome: Outcome) -> TypeGuard[Failure]:

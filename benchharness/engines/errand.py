@@ -15,6 +15,7 @@ from benchharness.engines.process import WORKER
 from benchharness.engines.slots import Slot
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
+from benchharness.restart.folder import SnapshotFolder
 from leaderboard.job import METHOD, Job
 from tasks.errors import BenchError, JobError
 
@@ -45,19 +46,26 @@ class Needs:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The folder of the encoders that jobs leave for each other, and how a node knows it again.
+    """What jobs keep for each other and for themselves, and how a node knows whether it sees it.
 
-    The driver writes `token` into the file `mark` of it; a node that reads something else has
-    another folder of that name.
+    `folder` is that of the encoders that jobs leave for each other; the driver writes `token` into
+    the file `mark` of it, and a node that does not see that has another folder of that name. The
+    states of running jobs are in `snapshots`, beside it.
     """
 
     folder: Path
     token: str
+    snapshots: SnapshotFolder | None = None
 
     @property
     def mark(self) -> Path:
         """The file that only the driver writes."""
         return self.folder / f"shared-{self.token}"
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether this machine sees the driver's folder."""
+        return self.mark.is_file()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +73,9 @@ class Errand:
     """One job with everything a node has to know; all of it is plain data, and none is secret.
 
     `folder` is the driver's current one, which relative paths of data and checkpoints start from.
-    `command` starts the worker, None for that of the node's own Python. `share` is there where the
-    job leaves an encoder for others (`keep`) or starts from one.
+    `command` starts the worker, None for that of the node's own Python. A node must see `share`
+    where the job leaves an encoder for others (`keep`) or starts from one; where it does not, other
+    jobs keep no states.
     """
 
     job: Mapping[str, Any]
@@ -74,7 +83,7 @@ class Errand:
     folder: str
     variables: Mapping[str, str]
     timeout: float | None
-    share: Share | None
+    share: Share
     keep: bool
     command: tuple[str, ...] | None
     version: str
@@ -123,15 +132,16 @@ def refuse(sentence: str) -> Mapping[str, Any]:
 
 def _run(errand: Errand, report: Callable[[Progress], None]) -> Mapping[str, Any]:
     _check_version(errand)
-    if errand.share is not None:
-        _check_share(errand.share)
-    job = Job.from_json(errand.job)
+    job, share = Job.from_json(errand.job), errand.share
+    if errand.keep or job.start_from:
+        _check_share(share)
     engine = LocalEngine(
         [_slot(errand)],
         errand.timeout,
         errand.command or WORKER,
+        checkpoints=share.folder,
         keep=[job.key] if errand.keep else (),
-        **({"checkpoints": errand.share.folder} if errand.share else {}),
+        snapshots=share.snapshots if share.is_seen else None,
     )
     there = chdir(errand.folder) if Path(errand.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
@@ -147,7 +157,7 @@ def _check_version(errand: Errand) -> None:
 
 
 def _check_share(share: Share) -> None:
-    if not share.mark.is_file():
+    if not share.is_seen:
         raise JobError(
             f"{share.folder} is not the folder that `bench run` sees there, and encoders that "
             "other jobs start from go through it: put --db into a folder that every node shares, "

@@ -89,7 +89,8 @@ def succeed(job, file, argument):
     if "--keep" in options:
         with new_checkpoint(Path(options["--keep"]), job) as draft:
             (draft / "model.safetensors").write_text(job.task)
-    keep(file, make_result(job, {"environment": dict(os.environ), "group": os.getpgid(0)}))
+    facts = {"environment": dict(os.environ), "group": os.getpgid(0), "options": sys.argv[2:]}
+    keep(file, make_result(job, facts))
 
 
 def dawdle(job, file, seconds):

@@ -2,15 +2,17 @@
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fake_cluster import FakeCluster
 from fake_worker import COMMAND, make_failure, make_job, make_result
 
 from benchharness.engines.cluster import ClusterEngine, Crew
-from benchharness.engines.errand import Errand, Needs, carry_out, sparsely, version
+from benchharness.engines.errand import Errand, Needs, Share, carry_out, sparsely, version
 from benchharness.engines.process import Engine
 from benchharness.progress import Progress
+from benchharness.restart.folder import SnapshotFolder
 from leaderboard.result import Failure, Result
 
 CREW = Crew(gpus=0, cpus=1, retries=2)
@@ -151,7 +153,7 @@ def errand(job, **fields):
         "folder": "/no/such/folder",
         "variables": {"BENCH_PLUGINS": "a.py"},
         "timeout": None,
-        "share": None,
+        "share": Share(folder=Path("/no/such/folder"), token=""),
         "keep": False,
         "command": COMMAND,
         "version": version(),
@@ -217,6 +219,25 @@ def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
     engine = ClusterEngine(Elsewhere(), CREW, command=COMMAND, checkpoints=tmp_path, keep=[job.key])
     (outcome,) = engine.run([job], lambda *_: None)
     assert f"{tmp_path} is not the folder that `bench run` sees there" in outcome.error
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen):
+    class Node(FakeCluster):
+        def _end(self, ticket, errand, job, turns):
+            if not is_seen:
+                errand.share.mark.unlink()
+            yield ticket, carry_out(errand, lambda _: None)
+
+    snapshots = SnapshotFolder(root=tmp_path / "snapshots", every=60.0)
+    engine = ClusterEngine(
+        Node(), CREW, command=COMMAND, checkpoints=tmp_path / "checkpoints", snapshots=snapshots
+    )
+    job = make_job("ok")
+    (outcome,) = engine.run([job], lambda *_: None)
+    expected = ["--snapshots", str(tmp_path / "snapshots" / job.key), "--checkpoint-every", "60.0"]
+    assert outcome.provenance["options"] == (expected if is_seen else [])
+    assert list(tmp_path.iterdir()) == [], "the folder with the driver's mark is gone again"
 
 
 def test_news_is_passed_on_sparsely_but_every_phase_at_once():
