@@ -136,6 +136,8 @@ def cut_by_length(
     more items than the batch divided by `parts`, which bounds the memory, as MICRO_BATCH_TOKENS
     does.
     """
+    if not len(batch):  # one of several processes may have no share of a small batch
+        return []
     order = batch[np.argsort(-lengths[batch], kind="stable")]
     limit = math.ceil(len(batch) / parts)
     widths = _rounded(lengths[order])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from benchharness.ranks import ALONE, Ranks
 from tasks.errors import BenchError
 
 __all__ = ["Compute", "in_fp32"]
@@ -18,11 +19,14 @@ __all__ = ["Compute", "in_fp32"]
 class Compute:
     """A device and the precision of its matrix products; weights and optimizer stay in fp32.
 
+    `ranks` are the processes among which the rows are divided.
+
     Raises BenchError for a precision that is neither "fp32" nor "bf16", or a GPU without bf16.
     """
 
     device: torch.device
     precision: str
+    ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
         if self.precision not in ("fp32", "bf16"):

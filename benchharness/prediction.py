@@ -36,6 +36,8 @@ def predict(
         return logits[inputs["attention_mask"].bool()] if logits.ndim == 3 else logits
 
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
+    if is_shared := len(batches) >= compute.ranks.count > 1:
+        batches = batches[compute.ranks.rank :: compute.ranks.count]
     start, done, outputs = time.monotonic(), 0, []
     with torch.inference_mode(), compute.autocast():
         for step, logits in enumerate(each_batch(batches, logits_of)):
@@ -50,17 +52,23 @@ def predict(
                     examples_per_second=speed,
                 )
             )
-    return _in_order(torch.cat(outputs).cpu().numpy(), np.concatenate(batches), features)
-
-
-def _in_order(
-    logits: NDArray[np.float32], rows: Indices, features: Features
-) -> NDArray[np.float32]:
-    """Logits of the rows, or of their tokens where there are as many, in the features' order."""
-    if not np.isfinite(logits).all():
+    ordered = _in_order(torch.cat(outputs).cpu(), np.concatenate(batches), features)
+    if is_shared:
+        ordered = compute.ranks.add_up(ordered)
+    if not ordered.isfinite().all():
         raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
-    ordered: NDArray[np.float32] = np.empty_like(logits)
-    ordered[rows if len(logits) == len(rows) else features.tokens_of(rows)] = logits
+    return ordered.numpy()
+
+
+def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
+    """Logits of the rows, or of their tokens where there are as many, in the features' order.
+
+    What belongs to rows that are not among these is zero.
+    """
+    each_row = len(logits) == len(rows)
+    total = len(features) if each_row else len(features.token_ids)
+    ordered = logits.new_zeros((total, *logits.shape[1:]))
+    ordered[torch.from_numpy(rows if each_row else features.tokens_of(rows))] = logits
     return ordered
 
 

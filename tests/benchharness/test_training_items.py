@@ -61,7 +61,8 @@ def test_choices_have_the_gradient_of_the_mean_over_examples(parts: list[list[in
     torch.stack(expected).mean().backward()
     plain = gradients(network)
     batch = [np.array(part) for part in parts]
-    mean = training._backward(network, features, gold, choice.loss, batch)
+    terms = features.count_terms(np.concatenate(batch))
+    mean = training._backward(network, features, gold, choice.loss, parts=batch, terms=terms)
     assert mean.item() == pytest.approx(torch.stack(expected).mean().item(), abs=1e-5)
     torch.testing.assert_close(gradients(network), plain, atol=1e-5, rtol=1e-4)
 
@@ -80,7 +81,8 @@ def test_tags_have_the_gradient_of_the_mean_over_words(parts: list[list[int]]):
     expected.backward()
     plain = gradients(network)
     batch = [np.array(part) for part in parts]
-    mean = training._backward(network, features, goal, tag.loss, batch)
+    terms = features.count_terms(np.concatenate(batch))
+    mean = training._backward(network, features, goal, tag.loss, parts=batch, terms=terms)
     assert mean.item() == pytest.approx(expected.item(), abs=1e-5)
     torch.testing.assert_close(gradients(network), plain, atol=1e-5, rtol=1e-4)
 

@@ -1,0 +1,117 @@
+"""Processes that train one network together, each on its share of every batch.
+
+Each holds the whole network. A step's gradients are those of the whole batch's mean loss: every
+process adds up the terms of its share, divided by the terms of all, and then all processes add up
+theirs. So the weights stay the same everywhere, and are those of a single process but for rounding
+and for the draws of dropout.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+__all__ = ["ALONE", "STORE", "Ranks"]
+
+STORE = "BENCH_RANKS_FILE"
+"""The variable that names the file through which our launcher's processes meet: no port is opened
+for that, as it is by torchrun, on all interfaces."""
+
+BUCKET_NUMBERS = 16 * 2**20
+"""How many gradients are sent at once: 64 MB in fp32, so that no second copy of all is made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """The process with number `rank` of `count`; with one, everything here does nothing.
+
+    `device` is where what they exchange has to lie.
+    """
+
+    rank: int = 0
+    count: int = 1
+    device: str = "cpu"
+
+    @classmethod
+    def join(cls, device: torch.device) -> Self:
+        """Meets the others that torchrun, accelerate or our launcher has started, if any.
+
+        They are told by RANK and WORLD_SIZE. GPUs exchange by NCCL where each has its own.
+        """
+        count = int(os.environ.get("WORLD_SIZE", "1"))
+        if count == 1:
+            return cls()
+        own_gpu = device.type == "cuda" and torch.cuda.device_count() >= count
+        rank, file = int(os.environ["RANK"]), os.environ.get(STORE)
+        dist.init_process_group(
+            "nccl" if own_gpu else "gloo",
+            store=None if file is None else dist.FileStore(file, count),
+            rank=rank,
+            world_size=count,
+        )
+        return cls(rank=rank, count=count, device=str(device) if own_gpu else "cpu")
+
+    def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """This process's part of a batch, about as much work as that of the others."""
+        if self.count == 1:
+            return items
+        order = np.argsort(-lengths[items], kind="stable")
+        return items[order][self.rank :: self.count]
+
+    def own_seed(self, seed: int, step: int) -> int:
+        """A seed that no other process has, and that follows from the step alone."""
+        return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
+
+    def greatest(self, number: int) -> int:
+        """The greatest of the numbers that the processes have."""
+        if self.count == 1:
+            return number
+        found = torch.tensor(number, device=self.device)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return int(found)
+
+    def add_up(self, values: Tensor) -> Tensor:
+        """The sum of what the processes have, which all of them get."""
+        if self.count == 1:
+            return values
+        total = values.to(self.device, copy=True)
+        dist.all_reduce(total)
+        return total.to(values.device)
+
+    def add_gradients(self, weights: Sequence[nn.Parameter]) -> None:
+        """Puts the sum of all processes' gradients in the place of each one's.
+
+        A weight that none of them has reached keeps no gradient, which AdamW takes for "leave it".
+        """
+        if self.count == 1:
+            return
+        reached = torch.tensor([w.grad is not None for w in weights], device=self.device).int()
+        dist.all_reduce(reached, dist.ReduceOp.MAX)
+        flags = reached.tolist()
+        for bucket in _buckets([w for w, flag in zip(weights, flags, strict=True) if flag]):
+            gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in bucket]
+            total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
+            parts = total.split([weight.numel() for weight in bucket])
+            for weight, part in zip(bucket, parts, strict=True):
+                weight.grad = part.view_as(weight)
+
+
+ALONE = Ranks()
+
+
+def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """The weights in their order, together as many as are sent at once."""
+    bucket: list[nn.Parameter] = []
+    for weight in weights:
+        if bucket and sum(w.numel() for w in bucket) + weight.numel() > BUCKET_NUMBERS:
+            yield bucket
+            bucket = []
+        bucket.append(weight)
+    if bucket:
+        yield bucket
