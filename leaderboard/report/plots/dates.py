@@ -37,7 +37,9 @@ def date_axis(moments: Sequence[float], start: float, end: float) -> Axis:
     room = max((max(moments) - min(moments)) * 0.06, 150.0)
     low, high = min(moments) - room, max(moments) + room
     step = next((s for s in STEPS if (high - low) / s <= MOST_TICKS), STEPS[-1])
-    numbers = range(math.ceil(low / step), math.floor(high / step) + 1)
+    # A date is centred on its tick, so the outermost ones would hang over.
+    edge = 0.04 * (high - low)
+    numbers = range(math.ceil((low + edge) / step), math.floor((high - edge) / step) + 1)
     form = "%Y-%m-%d" if step >= DAY else "%m-%d %H:%M"
     return Axis(
         low=low,

@@ -233,7 +233,9 @@ def _labels(batches: Sequence[Sequence[_Run]], x: Axis, y: Axis) -> Iterator[Lab
     marks = [(x(run.seconds), y(run.score)) for batch in batches for run in batch]
     frame = Box(left=x.start, top=y.end - 8, right=x.end, bottom=y.start)
     points = [(*place, shortened(code)) for code, place in firsts.items()]
-    yield from (label for label in place_labels(points, marks, frame) if label is not None)
+    lines = [[(x(when), y(score)) for when, score in map(_middle, batches)]]
+    labels = place_labels(points, marks, frame, lines)
+    yield from (label for label in labels if label is not None)
 
 
 def _batch(runs: Sequence[_Run]) -> Batch:

@@ -1,7 +1,8 @@
 """Names beside points, placed so that none covers another. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from leaderboard.visible import visible
 
@@ -13,6 +14,9 @@ the letters, which narrow screens get."""
 
 GAP = 8.0
 LONGEST = 26
+
+DENSE = 6.0
+"""How far apart a line is looked at; a label is higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,28 +56,51 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def place_labels(
-    points: Sequence[tuple[float, float, str]], marks: Sequence[tuple[float, float]], frame: Box
+    points: Sequence[tuple[float, float, str]],
+    marks: Sequence[tuple[float, float]],
+    frame: Box,
+    lines: Iterable[Sequence[tuple[float, float]]] = (),
 ) -> list[Label | None]:
     """A label for each (x, y, text), in their order; None where there is no room.
 
-    A label covers no other label, keeps off `marks` where it can, and stays in the frame.
+    A label covers no other label and at most one of `marks`, keeps off `lines` (corners) where it
+    can, and stays in the frame.
     """
     taken: list[Box] = []
     dots = [Box(left=x - 4, top=y - 4, right=x + 4, bottom=y + 4) for x, y in marks]
+    drawn = [_point(x, y) for line in lines for x, y in _along(line)]
     found: list[Label | None] = []
     for x, y, text in points:
         free = [
-            (sum(box.meets(dot) for dot in dots), label, box)
+            ((_covered(box, dots), _covered(box, drawn)), label, box)
             for label, box in _places(x, y, text)
             if frame.holds(box) and not any(box.meets(other) for other in taken)
         ]
-        covered, label, box = min(free, key=lambda place: place[0], default=(99, None, None))
-        if label is None or box is None or covered > 1:
+        best = min(free, key=lambda place: place[0], default=None)
+        if best is None or best[0][0] > 1:
             found.append(None)
             continue
+        _, label, box = best
         taken.append(box)
         found.append(label)
     return found
+
+
+def _covered(box: Box, others: Sequence[Box]) -> int:
+    return sum(box.meets(other) for other in others)
+
+
+def _point(x: float, y: float) -> Box:
+    return Box(left=x - 0.5, top=y - 0.5, right=x + 0.5, bottom=y + 0.5)
+
+
+def _along(line: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Places on a line through corners, a few units apart."""
+    for (x, y), (to_x, to_y) in pairwise(line):
+        parts = int(max(abs(to_x - x), abs(to_y - y)) / DENSE) + 1
+        for part in range(parts + 1):
+            share = part / parts
+            yield x + share * (to_x - x), y + share * (to_y - y)
 
 
 def _places(x: float, y: float, text: str) -> Iterator[tuple[Label, Box]]:

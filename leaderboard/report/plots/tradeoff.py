@@ -36,10 +36,16 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Front:
-    """The best score so far at each cost, as an SVG path of steps."""
+    """The best score so far at each cost: the points, cheapest first, and the corners of steps."""
 
     kind: str
-    path: str
+    points: tuple[Point, ...]
+    corners: tuple[tuple[float, float], ...]
+
+    @property
+    def line(self) -> str:
+        """The corners as SVG's polyline takes them."""
+        return " ".join(f"{x:g},{y:g}" for x, y in self.corners)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +97,7 @@ def _figure(
     )
     heights = [value for point in points for value in (point.low, point.high)]
     y = linear_axis(heights, HEIGHT - BOTTOM, TOP)
-    fronts = {kind: _front(points, kind, quantity) for kind in KINDS}
+    fronts = tuple(_front(points, kind, quantity, x, y) for kind in KINDS[::-1])
     ordered = sorted(points, key=lambda point: KINDS.index(point.kind))
     return Tradeoff(
         quantity=quantity.name,
@@ -100,9 +106,7 @@ def _figure(
         description=_describe(points, fronts, quantity),
         note=quantity.note,
         frame=frame_of(x, y, height=HEIGHT, x_label=quantity.axis, y_label=score_label(score, y)),
-        fronts=tuple(
-            _steps(found, kind, quantity, x, y) for kind, found in reversed(fronts.items())
-        ),
+        fronts=fronts,
         marks=tuple(_marks(ordered, fronts, quantity, x, y)),
         left_out=left_out,
     )
@@ -113,31 +117,34 @@ def score_label(score: str, axis: Axis) -> str:
     return f"{score} × 100" + (f", axis from {axis.text(axis.low)}" if axis.low else "")
 
 
-def _front(points: Sequence[Point], kind: str, quantity: Quantity) -> list[Point]:
+def _front(points: Sequence[Point], kind: str, quantity: Quantity, x: Axis, y: Axis) -> Front:
     """The front of one kind: measured and published scores are not ranked together."""
     alike = [point for point in points if point.kind == kind]
     pairs = [(point.costs[quantity.name], point.score) for point in alike]
-    return [alike[place] for place in pareto_front(pairs)]
-
-
-def _steps(front: Sequence[Point], kind: str, quantity: Quantity, x: Axis, y: Axis) -> Front:
-    if not front:
-        return Front(kind=kind, path="")
-    places = [(x(point.costs[quantity.name]), y(point.score)) for point in front]
-    first, *rest = places
-    steps = "".join(f"H{across:g}V{up:g}" for across, up in rest)
-    return Front(kind=kind, path=f"M{first[0]:g},{first[1]:g}{steps}")
+    best = [alike[place] for place in pareto_front(pairs)]
+    corners: list[tuple[float, float]] = []
+    for point in best:
+        across, up = x(point.costs[quantity.name]), y(point.score)
+        if corners:
+            corners.append((across, corners[-1][1]))
+        corners.append((across, up))
+    return Front(kind=kind, points=tuple(best), corners=tuple(corners))
 
 
 def _marks(
-    points: Sequence[Point], fronts: dict[str, list[Point]], quantity: Quantity, x: Axis, y: Axis
+    points: Sequence[Point], fronts: Sequence[Front], quantity: Quantity, x: Axis, y: Axis
 ) -> Iterator[Mark]:
     places = [(x(point.costs[quantity.name]), y(point.score)) for point in points]
-    on_front = {id(point) for front in fronts.values() for point in front}
+    on_front = {id(point) for front in fronts for point in front.points}
     # Ours get their labels before published rows take the room.
     named = [i for i, point in enumerate(points) if id(point) in on_front][::-1]
     frame = Box(left=x.start, top=y.end, right=x.end, bottom=y.start)
-    labels = place_labels([(*places[i], shortened(points[i].name)) for i in named], places, frame)
+    labels = place_labels(
+        [(*places[i], shortened(points[i].name)) for i in named],
+        places,
+        frame,
+        lines=[front.corners for front in fronts],
+    )
     by_place = dict(zip(named, labels, strict=True))
     for i, (point, (across, up)) in enumerate(zip(points, places, strict=True)):
         yield Mark(
@@ -178,14 +185,14 @@ def _cost(point: Point, quantity: Quantity) -> str:
     return quantity.text(point.costs[quantity.name])
 
 
-def _describe(points: Sequence[Point], fronts: dict[str, list[Point]], quantity: Quantity) -> str:
+def _describe(points: Sequence[Point], fronts: Sequence[Front], quantity: Quantity) -> str:
     """The figure in words: how many points, and the names on each front, cheapest first."""
-    counts = [(kind, sum(point.kind == kind for point in points)) for kind in KINDS[::-1]]
-    said = " and ".join(f"{count} {kind}" for kind, count in counts if count)
+    counts = [(sum(p.kind == front.kind for p in points), front.kind) for front in fronts]
+    said = " and ".join(f"{count} {kind}" for count, kind in counts if count)
     fronts_said = [
-        f"Front of the {kind}: "
-        + "; ".join(f"{p.name} {p.score:.1f} at {_cost(p, quantity)}" for p in fronts[kind])
-        for kind, count in counts
-        if count
+        f"Front of the {front.kind}: "
+        + "; ".join(f"{p.name} {p.score:.1f} at {_cost(p, quantity)}" for p in front.points)
+        for front in fronts
+        if front.points
     ]
     return ". ".join((f"{said} point{'' if len(points) == 1 else 's'}", *fronts_said)) + "."

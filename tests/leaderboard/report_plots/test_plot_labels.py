@@ -47,3 +47,13 @@ def test_long_names_are_cut_and_unseen_characters_spelled_out() -> None:
     assert shortened("a" * 40, 10) == "a" * 9 + "…"
     assert shortened("a\u202eb") == r"a\u202eb"
     assert len(shortened("\u202e" * 40)) == 26
+
+
+def test_label_keeps_off_lines_where_it_can() -> None:
+    point = (200.0, 100.0, "minilm")
+    across = [(40.0, 88.0), (500.0, 88.0)]
+    (free,), (moved,) = place_labels([point], [], FRAME), place_labels([point], [], FRAME, [across])
+    assert free is not None
+    assert moved is not None
+    assert box_of(free).top < 88 < box_of(free).bottom
+    assert not box_of(moved).top < 88 < box_of(moved).bottom

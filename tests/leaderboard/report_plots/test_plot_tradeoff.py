@@ -64,8 +64,8 @@ def test_front_steps_from_point_to_point_and_names_them() -> None:
     figure = only([point(50, 1e6, name="a"), point(40, 1e7, name="b"), point(70, 1e8, name="c")])
     a, b, c = figure.marks
     assert [mark.on_front for mark in (a, b, c)] == [True, False, True]
-    (front,) = (front for front in figure.fronts if front.path)
-    assert front.path == f"M{a.x:g},{a.y:g}H{c.x:g}V{c.y:g}"
+    (front,) = (front for front in figure.fronts if front.corners)
+    assert front.corners == ((a.x, a.y), (c.x, a.y), (c.x, c.y))
     assert [mark.label and mark.label.text for mark in (a, b, c)] == ["a", None, "c"]
     assert b.hover.text == "b"
     assert "Front of the measured: a 50.0 at 1M; c 70.0 at 100M." in figure.description
@@ -75,7 +75,7 @@ def test_measured_and_published_have_a_front_each() -> None:
     ours, theirs = point(60, 1e7), point(90, 1e6, kind="published", name="BERT", entry="")
     figure = only([ours, theirs])
     assert all(mark.on_front for mark in figure.marks)
-    assert [front.kind for front in figure.fronts if front.path] == ["measured", "published"]
+    assert [front.kind for front in figure.fronts if front.corners] == ["measured", "published"]
     assert [mark.kind for mark in figure.marks] == ["published", "measured"]
 
 
