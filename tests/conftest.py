@@ -1,7 +1,39 @@
-"""What holds for all tests."""
+"""What holds for all tests, and the command line in this process."""
 
 import os
+import signal
+import sys
+from typing import NamedTuple
+
+import pytest
 
 # Two test processes with a thread for each core wait for each other most of the time. Set before
 # torch is imported, which reads it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def bench(monkeypatch, capsys, tmp_path):
+    """Calls the command line in an empty folder; gives how it ended."""
+    from benchharness.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_DB", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bench", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        captured = capsys.readouterr()
+        return Ended(ended.value.code or 0, captured.out, captured.err)
+
+    yield call
+    signal.signal(signal.SIGTERM, before)

@@ -1,45 +1,15 @@
-"""Fixtures: the command line in this process, with or without real jobs."""
+"""Fixtures: tables of a known width, and the command line without real jobs."""
 
-import signal
-import sys
 from functools import partial
-from typing import NamedTuple
 
 import pytest
 from fake_worker import COMMAND
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(autouse=True)
 def a_wide_pipe(monkeypatch):
     """Tables are as wide as in a pipe, whatever width the test runner's environment names."""
     monkeypatch.delenv("COLUMNS", raising=False)
-
-
-@pytest.fixture
-def bench(monkeypatch, capsys, tmp_path):
-    """Calls the command line in an empty folder; gives how it ended."""
-    from benchharness.cli.app import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BENCH_DB", raising=False)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["bench", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return Ended(ended.value.code or 0, captured.out, captured.err)
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture

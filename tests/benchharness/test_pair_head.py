@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from benchharness.batching import pad
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import HEADS, Limits, head_for
 from benchharness.heads.pair import decode, encode, loss, network, targets
@@ -101,19 +100,6 @@ def test_more_examples_than_a_call_of_the_tokenizer(tiny: Encoder):
     examples = [PairExample(id=str(i), text_a=words[i % 3]) for i in range(2500)]
     features = encode(examples, tiny.tokenizer, Limits(max_tokens=16))
     assert features.lengths.tolist() == [3 + i % 3 for i in range(2500)]
-
-
-def test_a_tokenizer_without_padding_pads_with_zero(tiny: Encoder):
-    tokenizer = load_encoder("builtin:tiny", None, seed=1).tokenizer
-    tokenizer.pad_token = None
-    features = encode(PAIRS, tokenizer, Limits(max_tokens=16))
-    body = network(tiny, RTE).eval()
-    inputs = {name: torch.from_numpy(a) for name, a in pad(features, np.array([0, 1])).items()}
-    assert features.pad_id == 0
-    with torch.inference_mode():
-        padded = body(**inputs)[0]
-        alone = body(**{name: a[:1, : features.lengths[0]] for name, a in inputs.items()})[0]
-    torch.testing.assert_close(padded, alone, atol=1e-5, rtol=0)
 
 
 def test_targets_follow_the_tasks_order():

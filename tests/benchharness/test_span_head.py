@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,48 +16,10 @@ from benchharness.batching import pad
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.span import SpanFeatures, decode, encode, loss, network, targets
-from tasks.errors import DataError, ModelError
+from tasks.errors import DataError
 from tasks.examples import SpanExample
-from tasks.task import SpanTask
 from tests.benchharness.made_tokenizers import CORPUS, KINDS, make_tokenizer
-
-TASK: SpanTask = SimpleNamespace(name="squad/v2.0")  # type: ignore[assignment]
-CONTEXT = " ".join(CORPUS[:5])
-NASTY = [
-    "",
-    " ",
-    "\x00",
-    "\x00a\x00",
-    "\ud800 half a pair",
-    "🐦🐦 👩‍👩‍👧 🐦",
-    "\u202eשלום עולם",
-    "e\u0301lan ﷽ \u200b\ufeff",
-    "tower " * 10_000,
-    "x" * 5_000,
-]
-
-
-def question(context: str, answer: str | None = None, text: str = "Who built it?") -> SpanExample:
-    answers = () if answer is None else ((answer, context.index(answer)),)
-    return SpanExample(id="q", question=text, context=context, answers=answers)
-
-
-def points(features: SpanFeatures, places: np.ndarray) -> np.ndarray:
-    """Logits that are sure of these first and last tokens of every window."""
-    logits = np.zeros((len(features.token_ids), 2), dtype=np.float32)
-    for column in (0, 1):
-        logits[features.starts[:-1] + places[:, column], column] = 10.0
-    return logits
-
-
-def window_texts(features: SpanFeatures, context: str) -> list[str]:
-    """What each window holds of the context."""
-    found = []
-    for start, end in zip(features.starts, features.starts[1:], strict=False):
-        inside = np.flatnonzero(features.is_answer[start:end]) + start
-        found.append(context[features.char_starts[inside[0]] : features.char_ends[inside[-1]]])
-    return found
-
+from tests.benchharness.spans import CONTEXT, NASTY, TASK, points, question, window_texts
 
 # Windows
 
@@ -79,18 +40,6 @@ def test_windows_are_question_and_context_within_the_limit(kind: str):
     assert all(text in CONTEXT for text in texts)
 
 
-def test_a_long_question_leaves_half_of_the_room():
-    example = question(CONTEXT, text="why " * 500)
-    tokenizer = make_tokenizer("wordpiece")
-    for limit, kept in ((16, 16), (64, 28)):
-        limits = Limits(max_tokens=60, max_question_tokens=limit)
-        features = encode([example], tokenizer, limits)
-        assert features.token_types is not None
-        types = features.token_types[: features.lengths[0]]
-        assert (types == 0).sum() == kept + 2, "[CLS] question [SEP]"
-        assert features.lengths[0] == 60
-
-
 def test_windows_of_several_questions():
     examples = [question(CONTEXT), question("A storm."), question(CONTEXT)]
     features = encode(examples, make_tokenizer("bytes"), Limits(max_tokens=64, stride=30))
@@ -108,23 +57,6 @@ def test_every_token_of_the_context_has_one_best_window():
     assert set(places) == set(features.places[features.is_answer])
 
 
-def test_no_room_is_one_sentence():
-    with pytest.raises(ModelError, match="4 tokens have no room for a question and a context"):
-        encode([question("a")], make_tokenizer("wordpiece"), Limits(max_tokens=4))
-
-
-def test_a_tokenizer_in_python_is_one_sentence():
-    class SlowTokenizer:
-        is_fast = False
-        cls_token_id = None
-
-        def __call__(self, *texts: Any, **options: Any) -> Any:
-            return make_tokenizer("bytes")(*texts, **options)
-
-    with pytest.raises(ModelError, match="does not say which characters"):
-        encode([question("a")], SlowTokenizer(), Limits(max_tokens=64))
-
-
 # What is learned
 
 
@@ -140,38 +72,10 @@ def test_targets_are_the_first_answers_tokens():
     assert tokenizer.decode(ids) == "warsaw"
 
 
-def test_a_window_without_the_whole_answer_points_at_the_classification_token():
-    example = question(CONTEXT, "Saint-Denis")
-    for kind in KINDS:
-        limits = Limits(max_tokens=40, stride=2, max_question_tokens=3)
-        features = encode([example], make_tokenizer(kind), limits)
-        places = targets(features, [example], TASK)
-        whole = ["Saint-Denis" in text for text in window_texts(features, CONTEXT)]
-        points_at_null = (places == features.nulls[:, None]).all(1)
-        assert points_at_null.tolist() == [not is_whole for is_whole in whole]
-        assert 1 < sum(whole) < len(whole)
-
-
-def test_no_answer_points_at_the_classification_token():
-    for kind in KINDS:
-        tokenizer = make_tokenizer(kind)
-        features = encode([question("A storm.")], tokenizer, Limits(max_tokens=64))
-        (places,) = targets(features, [question("A storm.")], TASK)
-        assert features.token_ids[places].tolist() == [tokenizer.cls_token_id] * 2
-
-
 def test_hidden_answers_are_not_trained_on():
     example = SpanExample(id="7", question="?", context="A storm.")
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match=r"squad/v2.0 hides the answer of 7"):
-        targets(features, [example], TASK)
-
-
-@pytest.mark.parametrize("answer", [("storm", 3), ("storm", -1), ("storm", 99), ("", 0)])
-def test_an_answer_that_is_not_at_its_place_is_refused(answer: tuple[str, int]):
-    example = SpanExample(id="7", question="?", context="A storm.", answers=(answer,))
-    features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
-    with pytest.raises(DataError, match=rf"7: the answer '{answer[0]}' is said to begin"):
         targets(features, [example], TASK)
 
 
@@ -367,25 +271,6 @@ def test_squads_gold_answers_come_back(kind: str, version: str):
 # Whatever stands there
 
 
-def check_any(context: str, text: str, kind: str, limits: Limits) -> None:
-    example = question(context, context[3:9] or None, text=text)
-    features = encode([example], make_tokenizer(kind), limits)
-    assert features.lengths.max() <= limits.max_tokens
-    places = targets(features, [example], TASK)
-    assert ((places >= 0) & (places < features.lengths[:, None])).all()
-    (prediction,) = decode(points(features, places), features, [example], TASK)
-    assert prediction.text in context
-    assert np.isfinite(prediction.no_answer_score)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", NASTY, ids=[ascii(text)[:20] for text in NASTY])
-def test_any_text_is_read(kind: str, text: str):
-    check_any(text, "Who?", kind, Limits(max_tokens=64, stride=500))
-    check_any("A storm in Warsaw.", text, kind, Limits(max_tokens=64, stride=500))
-    check_any(text, text, kind, Limits(max_tokens=384))
-
-
 any_text = st.text(st.characters(codec=None), max_size=60)
 any_limits = st.builds(
     Limits,
@@ -393,22 +278,6 @@ any_limits = st.builds(
     stride=st.integers(1, 50),
     max_question_tokens=st.integers(1, 50),
 )
-
-
-@given(any_text, any_text, st.sampled_from(KINDS), any_limits)
-@settings(deadline=None)
-def test_any_text_at_any_limits(context: str, text: str, kind: str, limits: Limits):
-    check_any(context, text, kind, limits)
-
-
-def test_a_model_without_special_tokens():
-    tokenizer = make_tokenizer("bare")
-    example = question("A storm in Warsaw.", "Warsaw")
-    features = encode([example], tokenizer, Limits(max_tokens=64))
-    (prediction,) = decode(
-        points(features, targets(features, [example], TASK)), features, [example], TASK
-    )
-    assert (prediction.text, features.pad_id) == ("Warsaw", 0)
 
 
 def test_ten_thousand_questions_are_decoded_in_seconds():

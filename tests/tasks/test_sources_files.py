@@ -1,8 +1,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tasks.errors import BenchError, DataError
 from tasks.sources import Data, Row, Source, Split, has_rows, rows
@@ -98,38 +96,6 @@ def test_a_public_test_split_keeps_its_labels(tmp_path: Path) -> None:
     assert read_rows(tmp_path, "test_open")[0]["label"] == "ironic"
     write(tmp_path, "open.tsv", "sentence\nOh.\n")
     assert read_rows(tmp_path, "test_open")[0]["label"] is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "NA",
-        "null",
-        "",
-        " padded ",
-        '"quoted"',
-        'an "open quote',
-        "a\x00b",
-        "😀 👩‍👩‍👧",
-        "line\u2028separator\x85and\x0bmore\rinside",
-        "مرحبا",
-        "\u200b",
-    ],
-)
-def test_hostile_text_survives(tmp_path: Path, text: str) -> None:
-    assert read_one(tmp_path, f"sentence\tlabel\n{text}\t0\n") == text
-
-
-@given(text=st.text(st.characters(exclude_characters="\n\t", codec="utf-8")))
-def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    folder = tmp_path_factory.mktemp("data")
-    assert read_one(folder, f"label\tsentence\tKind\n0\t{text}\tx\n") == text
-
-
-def test_byte_order_mark_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
-    content = b"\xef\xbb\xbfsentence\tKind\tlabel\r\nOh.\tdry\t1\r\n"
-    assert read_one(tmp_path, content) == "Oh."
-    assert read_rows(tmp_path)[0]["label"] == "ironic"
 
 
 def test_an_absent_file_names_what_was_looked_for(tmp_path: Path) -> None:

@@ -64,24 +64,6 @@ def test_a_question_of_the_first_version_always_has_an_answer(tmp_path: Path) ->
         examples(tmp_path, answers(("Bob", 8)), [], version="1.1")
 
 
-def test_an_answer_that_is_elsewhere_is_found_in_the_nearest_place(tmp_path: Path) -> None:
-    first, second, third = examples(
-        tmp_path, answers(("Ann", 1)), answers(("Ann", 17)), answers(("Bob", 500))
-    )
-    assert (first.answers, second.answers) == ((("Ann", 0),), (("Ann", 19),))
-    assert third.answers == (("Bob", 8),)
-
-
-def test_an_offset_before_the_text_does_not_count_from_its_end(tmp_path: Path) -> None:
-    (example,) = examples(tmp_path, answers(("Ann", -9)))
-    assert example.answers == (("Ann", 0),)
-
-
-def test_an_answer_in_no_context_is_kept_for_scoring_and_stands_last(tmp_path: Path) -> None:
-    (example,) = examples(tmp_path, answers(("Cy", 0), ("Bob", 8), ("", 3)), split="dev")
-    assert example.answers == (("Bob", 8), ("", 3), ("Cy", -1))
-
-
 def test_a_training_question_without_any_answer_in_place_is_left_out_and_counted(
     tmp_path: Path,
 ) -> None:

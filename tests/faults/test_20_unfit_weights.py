@@ -1,0 +1,70 @@
+"""Fault 20: weights that are missing, are no numbers, or are of another size or family."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from benchharness.encoder import load_encoder
+from benchharness.heads import HEADS
+from tasks.errors import ModelError
+from tasks.suites import find_task
+from tests.benchharness.checkpoints import save_checkpoint
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A checkpoint that a test may damage."""
+    return save_checkpoint(tmp_path / "damaged")
+
+
+def change_weights(folder: Path, change: object) -> None:
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    change(weights)  # type: ignore[operator]
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def test_20_missing_layers_are_refused_by_name(damaged: Path):
+    lost = "encoder.layer.1.output.dense.weight"
+    change_weights(damaged, lambda weights: weights.pop(lost))
+    with pytest.raises(ModelError, match=f"lacks 1 weights of its encoder .{lost}"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_20_another_familys_weights_are_refused(damaged: Path, tmp_path: Path):
+    other = save_checkpoint(tmp_path / "other", "distilbert")
+    shutil.copy(other / "model.safetensors", damaged)
+    with pytest.raises(ModelError, match=r"and 3[0-9] more"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_20_weights_of_another_size_are_refused(damaged: Path):
+    file = damaged / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"intermediate_size": 48}))
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_20_weights_that_are_not_numbers_are_refused(damaged: Path, value: float):
+    name = "encoder.layer.0.output.dense.bias"
+    change_weights(damaged, lambda weights: weights[name].fill_(value))
+    with pytest.raises(ModelError, match=f"NaN or infinite numbers in {name}"):
+        load_encoder(str(damaged), None, seed=1)
+
+
+def test_20_a_head_of_another_size_is_left_where_it_is(damaged: Path):
+    """A classifier of three classes in the file is no reason to guess: every head is new."""
+    change_weights(
+        damaged, lambda weights: weights.update({"classifier.weight": torch.ones(3, 16)})
+    )
+    encoder = load_encoder(str(damaged), None, seed=1)
+    network = HEADS["pair"].network(encoder, find_task("glue/rte"))
+    shapes = {tuple(weight.shape) for weight in network.parameters()}
+    assert (2, 16) in shapes
+    assert (3, 16) not in shapes

@@ -1,0 +1,87 @@
+"""Fault 28: answers that are not where they say, at edges, in some windows only, or nowhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.heads import Limits
+from benchharness.heads.span import encode, targets
+from tasks.errors import DataError
+from tasks.examples import SpanExample
+from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.benchharness.spans import CONTEXT, TASK, question, window_texts
+from tests.tasks.official import read_file, write_file
+
+STORY = "Ann met Bob. Later Ann left."
+
+
+def answers(*placed: tuple[str, int]) -> list[dict[str, Any]]:
+    return [{"text": text, "answer_start": start} for text, start in placed]
+
+
+def examples(
+    folder: Path, *questions: list[dict[str, Any]], split: str = "train", context: str = STORY
+) -> list[SpanExample]:
+    """The questions on a story, through an official file."""
+    qas = [
+        {"id": f"q{i}", "question": "Who?", "answers": given} for i, given in enumerate(questions)
+    ]
+    article = {"title": "Ann", "paragraphs": [{"context": context, "qas": qas}]}
+    data = write_file(folder, f"squad/{split}-v2.0.json", json.dumps({"data": [article]}))
+    return list(read_file("squad/v2.0", split, data).examples)  # type: ignore[arg-type]
+
+
+def test_28_an_answer_that_is_elsewhere_is_found_in_the_nearest_place(tmp_path: Path) -> None:
+    first, second, third = examples(
+        tmp_path, answers(("Ann", 1)), answers(("Ann", 17)), answers(("Bob", 500))
+    )
+    assert (first.answers, second.answers) == ((("Ann", 0),), (("Ann", 19),))
+    assert third.answers == (("Bob", 8),)
+
+
+def test_28_an_offset_before_the_text_does_not_count_from_its_end(tmp_path: Path) -> None:
+    (example,) = examples(tmp_path, answers(("Ann", -9)))
+    assert example.answers == (("Ann", 0),)
+
+
+def test_28_an_answer_in_no_context_is_kept_for_scoring_and_stands_last(tmp_path: Path) -> None:
+    (example,) = examples(tmp_path, answers(("Cy", 0), ("Bob", 8), ("", 3)), split="dev")
+    assert example.answers == (("Bob", 8), ("", 3), ("Cy", -1))
+
+
+def test_28_an_offset_counted_before_normalisation_is_mended(tmp_path: Path):
+    """ "é" as two characters moves every offset after it by one."""
+    (example,) = examples(tmp_path, answers(("Zoë", 13)), context="Cafe\u0301 owner: Zoë.")
+    assert example.answers == (("Zoë", 13),)
+    (shifted,) = examples(tmp_path, answers(("Zoë", 12)), context="Cafe\u0301 owner: Zoë.")
+    assert shifted.answers == (("Zoë", 13),)
+
+
+def test_28_a_window_without_the_whole_answer_points_at_the_classification_token():
+    example = question(CONTEXT, "Saint-Denis")
+    for kind in KINDS:
+        limits = Limits(max_tokens=40, stride=2, max_question_tokens=3)
+        features = encode([example], make_tokenizer(kind), limits)
+        places = targets(features, [example], TASK)
+        whole = ["Saint-Denis" in text for text in window_texts(features, CONTEXT)]
+        points_at_null = (places == features.nulls[:, None]).all(1)
+        assert points_at_null.tolist() == [not is_whole for is_whole in whole]
+        assert 1 < sum(whole) < len(whole)
+
+
+def test_28_no_answer_points_at_the_classification_token():
+    for kind in KINDS:
+        tokenizer = make_tokenizer(kind)
+        features = encode([question("A storm.")], tokenizer, Limits(max_tokens=64))
+        (places,) = targets(features, [question("A storm.")], TASK)
+        assert features.token_ids[places].tolist() == [tokenizer.cls_token_id] * 2
+
+
+@pytest.mark.parametrize("answer", [("storm", 3), ("storm", -1), ("storm", 99), ("", 0)])
+def test_28_an_answer_that_is_not_at_its_place_is_refused(answer: tuple[str, int]):
+    example = SpanExample(id="7", question="?", context="A storm.", answers=(answer,))
+    features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
+    with pytest.raises(DataError, match=rf"7: the answer '{answer[0]}' is said to begin"):
+        targets(features, [example], TASK)
