@@ -1,10 +1,8 @@
 """The database under the store: where it is, how a transaction begins, and what its errors mean."""
 
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
+from leaderboard.schema import DamagedError
 from tasks.errors import StoreError
 
-__all__ = ["file_of", "name_of", "open_engine", "reading", "writing"]
+__all__ = ["explained", "file_of", "name_of", "open_engine", "reading", "writing"]
 
 BUSY_SECONDS = 60
 """How long a transaction waits for another's: 64 writers at once waited 3.8 s at most."""
@@ -57,7 +56,7 @@ def name_of(engine: Engine) -> str:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Session]:
     """A session that reads one state of the database, whatever others write meanwhile."""
-    with _explained(engine), Session(engine) as session:
+    with explained(engine), Session(engine) as session:
         yield session
 
 
@@ -70,7 +69,7 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Session]:
     `check_keys=False` is for migrations, which replace tables that others refer to.
     """
     options = engine.execution_options(bench_writes=True, bench_checks_keys=check_keys)
-    with _explained(engine), Session(options) as session, session.begin():
+    with explained(engine), Session(options) as session, session.begin():
         yield session
 
 
@@ -138,7 +137,7 @@ def _begin_on_server(connection: Connection) -> None:
 
 
 @contextmanager
-def _explained(engine: Engine) -> Iterator[None]:
+def explained(engine: Engine) -> Iterator[None]:
     """Turn what the user can mend into a StoreError; a broken constraint is a bug of ours."""
     try:
         yield
@@ -148,7 +147,7 @@ def _explained(engine: Engine) -> Iterator[None]:
         raise StoreError(_sentence(engine, str(error.orig))) from error
     except sqlite3.DatabaseError as error:
         raise StoreError(_sentence(engine, str(error))) from error
-    except (JSONDecodeError, NoResultFound, zlib.error) as error:
+    except (DamagedError, NoResultFound) as error:
         # NoResultFound: an index has a row that its table has not
         raise StoreError(_sentence(engine, str(error), damaged=True)) from error
 
@@ -163,8 +162,8 @@ def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
         return (
-            f"the leaderboard {name} is damaged ({reason}) and was left as it is; put a copy of it "
-            "back, or move it away and `bench run` starts a new one."
+            f"the leaderboard {name} is damaged ({reason}) and was left as it is: `bench db "
+            "recover` saves what can be read, or put a backup in its place."
         )
     advice = "Check that the disk has room and that the file and its folder can be written."
     if file_of(engine) is None:

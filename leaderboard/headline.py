@@ -17,7 +17,7 @@ from leaderboard.result import RunRow
 from leaderboard.schema import FINISHED, Headline, Run
 from tasks.errors import StoreError
 
-__all__ = ["headline_data", "place_headline", "row_of"]
+__all__ = ["headline_data", "place_headline", "replace_headline", "row_of"]
 
 COPIES = (
     "model",
@@ -44,8 +44,12 @@ def place_headline(session: Session, run: Run) -> None:
     A result stays in its place where a newer attempt has failed.
     """
     listed = session.scalar(select(Headline.status).where(Headline.job_key == run.job_key))
-    if listed == FINISHED != run.status:
-        return
+    if listed != FINISHED or run.status == FINISHED:
+        replace_headline(session, run)
+
+
+def replace_headline(session: Session, run: Run) -> None:
+    """Let lists show this run of its job."""
     session.execute(delete(Headline).where(Headline.job_key == run.job_key))
     session.execute(insert(Headline).values(headline_columns(run)))
 

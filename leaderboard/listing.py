@@ -39,7 +39,7 @@ def listed_with(session: Session, keys: Iterable[str]) -> list[RunRow]:
 def attempts_at(session: Session, key: str) -> list[RunRow]:
     """Every attempt at a job, oldest first."""
     scored = selectinload(Run.predictions).defer(Predictions.rows)
-    query = select(Run).where(Run.job_key == key).order_by(Run.id).options(scored)
+    query = select(Run).where(Run.job_key == key).order_by(Run.attempt).options(scored)
     return [row_of(run.job_key, headline_data(run)) for run in session.scalars(query)]
 
 

@@ -1,9 +1,8 @@
 """Bring a database to the schema of this version: make it, upgrade it, or say why not."""
 
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.orm import Session
 
+from leaderboard.backup import copy_sqlite
 from leaderboard.database import file_of, name_of, open_engine, reading, writing
 from leaderboard.whole_file import flush_to_disk
 from tasks.errors import StoreError
@@ -23,10 +23,11 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 """The first bytes of every SQLite file (sqlite.org/fileformat.html, 1.3)."""
 
 
-def prepare(engine: Engine, *, create: bool) -> None:
+def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
     """Make the database usable: a missing one is made (if `create`), an older one upgraded.
 
-    An SQLite file is copied beside itself before an upgrade. Raises StoreError, with the file as it
+    An SQLite file is copied beside itself before an upgrade; without `upgrade` an older database is
+    refused. Raises StoreError, with the file as it
     was, where it is missing, damaged, not ours, or of a newer schema.
     """
     path = file_of(engine)
@@ -35,7 +36,7 @@ def prepare(engine: Engine, *, create: bool) -> None:
         _create_file(path)
     elif path is not None:
         _check_file(path)
-    _bring_up(engine, path, create=create)
+    _bring_up(engine, path, create=create, upgrade=upgrade)
 
 
 def revisions() -> tuple[str, ...]:
@@ -73,8 +74,8 @@ def _check_file(path: Path) -> None:
     # content, and filling it would hide that.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
-        f"the leaderboard {path} {found} and was left as it is; put a copy of it back, or move it "
-        "away and `bench run` starts a new one."
+        f"the leaderboard {path} {found} and was left as it is: `bench db recover` saves what can "
+        "be read, or put a backup in its place, or move it away and `bench run` starts a new one."
     )
 
 
@@ -132,7 +133,7 @@ def _locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _bring_up(engine: Engine, path: Path | None, *, create: bool) -> None:
+def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool) -> None:
     """Upgrade an older schema, and make one on a server that has none."""
     with reading(engine) as session:
         found = _revision(session, name_of(engine))
@@ -142,6 +143,11 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool) -> None:
         raise _foreign(name_of(engine))
     if found == revisions()[-1]:
         return
+    if not upgrade and found is not None:
+        raise StoreError(
+            f"the leaderboard {name_of(engine)} has the older schema {found}: `bench list runs` "
+            f"upgrades it to {revisions()[-1]}, as any other command does, and keeps a copy."
+        )
     if path is None:
         _upgrade(engine, None)
         return
@@ -156,7 +162,7 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
         if found == revisions()[-1]:  # another process was first
             return
         if path is not None:
-            _copy_beside(path, found or "")
+            _copy_beside(engine, path, found or "")
         _run_migrations(session)
 
 
@@ -183,16 +189,10 @@ def _foreign(name: str) -> StoreError:
     )
 
 
-def _copy_beside(path: Path, revision: str) -> None:
+def _copy_beside(engine: Engine, path: Path, revision: str) -> None:
     """Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    copy = path.with_name(f"{path.name}.{revision}-{moment}.bak")
-    try:
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-    except BaseException:
-        copy.unlink(missing_ok=True)  # half a copy would be taken for a whole one
-        raise
+    copy_sqlite(engine, path.with_name(f"{path.name}.{revision}-{moment}.bak"))
 
 
 def _run_migrations(session: Session) -> None:

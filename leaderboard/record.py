@@ -171,7 +171,7 @@ def _require_whole(run: Run) -> None:
     if not _is_whole(run):
         raise StoreError(
             f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what "
-            "was written. Put a copy of the leaderboard back, or run the job again with --force."
+            "was written. Put a backup in the leaderboard's place, or run the job again (--force)."
         )
 
 

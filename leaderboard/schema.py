@@ -28,10 +28,14 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from leaderboard.canonical import storable, to_text
 
-__all__ = ["FINISHED", "Base", "Headline", "Predictions", "Run", "Score"]
+__all__ = ["FINISHED", "Base", "DamagedError", "Headline", "Predictions", "Run", "Score"]
 
 FINISHED = "finished"
 """The status of a run that has a result; any other status is the kind of a failure."""
+
+
+class DamagedError(Exception):
+    """A column does not hold what was written into it."""
 
 
 class Words(TypeDecorator[str]):
@@ -57,7 +61,7 @@ class Json(TypeDecorator[Any]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
         """From the database to Python."""
-        return None if value is None else json.loads(value)
+        return None if value is None else _parsed(value)
 
 
 class PackedJson(TypeDecorator[Any]):
@@ -72,7 +76,14 @@ class PackedJson(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
         """From the database to Python."""
-        return json.loads(zlib.decompress(value))
+        return _parsed(value, packed=True)
+
+
+def _parsed(value: Any, *, packed: bool = False) -> Any:
+    try:
+        return json.loads(zlib.decompress(value) if packed else value)
+    except (TypeError, ValueError, RecursionError, zlib.error) as error:
+        raise DamagedError(str(error)) from error
 
 
 class Base(DeclarativeBase):

@@ -1,19 +1,18 @@
 """The store: results and failures go in whole, and come out as rows of a list or complete."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import ColumnElement, Engine, func, select
-from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
+from sqlalchemy import ColumnElement, Engine, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from leaderboard.backup import archive_runs, check_new, copy_sqlite
 from leaderboard.canonical import storable
-from leaderboard.database import name_of, open_engine, reading, writing
-from leaderboard.headline import place_headline
+from leaderboard.database import file_of, name_of, open_engine, reading, writing
+from leaderboard.integrity import faults_in
 from leaderboard.listing import (
     attempts_at,
     count_rows,
@@ -23,20 +22,20 @@ from leaderboard.listing import (
     model_names,
     suite_names,
 )
+from leaderboard.merging import Merged, append_run, merge_runs
 from leaderboard.migration import prepare
 from leaderboard.past import PastRun, past_runs
 from leaderboard.record import (
     StoredRun,
     failure_to_run,
-    not_as_written,
     result_to_run,
     run_to_outcome,
     run_to_stored,
-    stored_to_run,
 )
 from leaderboard.result import Failure, Result, RunRow
 from leaderboard.schema import Headline, Run
-from tasks.errors import BenchError
+from leaderboard.whole_runs import run_ids, whole_runs
+from tasks.errors import BenchError, StoreError
 
 __all__ = ["Store", "open_store"]
 
@@ -44,14 +43,14 @@ Names = str | Collection[str] | None
 Condition = ColumnElement[bool]
 
 
-def open_store(url_or_path: str | Path, *, create: bool = True) -> "Store":
+def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = True) -> "Store":
     """The store at a path or a SQLAlchemy URL; a missing one is made, an older one upgraded.
 
     Raises StoreError, and leaves the file as it was, where it is missing (with `create=False`),
     damaged, not a leaderboard, or written by a newer version.
     """
     engine = open_engine(url_or_path)
-    prepare(engine, create=create)
+    prepare(engine, create=create, upgrade=upgrade)
     return Store(engine)
 
 
@@ -163,57 +162,47 @@ class Store:
     def stored_runs(self) -> Iterator[StoredRun]:
         """Every attempt at every job, oldest first, to be carried to another store.
 
-        Each is read in a transaction of its own, so that others may write meanwhile; what they
-        write after the beginning is left out. Raises StoreError at a damaged run.
+        They are read some at a time, so that others may write meanwhile; what they write after the
+        beginning is left out. Raises StoreError at a damaged run.
         """
         with reading(self._engine) as session:
-            ids = session.scalars(select(Run.id).order_by(Run.id)).all()
-        for number in ids:
-            with reading(self._engine) as session:
-                stored = run_to_stored(session.get_one(Run, number))
-            yield stored
+            ids = run_ids(session)
+        for _, run in whole_runs(self._engine, ids):
+            if isinstance(run, StoreError):
+                raise run
+            yield run_to_stored(run)
 
     def add_stored(self, runs: Iterable[StoredRun]) -> int:
-        """Store runs of another store, all or none; gives how many were not here yet.
+        """Store runs of another store, as `merge` does; gives how many were not here yet."""
+        return self.merge(runs).added
 
-        An attempt that is here already is left alone. Raises StoreError, and stores nothing, where
-        one of them is not what its store has written.
+    def merge(self, runs: Iterable[StoredRun]) -> Merged:
+        """Store runs of another store, all or none; see `merging.merge_runs`.
+
+        Raises StoreError, and stores nothing, where one of them is not what its store has written.
         """
-        added, here = 0, Counter[tuple[str, str]]()
         with writing(self._engine) as session:
-            known = session.execute(select(Run.job_key, Run.digest))
-            here.update((key, digest) for key, digest in known)
-            for stored in runs:
-                run = stored_to_run(stored)
-                here[run.job_key, run.digest] -= 1
-                if here[run.job_key, run.digest] < 0:
-                    _append_stored(session, run, stored)
-                    added += 1
-        return added
+            return merge_runs(session, runs)
+
+    def faults(self) -> Iterator[str]:
+        """A sentence for each thing that is wrong with the store; reads every byte of it."""
+        return faults_in(self._engine)
+
+    def back_up(self, target: Path) -> None:
+        """Copy the store to a file while others use it, whole or not at all.
+
+        SQLite's is a store; that of a server is an archive as of `bench export --all`. Raises
+        BenchError where the file is there already, StoreError where a run is damaged.
+        """
+        check_new(target)
+        if file_of(self._engine) is not None:
+            copy_sqlite(self._engine, target)
+        else:
+            archive_runs(self.stored_runs(), target)
 
     def _add(self, run: Run) -> int:
         with writing(self._engine) as session:
-            return _append(session, run)
-
-
-def _append(session: Session, run: Run) -> int:
-    """Store one more attempt at the run's job; gives its number."""
-    last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
-    run.attempt = (session.scalar(last) or 0) + 1
-    session.add(run)
-    session.flush()
-    place_headline(session, run)
-    return run.attempt
-
-
-def _append_stored(session: Session, run: Run, stored: StoredRun) -> None:
-    """Store a run of another store, and let go of it: an archive may be larger than the memory."""
-    try:
-        _append(session, run)
-    except (IntegrityError, InterfaceError, ProgrammingError, OverflowError) as error:
-        # Its digest fits, but nothing that this schema holds looks so.
-        raise not_as_written(stored) from error
-    session.expunge_all()
+            return append_run(session, run)
 
 
 def _is_one_of(column: InstrumentedAttribute[str], names: str | Collection[str]) -> Condition:

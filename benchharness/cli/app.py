@@ -11,6 +11,7 @@ from benchharness import __version__
 from benchharness.cli.baseline import baseline
 from benchharness.cli.check import check
 from benchharness.cli.compare import compare
+from benchharness.cli.db import db_app
 from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
 from benchharness.cli.ensemble import ensemble
@@ -81,6 +82,7 @@ app.command(short_help="Score a prediction file that anyone made.")(with_plugins
 app.command(short_help="Write, check or mend a submission.")(submit)
 app.command(short_help="Write scores or the store for others.")(with_plugins(export))
 app.command("import", short_help="Bring runs or rows from elsewhere.")(with_plugins(import_file))
+app.add_typer(db_app, name="db")
 app.command(short_help="Check this machine, its caches, the hub.")(doctor)
 app.command(short_help="Fetch models and data for offline runs.")(with_plugins(fetch))
 

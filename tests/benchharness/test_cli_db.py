@@ -1,0 +1,82 @@
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from leaderboard.store import open_store
+from tests.leaderboard.results import make_failure, make_job, make_result
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Two results and a failure in board.sqlite, of which the tests' folder is the current one."""
+    with open_store(tmp_path / "board.sqlite") as store:
+        store.add_result(make_result(make_job(seed=1)))
+        store.add_result(make_result(make_job(seed=2)))
+        store.add_failure(make_failure(make_job(model="other")))
+    return tmp_path / "board.sqlite"
+
+
+def change(path, statement):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_a_sound_database(bench, stored):
+    ended = bench("db", "check", "--db", "board.sqlite")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.endswith("board.sqlite: sound, jobs: 3\n")
+
+
+def test_faults_are_lines_and_exit_code_5(bench, stored):
+    change(stored, "UPDATE scores SET value = 0.99")
+    ended = bench("db", "check", "--db", "board.sqlite")
+    assert ended.code == 5
+    assert len(ended.out.splitlines()) == 2
+    assert all("is damaged" in line for line in ended.out.splitlines())
+    assert "has 2 faults: `bench db recover` saves" in ended.err
+
+
+def test_no_database(bench, tmp_path):
+    ended = bench("db", "check", "--db", "gone.sqlite")
+    assert (ended.code, ended.out) == (5, "")
+    assert "there is no leaderboard at" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_and_back(bench, stored):
+    assert bench("db", "backup", "copy.sqlite", "--db", "board.sqlite").code == 0
+    assert bench("db", "check", "--db", "copy.sqlite").code == 0
+    again = bench("db", "backup", "copy.sqlite", "--db", "board.sqlite")
+    assert again.code == 2
+    assert "is there already" in again.err
+
+
+def test_a_damaged_database_is_recovered_and_the_rest_is_run_again(bench, stored):
+    change(stored, "UPDATE runs SET cost = '{}' WHERE id = 1")
+    shown = bench("show", make_job(seed=1).key[:12], "--db", "board.sqlite")
+    assert shown.code == 5
+    ended = bench("db", "recover", "board.sqlite", "saved.sqlite")
+    assert ended.code == 0
+    assert ended.out == "saved.sqlite: 2 runs were saved, at least 1 are lost.\n"
+    assert bench("db", "check", "--db", "saved.sqlite").code == 0
+    assert bench("db", "recover", "board.sqlite", "saved.sqlite").code == 2
+    with open_store("saved.sqlite") as store:
+        assert store.finished_keys([make_job(seed=1).key, make_job(seed=2).key]) == {
+            make_job(seed=2).key
+        }
+
+
+def test_databases_are_merged(bench, stored):
+    with open_store("b.sqlite") as store:
+        store.add_result(make_result(make_job(seed=2), finished="2026-09-01T00:00:00Z"))
+        store.add_result(make_result(make_job(seed=3)))
+    ended = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
+    assert ended.code == 0
+    first, second = ended.out.splitlines()
+    assert first == "2 runs added, of 2 jobs."
+    assert second.startswith(f"both have different runs of 1 jobs ({make_job(seed=2).key[:12]})")
+    again = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
+    assert again.out == "0 runs added, of 2 jobs.\n"
+    assert bench("db", "check", "--db", "board.sqlite").out.endswith("sound, jobs: 4\n")
