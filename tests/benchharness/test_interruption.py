@@ -1,0 +1,61 @@
+import os
+import signal
+
+import pytest
+
+from benchharness.interruption import Interrupted, Signals
+
+
+@pytest.fixture
+def signals():
+    taken = Signals()
+    before = signal.signal(signal.SIGTERM, taken.take)
+    yield taken
+    signal.signal(signal.SIGTERM, before)
+
+
+def send() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_signal_interrupts_at_once(signals: Signals):
+    with pytest.raises(Interrupted) as caught:
+        send()
+    assert caught.value.args == (signal.SIGTERM,)
+
+
+def test_a_block_that_holds_back_is_whole(signals: Signals):
+    done, announced = [], []
+
+    def block() -> None:
+        with signals.held_back():
+            send()
+            done.append("the rest")
+
+    with signals.announced_by(lambda: announced.append(True)), pytest.raises(Interrupted):
+        block()
+    assert done == ["the rest"]
+    assert announced == [True]
+    with signals.held_back():
+        done.append("again")
+    assert done == ["the rest", "again"], "a signal interrupts once"
+
+
+def test_a_signal_in_a_block_that_fails_is_not_lost(signals: Signals):
+    def fail() -> None:
+        with signals.held_back():
+            send()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    entered = []
+    with pytest.raises(Interrupted), signals.held_back():
+        entered.append(True)
+    assert not entered
+
+
+def test_nothing_happens_without_a_signal(signals: Signals):
+    with signals.held_back():
+        pass
+    assert signals.arrived == 0

@@ -1,0 +1,168 @@
+"""Memory that runs out: predictions go on in smaller batches, a training starts anew."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchharness.memory import OutOfMemoryError, each_batch, is_out_of_memory
+from benchharness.prediction import predict
+from benchharness.progress import Progress
+from benchharness.training import fit
+from benchharness.worker.attempts import in_enough_parts
+from leaderboard.result import Result
+from tasks.errors import JobError
+from tests.benchharness.test_training import (
+    CPU,
+    RECIPE,
+    begin,
+    make_data,
+    make_network,
+    weights_of,
+)
+from tests.benchharness.test_worker import make_job
+
+CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (RuntimeError(CPU_SENTENCE), True),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("can't allocate memory"), False),
+    ],
+)
+def test_what_says_that_memory_ran_out(error: Exception, expected: bool):
+    assert is_out_of_memory(error) is expected
+
+
+def test_torch_itself_says_so():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+
+
+def too_large_above(rows: int, seen: list[int]) -> Callable[[np.ndarray], list[int]]:
+    def compute(batch: np.ndarray) -> list[int]:
+        seen.append(len(batch))
+        if len(batch) > rows:
+            raise RuntimeError(CPU_SENTENCE)
+        return batch.tolist()
+
+    return compute
+
+
+def test_the_rest_is_computed_in_smaller_batches_in_the_same_order():
+    seen: list[int] = []
+    batches = [np.arange(0, 8), np.arange(8, 13), np.arange(13, 14)]
+    found = list(each_batch(batches, too_large_above(3, seen)))
+    assert [row for batch in found for row in batch] == list(range(14))
+    assert [len(batch) for batch in batches] == [2, 2, 2, 2, 2, 1, 1, 1, 1]
+    assert seen == [8, 4, 2, 2, 2, 2, 2, 1, 1, 1, 1]
+
+
+def test_a_row_that_is_too_large_fails_in_a_sentence():
+    with pytest.raises(JobError, match=r"a single row: run fewer --jobs at once"):
+        list(each_batch([np.arange(4)], too_large_above(0, [])))
+
+
+def test_other_errors_are_not_taken_for_it():
+    def fail(_: np.ndarray) -> None:
+        raise RuntimeError("shapes")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        list(each_batch([np.arange(4)], fail))
+
+
+def limit_rows(network: torch.nn.Module, rows: int) -> None:
+    """Makes a network say that memory runs out where it gets more rows."""
+
+    def check(_: Any, args: Any, inputs: dict[str, torch.Tensor]) -> None:
+        if len(inputs["input_ids"]) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    network.register_forward_pre_hook(check, with_kwargs=True)
+
+
+def test_predictions_with_less_memory_are_the_same():
+    network, (features, _) = make_network(), make_data()
+    expected = predict(network, features, CPU, lambda _: None)
+    limit_rows(network, 3)
+    lines: list[Progress] = []
+    np.testing.assert_allclose(predict(network, features, CPU, lines.append), expected, atol=1e-6)
+    assert lines[-1].step == lines[-1].steps >= 64 / 3
+
+
+def test_training_says_how_large_the_micro_batch_was():
+    network = make_network()
+    limit_rows(network, 10)
+    with pytest.raises(OutOfMemoryError) as caught:
+        fit(begin(network, replace(RECIPE, accumulation=2)), dict)
+    assert 10 < caught.value.items <= 16
+    assert caught.value.__context__ is None, "its traceback would keep the tensors"
+
+
+JOB = make_job("cola", batch_size="24", accumulation="2")
+
+
+def attempts(too_large: dict[int, int]) -> tuple[list[int], list[str], Any]:
+    """The parts that were tried, what was said, and the result."""
+    tried: list[int] = []
+    said: list[str] = []
+
+    def attempt(parts: int) -> Result:
+        tried.append(parts)
+        if parts in too_large:
+            raise OutOfMemoryError(too_large[parts])
+        return "a result"  # type: ignore[return-value]
+
+    return tried, said, in_enough_parts(attempt, JOB, lambda progress: said.append(progress.note))
+
+
+def test_parts_double_until_the_micro_batch_is_half_as_large():
+    assert attempts({}) == ([2], [], "a result")
+    tried, said, result = attempts({2: 12, 4: 6})
+    assert (tried, result) == ([2, 4, 8], "a result")
+    assert said[-1] == "ran out of memory and starts anew with each batch in 8 parts"
+    tried, _, _ = attempts({2: 3})
+    assert tried == [2, 16], "a micro-batch that was cut by its length is halved too"
+
+
+def test_a_single_example_that_is_too_large_fails_in_a_sentence():
+    with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
+        attempts({2: 12, 4: 6, 8: 3, 16: 2, 32: 1})
+    assert caught.value.exit_code == 1
+
+
+def test_memory_that_runs_out_elsewhere_fails_in_a_sentence():
+    def fail(_: int) -> Result:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with pytest.raises(JobError, match="outside of batches"):
+        in_enough_parts(fail, JOB, lambda _: None)
+
+
+def test_what_is_learned_in_smaller_parts_is_what_the_recipe_of_them_learns():
+    """With dropout too: the draws are those of the larger number of parts from the beginning."""
+    asked = make_network()
+    tried: list[int] = []
+
+    def attempt(parts: int) -> Any:
+        network = make_network()
+        limit_rows(network, 8)
+        fit(begin(network, replace(RECIPE, accumulation=parts)), dict)
+        tried.append(parts)
+        return network
+
+    job = make_job("cola", batch_size="32", accumulation="1")
+    network: Any = in_enough_parts(attempt, job, lambda _: None)
+    fit(begin(asked, replace(RECIPE, accumulation=tried[0])), dict)
+    assert tried[0] in (4, 8)
+    assert torch.equal(weights_of(network), weights_of(asked))

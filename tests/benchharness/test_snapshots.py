@@ -1,0 +1,276 @@
+"""Which states of a job are kept, and which one is taken up."""
+
+import json
+import random
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchharness.interruption import Interrupted
+from benchharness.progress import Progress
+from benchharness.restart import conditions as conditions_module
+from benchharness.restart import snapshots as snapshots_module
+from benchharness.restart.conditions import conditions, source_digest, what_differs
+from benchharness.restart.folder import SnapshotFolder
+from benchharness.restart.random_states import random_numbers, random_tensors, restore_random
+from benchharness.restart.snapshots import Snapshots
+from benchharness.restart.state import State
+from benchharness.whole_folder import MANIFEST
+
+KEY = "a" * 64
+PROVENANCE: dict[str, Any] = {
+    "versions": {"python": "3.11", "torch": "2.13"},
+    "machine": {"device": "cpu", "capability": "avx2", "threads": 2, "host": "x"},
+    "model": {"tokenizer": "t"},
+}
+
+
+def state(step: int) -> State:
+    tensors = {"weights": {"w": torch.full((3,), step / 3)}, "optimizer": {}, "random": {}}
+    return State(tensors=tensors, numbers={"meter": {"step": step, "losses": [0.1 + 0.2]}})
+
+
+def snapshots(folder: Path, said: list[str] | None = None, **changes: Any) -> Snapshots:
+    notes: list[str] = [] if said is None else said
+
+    def report(progress: Progress) -> None:
+        if progress.note:
+            notes.append(progress.note)
+
+    options: dict[str, Any] = {
+        "folder": folder / KEY,
+        "key": KEY,
+        "every": 60.0,
+        "provenance": PROVENANCE,
+        "accumulation": 1,
+        "report": report,
+    }
+    return Snapshots(**options | changes)
+
+
+def save(folder: Path, *steps: int, **changes: Any) -> list[Path]:
+    kept = snapshots(folder, **changes)
+    for step in steps:
+        kept.save(state(step))
+    return sorted((folder / KEY).iterdir())
+
+
+def newest_step(folder: Path, said: list[str] | None = None, **changes: Any) -> int | None:
+    found = snapshots(folder, said, **changes).newest()
+    return None if found is None else found.step
+
+
+def test_a_state_comes_back_bit_for_bit(tmp_path: Path):
+    save(tmp_path, 7)
+    said: list[str] = []
+    found = snapshots(tmp_path, said).newest()
+    assert found is not None
+    assert torch.equal(found.tensors["weights"]["w"], state(7).tensors["weights"]["w"])
+    assert found.numbers == state(7).numbers
+    assert said == [f"goes on after step 7, from {tmp_path / KEY / 'step-0000000007'}"]
+
+
+def test_nothing_is_there_before_the_first(tmp_path: Path):
+    assert newest_step(tmp_path) is None
+
+
+def test_the_newest_two_are_kept(tmp_path: Path):
+    names = [path.name for path in save(tmp_path, 5, 20, 100)]
+    assert names == ["step-0000000020", "step-0000000100"]
+    assert newest_step(tmp_path) == 100
+
+
+def test_the_one_that_was_taken_up_is_kept_beside_the_first_new_one(tmp_path: Path):
+    save(tmp_path, 5, 20)
+    again = snapshots(tmp_path)
+    assert again.newest()
+    again.save(state(30))
+    assert [path.name[-2:] for path in sorted((tmp_path / KEY).iterdir())] == ["20", "30"]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink, lambda file: file.write_bytes(b"")])
+@pytest.mark.parametrize(
+    "name",
+    ["weights.safetensors", "optimizer.safetensors", "random.safetensors", "numbers.json"],
+)
+def test_a_damaged_one_is_skipped_with_a_sentence(
+    tmp_path: Path, damage: Callable[[Path], None], name: str
+):
+    _, newest = save(tmp_path, 5, 20)
+    damage(newest / name)
+    said: list[str] = []
+    assert newest_step(tmp_path, said) == 5
+    assert said[0].startswith(f"skips the snapshot {newest}: it is ")
+    assert name in said[0]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"files": {}}', '{"run": 1, "files": []}', "\x00"])
+def test_a_damaged_manifest_is_a_damaged_snapshot(tmp_path: Path, text: str):
+    _, newest = save(tmp_path, 5, 20)
+    (newest / MANIFEST).write_text(text)
+    said: list[str] = []
+    assert newest_step(tmp_path, said) == 5
+    assert said[0].startswith(f"skips the snapshot {newest}: it ")
+
+
+def test_that_of_another_run_is_skipped(tmp_path: Path):
+    save(tmp_path, 5)
+    said: list[str] = []
+    assert newest_step(tmp_path, said, key="b" * 64) is None
+    assert "is that of another run" in said[0]
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "a library": ({"versions": {"python": "3.11", "torch": "2.14"}}, "torch (2.13 then, 2.14 now)"),
+    "threads": (
+        {"machine": {**PROVENANCE["machine"], "threads": 4}},
+        "threads (2 then, 4 now)",
+    ),
+    "device": (
+        {"machine": {**PROVENANCE["machine"], "device": "NVIDIA H200"}},
+        "device (cpu then, NVIDIA H200 now)",
+    ),
+    "tokenizer": ({"model": {"tokenizer": "u"}}, "the tokenizer (t then, u now)"),
+    "start": (
+        {"started_from": {"sha256": "abc"}},
+        "the encoder it starts from (None then, abc now)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), CHANGES.values(), ids=CHANGES)
+def test_what_changes_bits_makes_it_start_over(tmp_path: Path, change: dict[str, Any], told: str):
+    save(tmp_path, 5)
+    said: list[str] = []
+    assert newest_step(tmp_path, said, provenance={**PROVENANCE, **change}) is None
+    assert said == [f"starts over, because its snapshot does not fit any more: {told}"]
+
+
+def test_another_host_alone_changes_no_bit(tmp_path: Path):
+    save(tmp_path, 5)
+    moved = {**PROVENANCE, "machine": {**PROVENANCE["machine"], "host": "y"}}
+    assert newest_step(tmp_path, provenance=moved) == 5
+
+
+def test_what_does_not_fit_is_deleted_when_there_is_a_new_one(tmp_path: Path):
+    save(tmp_path, 500)
+    other = {**PROVENANCE, "versions": {}}
+    again = snapshots(tmp_path, provenance=other)
+    assert again.newest() is None
+    again.save(state(3))
+    assert [path.name for path in (tmp_path / KEY).iterdir()] == ["step-0000000003"]
+
+
+def test_smaller_micro_batches_are_taken_over_and_larger_ones_not(tmp_path: Path):
+    save(tmp_path, 5, accumulation=4)
+    after = snapshots(tmp_path, accumulation=1)
+    assert after.newest()
+    assert after.accumulation == 4
+    assert newest_step(tmp_path, accumulation=8) is None
+
+
+def test_edited_code_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for package in ("benchharness", "leaderboard", "tasks"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "a.py").write_text("x = 1\n")
+    monkeypatch.setattr(conditions_module, "files", tmp_path.joinpath)
+    monkeypatch.setattr(conditions_module, "LOADED", 1e12)
+    before = source_digest()
+    assert source_digest() == before
+    (tmp_path / "tasks" / "a.py").write_text("x = 2\n")
+    assert source_digest() != before
+    (tmp_path / "tasks" / "a.py").write_text("x = 1\n")
+    assert source_digest() == before
+    monkeypatch.setattr(conditions_module, "LOADED", 0.0)
+    assert source_digest() != before, "edited since it was loaded: nobody knows what runs"
+
+
+def test_what_differs_names_every_condition():
+    found = conditions(PROVENANCE)
+    assert {"the code", "python", "torch", "device", "capability", "threads"} < set(found)
+    assert what_differs(found, found) == ""
+    assert what_differs({}, {"torch": "2"}) == "torch (None then, 2 now)"
+
+
+def test_one_is_saved_when_the_last_is_old_enough(tmp_path: Path, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(snapshots_module.time, "monotonic", lambda: now)
+    kept = snapshots(tmp_path, saved=now)
+    kept.save_when_due(lambda: state(1))
+    assert not (tmp_path / KEY).exists(), "a job shorter than the period writes nothing"
+    now += 60.0
+    kept.save_when_due(lambda: state(2))
+    kept.save_when_due(lambda: state(3))
+    assert [path.name[-1] for path in (tmp_path / KEY).iterdir()] == ["2"]
+
+
+def interrupt(kept: Snapshots) -> None:
+    with kept.saved_at_a_signal(lambda: state(9)):
+        raise Interrupted(signal.SIGTERM)
+
+
+def test_a_signal_saves_first(tmp_path: Path):
+    with pytest.raises(Interrupted):
+        interrupt(snapshots(tmp_path))
+    assert newest_step(tmp_path) == 9
+
+
+def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(folder: Path, state: State) -> None:
+        (folder / "weights.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(snapshots_module, "write_state", fail)
+    said: list[str] = []
+    kept = snapshots(tmp_path, said)
+    kept.save(state(4))
+    assert said == ["goes on, but its state cannot be kept: [Errno 28] No space left on device"]
+    assert list((tmp_path / KEY).iterdir()) == [], "nothing half written is left"
+
+
+def test_drafts_of_a_killed_process_are_deleted(tmp_path: Path):
+    save(tmp_path, 5)
+    (tmp_path / KEY / "step-0000000009.123.draft").mkdir()
+    assert newest_step(tmp_path) == 5
+    assert [path.name for path in (tmp_path / KEY).iterdir()] == ["step-0000000005"]
+
+
+def test_the_folder_of_all_jobs(tmp_path: Path):
+    assert SnapshotFolder.of(tmp_path, 0) is None
+    folder = SnapshotFolder.of(tmp_path, 60)
+    assert folder is not None
+    assert folder.keys() == set()
+    save(folder.root, 5)
+    assert folder.keys() == {KEY}
+    assert folder.options(KEY)[1] == str(folder.root / KEY)
+    folder.delete_all([KEY, "never there"])
+    assert list(tmp_path.iterdir()) == []
+    relative = replace(folder, root=Path("x")).options(KEY)
+    assert Path(relative[1]).is_absolute()
+
+
+def test_every_generator_goes_back_to_where_it_was():
+    def draw() -> list[float]:
+        return [random.random(), random.gauss(0, 1), np.random.normal(), float(torch.rand(()))]
+
+    draw()
+    tensors, numbers = random_tensors(), json.loads(json.dumps(random_numbers()))
+    expected = [draw() for _ in range(3)]
+    restore_random(tensors, numbers)
+    assert [draw() for _ in range(3)] == expected

@@ -1,0 +1,61 @@
+"""Folders with a manifest: the order in which they reach the disk."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchharness.whole_folder import MANIFEST, DamagedError, check_folder, new_folder
+
+
+def write(folder: Path, content: str = "content") -> None:
+    with new_folder(folder, {"run": "a"}) as draft:
+        (draft / "file").write_text(content)
+
+
+def test_the_manifest_has_the_facts_and_the_digest_of_every_file(tmp_path: Path):
+    write(tmp_path / "folder")
+    manifest = check_folder(tmp_path / "folder")
+    assert (manifest["run"], list(manifest["files"])) == ("a", ["file"])
+
+
+def test_files_are_flushed_before_the_manifest_and_that_before_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    order: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def note_fsync(descriptor: int) -> None:
+        order.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def note_rename(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        order.append("rename")
+        return moved
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "rename", note_rename)
+    write(tmp_path / "folder")
+    draft = f"folder.{os.getpid()}.draft"
+    assert order == ["file", MANIFEST, draft, "rename", tmp_path.name]
+
+
+def test_a_kill_between_two_renames_leaves_the_old_one_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(tmp_path / "folder", "old")
+    rename = Path.rename
+
+    def die_after_the_first(path: Path, target: Path) -> Path:
+        if path.suffix == ".draft":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", die_after_the_first)
+    monkeypatch.setattr(shutil, "rmtree", lambda *args, **options: None)  # it was killed
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "folder", "new")
+    with pytest.raises(DamagedError, match="is not whole"):
+        check_folder(tmp_path / "folder")
