@@ -1,0 +1,1 @@
+"""What is measured outside of the tests: speed beside transformers' Trainer, the gate's power."""

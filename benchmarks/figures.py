@@ -1,0 +1,97 @@
+"""What a record says: ratios, shares of the matrix peak, and the bound that follows from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean, median
+from typing import Any
+
+__all__ = ["Comparison", "comparisons", "floor_seconds", "mean_ratio", "training_flops"]
+
+PRECISION = {"ours": "bf16", "best": "bf16", "default": "fp32"}
+"""Of the peers; what ours took stands in its runs."""
+
+
+def training_flops(model: Mapping[str, Any], tokens: float, squares: float) -> float:
+    """Operations of the matrix products that training on these tokens needs, without padding.
+
+    Of each layer the four products of attention's states and the two of the feed-forward part, and
+    attention itself, 2 * length * size for the scores and as many for the values, once forward and
+    twice backward. `squares` is the sum of the rows' squared lengths.
+    """
+    size, inner = model["hidden_size"], model["intermediate_size"]
+    per_layer = 2 * (4 * size**2 + 2 * size * inner) * tokens + 4 * size * squares
+    return float(3 * model["num_hidden_layers"] * per_layer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A workload's runs by side, and what its matrix products are."""
+
+    name: str
+    entry: Mapping[str, Any]
+    runs: Mapping[str, Sequence[Mapping[str, Any]]]
+    flops: float
+    tokens: int
+    peaks: Mapping[str, float]
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any], record: Mapping[str, Any]) -> "Comparison":
+        runs: dict[str, list[Mapping[str, Any]]] = {}
+        for run in entry["runs"]:
+            runs.setdefault(run["side"], []).append(run)
+        counted = next((r["details"] for r in entry["runs"] if "train_squares" in r["details"]), {})
+        tokens, squares = (counted.get(n, 0) for n in ("train_tokens", "train_squares"))
+        measured = record["peak_gflops"]
+        return cls(
+            name=entry["name"],
+            entry=entry,
+            runs=runs,
+            flops=training_flops(record["model"], tokens, squares),
+            tokens=tokens,
+            peaks={name: max(peak[name] for peak in measured) for name in ("fp32", "bf16")},
+        )
+
+    def middle(self, side: str, figure: str) -> float | None:
+        """The median of a side's figure, None where it was not run."""
+        return median(r[figure] for r in self.runs[side]) if side in self.runs else None
+
+    def ratio(self, peer: str, figure: str = "seconds") -> float | None:
+        """How many times as long the peer takes: the median over the rounds."""
+        pairs = zip(self.runs.get(peer, ()), self.runs.get("ours", ()), strict=False)
+        ratios = [theirs[figure] / ours[figure] for theirs, ours in pairs]
+        return median(ratios) if ratios else None
+
+    def precision(self, side: str) -> str:
+        told = self.runs[side][0]["details"].get("precision")
+        return str(told or PRECISION[side])
+
+    def share_of_peak(self, side: str) -> float | None:
+        """Of the matrix peak of its precision, while it trains; only what real tokens need."""
+        seconds = self.middle(side, "train_seconds")
+        if seconds is None or not self.flops:
+            return None
+        return self.flops / seconds / (1e9 * self.peaks[self.precision(side)])
+
+    def sentence(self) -> str:
+        """The ratios in one line."""
+        parts = [
+            f"{ratio:.1f} times as fast as {side}"
+            for side in ("best", "default")
+            if (ratio := self.ratio(side)) is not None
+        ]
+        return f"{self.name}: ours is {', '.join(parts) or 'the only side'}"
+
+
+def comparisons(record: Mapping[str, Any]) -> list[Comparison]:
+    return [Comparison.of(entry, record) for entry in record["workloads"]]
+
+
+def floor_seconds(comparison: Comparison) -> float:
+    """Training at the whole of the bf16 matrix peak: no code on this machine is faster."""
+    return comparison.flops / (1e9 * comparison.peaks["bf16"])
+
+
+def mean_ratio(found: Sequence[Comparison], peer: str) -> float | None:
+    """The geometric mean of the ratios."""
+    ratios = [ratio for c in found if (ratio := c.ratio(peer)) is not None]
+    return geometric_mean(ratios) if ratios else None

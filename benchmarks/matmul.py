@@ -1,0 +1,55 @@
+"""The most that matrix products reach on this machine, in the sizes that an encoder has.
+
+    python -m benchmarks.matmul
+
+Prints GFLOP/s in fp32 and bf16 as JSON, on the GPU where there is one: the best of several shapes,
+each the best of several tries.
+"""
+
+import json
+import time
+
+import torch
+
+__all__ = ["SHAPES", "peak_gflops"]
+
+SHAPES = ((2048, 384, 1536), (2048, 1536, 384), (1024, 768, 3072), (2048, 2048, 2048))
+"""Rows, inner size and columns: MiniLM's feed-forward layers, BERT's, and a large square."""
+
+TRIES, SECONDS = 5, 0.15
+
+
+def main() -> None:
+    print(json.dumps({name: peak_gflops(dtype) for name, dtype in DTYPES.items()}))
+
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def peak_gflops(dtype: torch.dtype) -> float:
+    """The best rate of any shape, in 10^9 floating point operations a second."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return round(max(_rate(shape, dtype, device) for shape in SHAPES) / 1e9, 1)
+
+
+def _rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
+    rows, inner, columns = shape
+    a = torch.randn(rows, inner, device=device, dtype=dtype)
+    b = torch.randn(columns, inner, device=device, dtype=dtype)
+    once = _seconds(a, b, 2)  # the first products prepare the kernel
+    times = max(1, int(SECONDS / once))
+    return 2.0 * rows * inner * columns / min(_seconds(a, b, times) for _ in range(TRIES))
+
+
+def _seconds(a: torch.Tensor, b: torch.Tensor, times: int) -> float:
+    """Seconds of one product of so many."""
+    start = time.perf_counter()
+    for _ in range(times):
+        torch.nn.functional.linear(a, b)
+    if a.is_cuda:
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / times
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The JSON record of a measurement: all that the tables and the figure are made of."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["RESULTS", "begin", "load", "write"]
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+
+
+def begin(checkpoint: str, note: str) -> dict[str, Any]:
+    """What every record begins with: when, which code, and what is known of the encoder."""
+    config = json.loads((Path(checkpoint) / "config.json").read_text(encoding="utf-8"))
+    sizes = ("model_type", "num_hidden_layers", "hidden_size", "intermediate_size")
+    return {
+        "measured": datetime.now(UTC).isoformat(timespec="minutes"),
+        "commit": _commit(),
+        "note": note,
+        "model": {name: config[name] for name in sizes},
+    }
+
+
+def _commit() -> str:
+    """The commit that is measured, with a plus sign where files differ from it."""
+    command = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def write(name: str, record: Mapping[str, Any]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def load(name: str) -> dict[str, Any] | None:
+    """A record, None where nothing was measured yet."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return None
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record

@@ -1,0 +1,64 @@
+"""Rows with the lengths of CoNLL-2003 and SWAG, made of sentences of the packaged mini data.
+
+Neither data set can be passed on, and how long rows are decides what they cost.
+"""
+
+import csv
+import io
+import random
+from pathlib import Path
+
+import tasks.mini
+
+__all__ = ["made_situations", "made_tags"]
+
+MINI = Path(tasks.mini.__file__).parent
+
+WORDS = 14.5
+"""Words of a sentence in CoNLL-2003's training file: 203,621 in 14,041 sentences (Tjong Kim Sang
+and De Meulder 2003, table 1, without the lines that begin a document)."""
+
+CAPTION_WORDS, ENDING_WORDS = 13.0, 9.0
+"""About what SWAG's captions and endings have; counted nowhere that could be cited."""
+
+
+def made_tags(split: str, rows: int) -> str:
+    """A file in CoNLL's columns; lengths are gamma distributed with shape 1.5, which is assumed."""
+    draw = random.Random(f"tags {split}")
+    text = (MINI / "conll2003" / "eng.train").read_text(encoding="utf-8")
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    sentences = [lines for lines in blocks if not lines[0].startswith("-DOCSTART-")]
+    made = []
+    for _ in range(rows):
+        words = max(1, round(draw.gammavariate(1.5, WORDS / 1.5)))
+        lines: list[str] = []
+        while len(lines) < words:
+            lines += draw.choice(sentences)
+        made.append("\n".join(lines[:words]))
+    return "\n\n".join(made) + "\n\n"
+
+
+def made_situations(split: str, rows: int) -> str:
+    """A CSV file as SWAG's, each text as long as a gamma distribution of shape 4 says (assumed)."""
+    draw = random.Random(f"situations {split}")
+    with (MINI / "swag" / "train.csv").open(encoding="utf-8", newline="") as file:
+        situations = list(csv.DictReader(file))
+    text = io.StringIO()
+    table = csv.DictWriter(text, situations[0].keys(), lineterminator="\n")
+    table.writeheader()
+    for number in range(rows):
+        row = dict(draw.choice(situations), **{"": str(number), "fold-ind": str(number)})
+        row["sent1"] = _lengthen(row["sent1"], CAPTION_WORDS, situations, draw)
+        for ending in ("ending0", "ending1", "ending2", "ending3"):
+            row[ending] = _lengthen(row[ending], ENDING_WORDS, situations, draw)
+        table.writerow(row)
+    return text.getvalue()
+
+
+def _lengthen(text: str, mean: float, situations: list[dict[str, str]], draw: random.Random) -> str:
+    """A text with words of other captions behind it, until it is as long as was drawn."""
+    words = text.split()
+    wanted = round(draw.gammavariate(4.0, mean / 4.0))
+    while len(words) < wanted:
+        words += draw.choice(situations)["sent1"].split()
+    return " ".join(words[: max(wanted, len(text.split()))])

@@ -1,0 +1,162 @@
+"""The commands that are measured: ours, and the Trainer with its defaults and its best flags."""
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.record import ROOT
+from benchmarks.whole_process import Ended, run_whole
+from benchmarks.workloads import Workload
+
+__all__ = ["SIDES", "Run", "machine", "measure_peak"]
+
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One side's whole process for one task and seed.
+
+    `seconds` and `cpu_seconds` are the process's, `train_seconds` and `predict_seconds` what it
+    says of itself. `details` are the peer's counts: rows, real tokens, and sums of their squares.
+    """
+
+    side: str
+    seed: int
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    train_seconds: float
+    predict_seconds: float
+    scores: Mapping[str, float]
+    details: Mapping[str, Any]
+
+
+Side = Callable[[Workload, str, Path, int], Run]
+
+
+def _ours(workload: Workload, checkpoint: str, data: Path, seed: int) -> Run:
+    """`bench run` from nothing to the stored result and the report."""
+    values = asdict(workload.values) | {"evaluations": 1}
+    with TemporaryDirectory(prefix="benchmark-") as folder:
+        database = Path(folder) / "runs.sqlite"
+        ended = run_whole(
+            [
+                *_bench("run", "--model", checkpoint, "--task", workload.task),
+                *("--data", str(data), "--seed", str(seed), "--no-floors", "--json"),
+                *(part for name, value in values.items() for part in ("--set", f"{name}={value}")),
+                *("--db", str(database), "--out", str(Path(folder) / "leaderboard.html")),
+            ],
+            ENVIRONMENT,
+        )
+        stored = _stored(database)
+    evaluation = stored["evaluations"][0]
+    cost = stored["cost"]
+    return Run(
+        side="ours",
+        seed=seed,
+        **_outside(ended),
+        train_seconds=cost["train_seconds"],
+        predict_seconds=cost["predict_seconds"],
+        scores=evaluation["scores"],
+        details={
+            "job_seconds": cost["seconds"],
+            "train_tokens": cost["train_tokens"],
+            "precision": stored["job"]["precision"],
+        },
+    )
+
+
+def _bench(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", *arguments]
+
+
+def _stored(database: Path) -> Mapping[str, Any]:
+    """The only run of a database."""
+    from leaderboard.result import Failure
+    from leaderboard.store import open_store
+
+    with open_store(database, create=False) as store:
+        (row,) = store.runs()
+        result = store.result(row.key)
+    if isinstance(result, Failure):
+        raise RuntimeError(f"our run failed: {result.error}")
+    return result.to_json()
+
+
+def _trainer(flags: str) -> Side:
+    def run(workload: Workload, checkpoint: str, data: Path, seed: int) -> Run:
+        values = asdict(workload.values)
+        ended = run_whole(
+            [
+                *(sys.executable, "-m", "benchmarks.trainer", checkpoint, str(data)),
+                *("--task", workload.task, "--flags", flags, "--seed", str(seed)),
+                *(
+                    part
+                    for name, value in values.items()
+                    for part in (f"--{name.replace('_', '-')}", str(value))
+                ),
+            ],
+            ENVIRONMENT,
+        )
+        told = json.loads(ended.stdout.splitlines()[-1])
+        return Run(
+            side=flags,
+            seed=seed,
+            **_outside(ended),
+            train_seconds=told["train_seconds"],
+            predict_seconds=told["predict_seconds"],
+            scores=told["scores"],
+            details={n: told[n] for n in ("train_rows", *TOKENS)},
+        )
+
+    return run
+
+
+TOKENS = ("train_tokens", "train_squares", "dev_tokens")
+
+
+def _outside(ended: Ended) -> dict[str, Any]:
+    return {
+        "seconds": ended.seconds,
+        "cpu_seconds": ended.cpu_seconds,
+        "peak_bytes": ended.peak_bytes,
+    }
+
+
+SIDES: Mapping[str, Side] = {
+    "ours": _ours,
+    "best": _trainer("best"),
+    "default": _trainer("default"),
+}
+"""In the order in which they take turns."""
+
+
+def measure_peak() -> dict[str, float]:
+    """GFLOP/s of matrix products by precision, with the threads that the sides have."""
+    ended = run_whole([sys.executable, "-m", "benchmarks.matmul"], ENVIRONMENT)
+    peaks: dict[str, float] = json.loads(ended.stdout)
+    return peaks
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on, without names of hosts or folders."""
+    from importlib.metadata import version
+
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "matrix_units": [flag for flag in ("avx512f", "avx512_bf16", "amx_bf16") if flag in flags],
+        "load_before": round(os.getloadavg()[0], 1),
+        "threads": os.environ.get("OMP_NUM_THREADS", "all"),
+        "versions": {name: version(name) for name in ("torch", "transformers", "accelerate")},
+    }

@@ -1,0 +1,1 @@
+"""The peer: transformers' Trainer in scripts of our own, which share nothing with benchharness."""

@@ -1,0 +1,87 @@
+"""One run of the Trainer, from the files to scores and counts."""
+
+import tempfile
+import time
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import Trainer, TrainingArguments, set_seed
+
+from benchmarks.trainer.flags import Flags
+from benchmarks.trainer.problem import Problem, Request
+from benchmarks.workloads import Values
+
+__all__ = ["fine_tune"]
+
+
+def fine_tune(
+    request: Request, head: str, flags: Flags, values: Values, seed: int
+) -> dict[str, Any]:
+    """Trains with one seed; gives the dev scores of the last epoch, seconds, and what was computed.
+
+    No checkpoint is written, while the scripts write one every 500 steps and at the end.
+    """
+    set_seed(seed)
+    problem: Problem = import_module(f"benchmarks.trainer.{head}").problem(request)
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer = Trainer(
+            args=_arguments(scratch, flags, values, seed),
+            model=problem.network(),
+            train_dataset=problem.train,
+            data_collator=problem.collate,
+        )
+        started = time.monotonic()
+        trainer.train()
+        trained = time.monotonic()
+        logits = _predict(trainer, problem.dev, flags)
+        predicted = time.monotonic()
+    lengths = np.array(problem.lengths["train"], dtype=np.int64)
+    return {
+        "scores": problem.score(logits),
+        "train_seconds": trained - started,
+        "predict_seconds": predicted - trained,
+        "train_rows": len(lengths),
+        "train_tokens": int(lengths.sum() * values.epochs),
+        "train_squares": int((lengths**2).sum() * values.epochs),
+        "dev_tokens": int(np.sum(problem.lengths["dev"])),
+    }
+
+
+def _arguments(scratch: str, flags: Flags, values: Values, seed: int) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=scratch,
+        seed=seed,
+        learning_rate=values.learning_rate,
+        num_train_epochs=values.epochs,
+        per_device_train_batch_size=values.batch_size,
+        per_device_eval_batch_size=values.batch_size,
+        warmup_steps=0.1,
+        weight_decay=0.01,
+        adam_epsilon=1e-6,
+        max_grad_norm=1.0,
+        use_cpu=not torch.cuda.is_available(),
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        **flags.arguments(),
+    )
+
+
+def _predict(trainer: Trainer, dev: Dataset, flags: Flags) -> Any:
+    """The logits in the order of dev; where rows are grouped by length, the longest go first.
+
+    The Trainer's own grouping gives no way back to the order of the rows.
+    """
+    if not flags.by_length:
+        return trainer.predict(dev).predictions
+    lengths = (
+        dev["length"] if "length" in dev.column_names else [len(ids) for ids in dev["input_ids"]]
+    )
+    order = np.argsort(-np.array(lengths), kind="stable")
+    trainer.args.train_sampling_strategy = "sequential"
+    logits = trainer.predict(dev.select(order)).predictions
+    back = np.argsort(order)
+    return tuple(part[back] for part in logits) if isinstance(logits, tuple) else logits[back]

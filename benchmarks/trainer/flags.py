@@ -1,0 +1,47 @@
+"""The Trainer's flags: as the example scripts have them by default, and those that make it fast.
+
+Defaults were read in transformers' examples/pytorch (text-classification/run_glue.py at commit
+242e7fc6, question-answering/run_qa.py at 03ea97ae, multiple-choice/run_swag.py at 0055f834,
+token-classification/run_ner.py at 049d2bf1) and in training_args.py of transformers 5.23.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["FLAGS", "Flags"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """How batches are made and computed.
+
+    `pads_to_limit` are the scripts that pad every row to the maximum length; the others pad to the
+    longest row of a batch, rounded up to a multiple of `multiple`.
+    """
+
+    pads_to_limit: frozenset[str] = frozenset()
+    multiple: int | None = None
+    by_length: bool = False
+    bf16: bool = False
+    workers: int = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """What TrainingArguments is told."""
+        return {
+            "bf16": self.bf16,
+            "train_sampling_strategy": "group_by_length" if self.by_length else "random",
+            "dataloader_num_workers": self.workers,
+        }
+
+
+FLAGS = {
+    "default": Flags(pads_to_limit=frozenset({"pair", "span"})),
+    "best": Flags(multiple=8, by_length=True, bf16=True),
+    "random": Flags(multiple=16),
+    "random-bf16": Flags(multiple=16, bf16=True),
+}
+"""`default`: run_glue.py and run_qa.py have --pad_to_max_length True, with 128 and 384 tokens;
+run_swag.py and run_ner.py have it False. All: fp32, random order, no data loader workers, and fused
+AdamW (training_args.py, `optim`, since torch 2.8), which is therefore on everywhere. `best`: what
+was fastest on two cores without AMX. The other two, for scores: nothing that changes which examples
+share a step (docs/log.md tells what grouping by length does to STS-B)."""

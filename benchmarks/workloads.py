@@ -1,0 +1,110 @@
+"""What is measured: tasks with their rows and hyperparameters, the same for ours and the peer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["WORKLOADS", "Values", "Workload", "find_workload"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """The hyperparameters that both sides are told.
+
+    The others are those of google-research/bert's run_classifier.py on both sides: 10 % linear
+    warm-up, weight decay 0.01, clipping at 1.0, Adam epsilon 1e-6.
+    """
+
+    epochs: float
+    batch_size: int = 32
+    learning_rate: float = 5e-5
+    max_tokens: int = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A task, how many of its rows are used, and where its official files stand.
+
+    `folder` is relative to the data folder; None where the rows are made, because the real ones are
+    not everywhere at hand. `head` names the peer's module, `peer` the script whose defaults it has.
+    """
+
+    name: str
+    task: str
+    head: str
+    peer: str
+    folder: str | None
+    train_rows: int
+    dev_rows: int
+    values: Values
+
+    def files(self, data: Path) -> Path | None:
+        """The folder of the official files, None where rows are made."""
+        return None if self.folder is None else data / self.folder
+
+
+def _glue(name: str, task: str, folder: str, rows: int) -> Workload:
+    return Workload(
+        name=name,
+        task=f"glue/{task}",
+        head="pair",
+        peer="run_glue.py",
+        folder=f"glue/{folder}",
+        train_rows=rows,
+        dev_rows=rows // 4,
+        values=Values(epochs=1),
+    )
+
+
+WORKLOADS = (
+    _glue("SST-2", "sst2", "SST-2", 2000),
+    _glue("MRPC", "mrpc", "MRPC", 1200),
+    _glue("RTE", "rte", "RTE", 1100),
+    _glue("STS-B", "stsb", "STS-B", 1600),
+    _glue("CoLA", "cola", "CoLA", 2000),
+    Workload(
+        name="SQuAD 1.1",
+        task="squad/v1.1",
+        head="span",
+        peer="run_qa.py",
+        folder="squad-by-article",
+        train_rows=320,
+        dev_rows=80,
+        values=Values(epochs=1, max_tokens=384),
+    ),
+    Workload(
+        name="RACE",
+        task="race/all",
+        head="choice",
+        peer="run_swag.py",
+        folder="race-by-passage",
+        train_rows=96,
+        dev_rows=24,
+        values=Values(epochs=1, batch_size=16, max_tokens=512),
+    ),
+    Workload(
+        name="CoNLL-2003 (made)",
+        task="conll2003/ner",
+        head="tag",
+        peer="run_ner.py",
+        folder=None,
+        train_rows=2400,
+        dev_rows=600,
+        values=Values(epochs=1),
+    ),
+    Workload(
+        name="SWAG (made)",
+        task="swag/regular",
+        head="choice",
+        peer="run_swag.py",
+        folder=None,
+        train_rows=600,
+        dev_rows=150,
+        values=Values(epochs=1, batch_size=16, learning_rate=2e-5),
+    ),
+)
+"""Rows so that the slowest of the three takes a minute or two on two cores of 2023."""
+
+
+def find_workload(name: str) -> Workload:
+    """The workload of a task's name, such as glue/mrpc."""
+    return next(workload for workload in WORKLOADS if workload.task == name)

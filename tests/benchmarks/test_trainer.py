@@ -1,0 +1,153 @@
+"""The peer reads, encodes and scores on its own: it must see the same rows as ours does."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from benchharness.encoder.tokenizer import load_tokenizer
+from benchharness.heads import Limits, head_for
+from benchmarks.sample import draw_sample
+from benchmarks.shapes import MINI
+from benchmarks.trainer import choice, pair, span, tag
+from benchmarks.trainer.fine_tune import _predict, fine_tune
+from benchmarks.trainer.flags import FLAGS
+from benchmarks.trainer.problem import Request
+from benchmarks.workloads import WORKLOADS, Values, find_workload
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tests.benchharness.checkpoints import make_config, save_checkpoint
+
+pytest.importorskip("accelerate")
+
+HEADS = {"pair": pair, "span": span, "choice": choice, "tag": tag}
+TASKS = ("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all", "swag/regular", "conll2003/ner")
+MINI_FOLDERS = {"squad/v1.1": "squad", "race/all": "race"}
+LIMIT = 200
+"""More than the overlap of two windows."""
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return save_checkpoint(tmp_path_factory.mktemp("model"), max_position_embeddings=LIMIT)
+
+
+@pytest.fixture
+def sample(tmp_path):
+    """A few rows of a task's mini data, as official files."""
+
+    def draw(task):
+        workload = replace(find_workload(task), train_rows=20, dev_rows=12)
+        folder = MINI_FOLDERS.get(task, workload.folder)
+        return draw_sample(replace(workload, folder=folder), MINI, tmp_path)
+
+    return draw
+
+
+def make_request(task, checkpoint, folder, flags="best"):
+    head = find_workload(task).head
+    return Request(
+        checkpoint=str(checkpoint),
+        folder=str(folder),
+        task=task,
+        max_tokens=LIMIT,
+        pads=head in FLAGS[flags].pads_to_limit,
+        multiple=FLAGS[flags].multiple,
+    )
+
+
+def our_features(task, folder, checkpoint):
+    found = find_task(task)
+    rows = {
+        split: read(found, split, parse_data(str(folder))).examples for split in ("train", "dev")
+    }
+    tokenizer = load_tokenizer(Path(checkpoint), make_config("bert"))
+    head = head_for(found)
+    limits = Limits(max_tokens=LIMIT)
+    return found, rows, {name: head.encode(e, tokenizer, limits) for name, e in rows.items()}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_both_sides_compute_the_same_tokens(task, sample, checkpoint):
+    folder = sample(task)
+    problem = HEADS[find_workload(task).head].problem(make_request(task, checkpoint, folder))
+    _, rows, ours = our_features(task, folder, checkpoint)
+    assert len(rows["train"]) == 20
+    assert len(rows["dev"]) == 12
+    for split in ("train", "dev"):
+        lengths = problem.lengths[split]
+        if task == "squad/v1.1":  # windows of the peer begin elsewhere, and questions are not cut
+            lengths = [n for n in lengths if n < LIMIT]
+            assert set(lengths) <= set(ours[split].lengths.tolist())
+        else:
+            assert sorted(lengths) == sorted(ours[split].lengths.tolist())
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("flags", ["default", "best"])
+def test_the_trainer_runs(task, flags, sample, checkpoint):
+    request = make_request(task, checkpoint, sample(task), flags)
+    head = find_workload(task).head
+    values = Values(epochs=1, batch_size=8, max_tokens=LIMIT)
+    run = fine_tune(request, head, FLAGS[flags], values, seed=1)
+    top = 100 if head == "span" else 1
+    assert all(-1 <= score <= top for score in run["scores"].values())
+    assert run["train_rows"] >= 20
+    assert run["train_tokens"] > 20 * 5
+    assert run["train_squares"] > run["train_tokens"]
+    assert run["dev_tokens"] > 12 * 5
+
+
+def test_rows_are_padded_to_the_limit_only_where_the_script_does(sample, checkpoint):
+    folder = sample("glue/mrpc")
+    padded = pair.problem(make_request("glue/mrpc", checkpoint, folder, "default"))
+    assert set(map(len, padded.train["input_ids"])) == {LIMIT}
+    assert max(padded.lengths["train"]) < LIMIT
+    batch = pair.problem(make_request("glue/mrpc", checkpoint, folder)).collate(
+        [{"input_ids": [1] * 9}, {"input_ids": [1] * 3}]
+    )
+    assert batch["input_ids"].shape == (2, 16)
+
+
+def test_grouping_by_length_gives_the_logits_back_in_order():
+    class Lengths:
+        args = SimpleNamespace(train_sampling_strategy="group_by_length")
+
+        def predict(self, rows):
+            assert self.args.train_sampling_strategy == "sequential"
+            lengths = np.array([len(ids) for ids in rows["input_ids"]])
+            assert (np.diff(lengths) <= 0).all()
+            return SimpleNamespace(predictions=lengths)
+
+    rows = Dataset.from_dict({"input_ids": [[1], [1, 2, 3], [1, 2]]})
+    assert _predict(Lengths(), rows, FLAGS["best"]).tolist() == [1, 3, 2]
+
+
+def test_answers_are_read_back_from_the_passage(sample, checkpoint):
+    """Logits that point at the gold answers score 100."""
+    folder = sample("squad/v1.1")
+    request = make_request("squad/v1.1", checkpoint, folder)
+    problem = span.problem(request)
+    questions = span._read(folder / "squad" / "dev-v1.1.json")
+    encoded = span._encode(questions, request, request.tokenizer())
+    starts, ends = span._targets(encoded, questions)
+    width = max(map(len, encoded["input_ids"]))
+    logits = tuple(np.eye(width)[places] for places in (starts, ends))
+    assert problem.score(logits)["f1"] > 95
+
+
+def test_gold_tags_score_one(sample, checkpoint):
+    problem = tag.problem(make_request("conll2003/ner", checkpoint, sample("conll2003/ner")))
+    width = max(map(len, problem.dev["labels"]))
+    numbers = [row + [0] * (width - len(row)) for row in problem.dev["labels"]]
+    assert problem.score(np.eye(len(tag.TAGS))[np.maximum(numbers, 0)])["entity_f1"] == 1.0
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.task)
+def test_every_workload_has_a_task_and_a_peer(workload):
+    assert find_task(workload.task).head == workload.head
+    assert workload.head in HEADS
