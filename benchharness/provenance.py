@@ -31,6 +31,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     *,
     rows: Mapping[str, int],
     left_out: Mapping[str, int],
+    repeats: Mapping[str, Mapping[str, int]],
     tokenizer: str,
     device: str,
     threads: int,
@@ -39,9 +40,10 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     """Everything that a reader needs to judge a result or to get it again, as plain data.
 
     `rows` counts the examples of each split by the names of `job.fingerprints`, `left_out` those
-    that the benchmark's convention leaves out (SNLI's without a gold label), `tokenizer` is the
-    digest of the tokenizer as it was loaded (`text_digest` of its JSON), `device` the name of the
-    processor that trained ("cpu", "NVIDIA H200"), `threads` torch's, `started` UTC in ISO 8601.
+    that the benchmark's convention leaves out (SNLI's without a gold label), `repeats` those that
+    are there before or in train (`count_repeats`), `tokenizer` is the digest of the tokenizer as it
+    was loaded (`text_digest` of its JSON), `device` the name of the processor that trained ("cpu",
+    "NVIDIA H200"), `threads` torch's, `started` UTC in ISO 8601.
     """
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
@@ -53,7 +55,12 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             **_trusted(job),
         },
         "data": {
-            split: {"rows": rows[split], "left_out": left_out[split], "fingerprint": fingerprint}
+            split: {
+                "rows": rows[split],
+                "left_out": left_out[split],
+                **repeats.get(split, {}),
+                "fingerprint": fingerprint,
+            }
             for split, fingerprint in job.fingerprints.items()
         },
         "recipe": {"name": job.recipe, **_batch(job), "precision": job.precision},

@@ -41,6 +41,7 @@ from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
 from leaderboard.result import Cost, Evaluation, Result
 from tasks.read import SplitRows
+from tasks.repeats import count_repeats
 from tasks.suites import find_task
 from tasks.task import Task
 
@@ -240,6 +241,7 @@ def _provenance(
         job,
         rows={name: len(rows.examples) for name, rows in splits.items()},
         left_out={name: rows.left_out for name, rows in splits.items()},
+        repeats=count_repeats(splits),
         tokenizer=text_digest(_describe(encoder.tokenizer)),
         device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
         threads=torch.get_num_threads(),

@@ -33,6 +33,7 @@ def collected() -> dict[str, object]:
         make_job(),
         rows={"glue/rte:train": 2490, "glue/rte:dev": 277},
         left_out={"glue/rte:train": 3, "glue/rte:dev": 0},
+        repeats={"glue/rte:train": {}, "glue/rte:dev": {"in_train": 2}},
         tokenizer="t1",
         device="cpu",
         threads=2,
@@ -69,7 +70,7 @@ def test_it_says_what_a_reader_asks_for() -> None:
     }
     assert found["data"] == {
         "glue/rte:train": {"rows": 2490, "left_out": 3, "fingerprint": "f1"},
-        "glue/rte:dev": {"rows": 277, "left_out": 0, "fingerprint": "f2"},
+        "glue/rte:dev": {"rows": 277, "left_out": 0, "in_train": 2, "fingerprint": "f2"},
     }
     assert found["recipe"] == {
         "name": "paper",
