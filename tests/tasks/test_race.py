@@ -41,20 +41,6 @@ def read_race(data: Data) -> list[ChoiceExample]:
     return [example for example in found if isinstance(example, ChoiceExample)]
 
 
-def test_a_passages_questions_are_told_apart(tmp_path: Path) -> None:
-    """The hub's example_id is the passage's and stands on all of its questions."""
-    first, second = read_race(write_passages(tmp_path, "high12"))
-    assert first == ChoiceExample(
-        id="high12/0",
-        context="The text of high12.",
-        question="Why?",
-        options=("a", "b", "c", "d"),
-        gold=(1,),
-        group="high",
-    )
-    assert (second.id, second.gold, second.options) == ("high12/1", (3,), ("e", "f", "g", "h"))
-
-
 def test_both_levels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     data = write_passages(tmp_path, "high10", "high9", "middle2", "middle10")
     ids = [example.id for example in read_race(data)]
