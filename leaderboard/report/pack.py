@@ -11,10 +11,7 @@ from markupsafe import Markup
 from leaderboard.report.rows import RowView
 from leaderboard.visible import visible
 
-__all__ = ["INLINE_ROWS", "packed", "packed_rows"]
-
-INLINE_ROWS = 200
-"""Rows of one kind that stand in the page itself and so need no script; more are packed."""
+__all__ = ["packed", "packed_rows"]
 
 
 def packed(text: str) -> Markup:

@@ -7,6 +7,9 @@ from typing import Literal
 
 __all__ = ["CellView", "RowGroup", "RowKind", "RowView", "basis_of", "percent", "row_anchor"]
 
+INLINE_ROWS = 200
+"""Rows of one kind that stand in the page itself and so need no script; more are packed."""
+
 RowKind = Literal["measured", "scored", "ensemble", "floor", "imported", "published"]
 """Who has made a number, and how: fine-tuned here, predictions of others scored here, averaged
 here, learned here without an encoder, brought by `bench import`, or printed in a paper."""
@@ -73,6 +76,16 @@ class RowGroup:
     title: str
     note: str
     rows: tuple[RowView, ...]
+
+    @property
+    def inline(self) -> tuple[RowView, ...]:
+        """The rows that stand in the page itself."""
+        return self.rows[:INLINE_ROWS]
+
+    @property
+    def rest(self) -> tuple[RowView, ...]:
+        """The rows that are packed."""
+        return self.rows[INLINE_ROWS:]
 
 
 def row_anchor(*names: str) -> str:

@@ -4,6 +4,7 @@
 "use strict";
 
 const STEP = 200; // rows of a kind that are shown at once, and by each "more"
+const LONG = 40; // lines from which on a table scrolls in a frame of its own, below its heads
 const collator = new Intl.Collator("en", { numeric: true });
 
 function readBoard(section) {
@@ -61,6 +62,8 @@ function rowOf(record) {
 function draw(board) {
   let found = 0;
   for (const group of board.groups) found += drawGroup(board, group);
+  const height = board.groups.reduce((sum, { body }) => sum + body.rows.length, 0);
+  board.element.parentElement.classList.toggle("long", height > LONG);
   const all = board.groups.reduce((sum, group) => sum + group.records.length, 0);
   const said = `${count(found)} of ${count(all)} rows match`;
   board.section.querySelector(".count").textContent = board.words.length ? said : "";

@@ -166,7 +166,7 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
         score=_score(board, entry),
         cells=tuple(_cell(entry, column, best.get(column.task, "")) for column in columns),
         origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
-        href="#" + group_anchor(entry, runs[0].task),
+        href="#" + group_anchor(entry, runs[0].task) if runs else "",
     )
 
 

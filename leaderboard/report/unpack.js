@@ -35,7 +35,7 @@ async function openTarget(id) {
   if (holder) await unpackRuns(holder);
   const target = document.getElementById(id);
   if (target instanceof HTMLDetailsElement) target.open = true;
-  if (holder) target?.scrollIntoView();
+  if (holder) location.replace(`#${id}`); // now that it is there, the address can lead to it
 }
 
 function makeElement(name, properties = {}, ...children) {

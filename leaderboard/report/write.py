@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from leaderboard.board import Board
-from leaderboard.report.pack import INLINE_ROWS, packed, packed_rows
+from leaderboard.report.pack import packed, packed_rows
 from leaderboard.report.page import build_page
 from leaderboard.report.plots.section import Background
 from leaderboard.result import Failure, Result
@@ -100,7 +100,6 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=_as_text,
     )
-    found.globals["inline_rows"] = INLINE_ROWS
     found.globals["packed_rows"] = partial(packed_rows, templates=found)
     found.filters.update(packed=packed, json=json.dumps)
     return found
