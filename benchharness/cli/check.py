@@ -59,6 +59,13 @@ Alpha = Annotated[
 Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
 ]
+AllowChange = Annotated[
+    bool,
+    typer.Option(
+        "--allow-change",
+        help="Do not fail where training computes something else and no score is worse.",
+    ),
+]
 MarkdownFile = Annotated[
     str | None, typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown.")
 ]
@@ -72,6 +79,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     limit: Limit = None,
     baseline: BaselineFile = BASELINE,
     alpha: Alpha = 0.05,
+    allow_change: AllowChange = False,
     seeds: CheckSeeds = None,
     seed: Seed = None,
     data: Data = None,
@@ -88,7 +96,8 @@ def check(  # noqa: PLR0913  (one parameter for each option)
 ) -> None:
     """Run a small fixed part of a suite and fail where a task is worse than the baseline.
 
-    Exit code 3 is a regression beyond noise, 4 a task that could not be compared.
+    Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
+    could not be compared.
     """
     from benchharness.cli.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
     from benchharness.cli.request import check_request
@@ -114,6 +123,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         recipe=recipe,
         alpha=alpha,
         timeout=timeout,
+        may_change=allow_change,
     )
     verdict = run_gate(gate)
     _show(verdict, as_json=as_json)
@@ -124,7 +134,13 @@ def check(  # noqa: PLR0913  (one parameter for each option)
 
 def _show(verdict: "Verdict", *, as_json: bool) -> None:
     from benchharness.cli.printing import print_json, print_table
-    from leaderboard.regression.columns import COLUMNS, explanations, flip_lines, row_of
+    from leaderboard.regression.columns import (
+        COLUMNS,
+        change_line,
+        explanations,
+        flip_lines,
+        row_of,
+    )
     from leaderboard.regression.facts import facts_of
 
     if as_json:
@@ -137,6 +153,8 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
     for task in verdict.worse:
         heading, *lines = (visible(line) for line in flip_lines(task))
         typer.echo("\n  ".join([heading, *lines]))
+    for line in filter(None, map(change_line, verdict.tasks)):
+        typer.echo(visible(line))
     for each in (*verdict.unjudged, *verdict.notes):
         typer.echo(visible(f"bench: {each}"), err=True)
     typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))

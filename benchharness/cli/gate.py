@@ -42,6 +42,7 @@ class Gate:
     """What is checked, against which baseline, and how.
 
     `limit` and `data` are None for the baseline's own. `timeout` is in seconds, 0 waits for ever.
+    Training that computes something else fails unless `may_change`.
     """
 
     request: Request
@@ -51,6 +52,7 @@ class Gate:
     recipe: str | None = None
     alpha: float = DEFAULT_ALPHA
     timeout: float = 1800
+    may_change: bool = False
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -84,6 +86,7 @@ def run_gate(gate: Gate) -> Verdict:
         alpha=gate.alpha,
         unjudged=(*unfit, *failed),
         notes=tuple(_notes(jobs, now, gate.baseline)),
+        may_change=gate.may_change,
     )
 
 
@@ -238,4 +241,21 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
         yield (
             f"The checkpoint is not the one of the baseline ({baseline.model}): a drop may be its "
             "own."
+        )
+        return
+    yield from _notes_on_losses(now, baseline)
+
+
+def _notes_on_losses(now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:
+    """Why the first losses say nothing, where they do not."""
+    old = {baseline.tasks[task].maker for task in now}
+    new = {sample.maker for sample in now.values()}
+    if old == new:
+        return
+    if "" in old | new:
+        yield "Only scores were compared: the baseline has no first losses; write it again."
+    else:
+        yield (
+            f"Only scores were compared: the baseline was made with {' and '.join(sorted(old))}, "
+            f"and these runs with {' and '.join(sorted(new))}."
         )

@@ -23,8 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        "bench(model, suite, task, limit, baseline, alpha, seeds, data, recipe, settings): fail "
-        "where `bench check` with these options does; `baseline` is relative to the root folder",
+        "bench(model, suite, task, limit, baseline, alpha, seeds, data, recipe, settings, "
+        "allow_change): fail where `bench check` with these options does; `baseline` is relative "
+        "to the root folder",
     )
 
 
@@ -56,6 +57,7 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
     data: str | None = None,
     recipe: str | None = None,
     settings: Sequence[str] = (),
+    allow_change: bool = False,
 ) -> "Verdict":
     from benchharness.cli.gate import Gate, read_baseline, run_gate
     from benchharness.cli.request import check_request
@@ -80,6 +82,7 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
         data=data,
         recipe=recipe,
         alpha=alpha,
+        may_change=allow_change,
     )
     return run_gate(gate)
 

@@ -15,13 +15,17 @@ PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}
 
 
 def annotations(verdict: Verdict) -> Iterator[str]:
-    """An error for each task that is worse or was not compared, else one notice."""
+    """An error for each task that is worse, changed or not compared, else one notice."""
     for task in verdict.worse:
         message = (
             f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}, "
             f"where {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
         )
         yield _command("error", f"{task.task} is worse", message)
+    for task in verdict.tasks:
+        if task.change:
+            kind = "warning" if verdict.may_change else "error"
+            yield _command(kind, f"{task.task} trains otherwise", str(task.change))
     for each in verdict.unjudged:
         yield _command("error", f"{each.task} was not compared", each.reason)
     for note in verdict.notes:

@@ -21,7 +21,7 @@ class Baseline:
 
     `data` is the door ("mini", "hub" or "files", whose folder the file does not tell), `limit` the
     rows kept of each split. `environment` says which code, versions and machine made the runs; it
-    is for a reader, and nothing is decided by it.
+    is for a reader, and nothing is decided by it (a sample's `maker` says what decides).
     """
 
     model: str

@@ -2,7 +2,7 @@
 
 from leaderboard.regression.judge import TaskVerdict
 
-__all__ = ["COLUMNS", "MOST_FLIPS", "explanations", "flip_lines", "row_of"]
+__all__ = ["COLUMNS", "MOST_FLIPS", "change_line", "explanations", "flip_lines", "row_of"]
 
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
@@ -21,8 +21,19 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
         f"{task.tolerated * 100:.2f}",
         f"{task.detectable * 100:.2f}",
         f"{task.p_value:.3f}",
-        "worse" if task.is_worse else "ok",
+        _verdict(task),
     )
+
+
+def _verdict(task: TaskVerdict) -> str:
+    if task.is_worse:
+        return "worse"
+    return "changed" if task.change else "ok"
+
+
+def change_line(task: TaskVerdict) -> str:
+    """What has changed in training; empty where nothing has."""
+    return f"{task.task}: training has changed: {task.change}" if task.change else ""
 
 
 def explanations(alpha: float) -> tuple[str, ...]:

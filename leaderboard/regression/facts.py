@@ -25,6 +25,7 @@ def facts_of(verdict: Verdict) -> dict[str, Any]:
 def _task(task: TaskVerdict) -> dict[str, Any]:
     return {
         "is_worse": task.is_worse,
+        "change": None if task.change is None else asdict(task.change),
         "baseline": _sample(task.before),
         "now": _sample(task.now),
         "drop": task.drop,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from leaderboard.regression.beginning import Change, find_change
 from leaderboard.regression.drop import detectable_drop, drop_p_values, tolerated_drop
 from leaderboard.regression.flips import Flip, find_flips
 from leaderboard.regression.sample import Sample
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 REGRESSION = 3
-"""The exit code of a check that found a task to be worse."""
+"""The exit code of a check that found a task to be worse, or its training changed."""
 
 FAILED_JOB = 1
 """The exit code where a job of a task failed."""
@@ -50,6 +51,7 @@ class TaskVerdict:
 
     `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
     whatever the others do, `detectable` the true drop that would be found in four of five checks.
+    `change` is where training left the baseline's, None where it did not or could not be compared.
     """
 
     task: str
@@ -60,6 +62,7 @@ class TaskVerdict:
     detectable: float
     is_worse: bool
     flips: tuple[Flip, ...]
+    change: Change | None = None
 
     @property
     def drop(self) -> float:
@@ -72,7 +75,8 @@ class Verdict:
     """What a check found.
 
     `title` names the model and the rows: "tiny on mini data, at most 200 rows a split". `notes` are
-    sentences about what differs and does not keep tasks from being compared.
+    sentences about what differs and does not keep tasks from being compared. A task whose training
+    has changed fails unless `may_change`.
     """
 
     title: str
@@ -80,16 +84,27 @@ class Verdict:
     tasks: tuple[TaskVerdict, ...]
     unjudged: tuple[Unjudged, ...] = ()
     notes: tuple[str, ...] = ()
+    may_change: bool = False
 
     @property
     def worse(self) -> tuple[TaskVerdict, ...]:
-        """The tasks that failed."""
+        """The tasks whose scores fell beyond noise."""
         return tuple(task for task in self.tasks if task.is_worse)
+
+    @property
+    def changed(self) -> tuple[TaskVerdict, ...]:
+        """The tasks whose training computes something else, where that fails."""
+        return () if self.may_change else tuple(task for task in self.tasks if task.change)
+
+    @property
+    def failed(self) -> tuple[TaskVerdict, ...]:
+        """Those of either kind."""
+        return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
     def exit_code(self) -> int:
         """3 for a regression, else 1 for a failed job, else 4 for a task not compared, else 0."""
-        if self.worse:
+        if self.failed:
             return REGRESSION
         codes = {each.exit_code for each in self.unjudged}
         if FAILED_JOB in codes:
@@ -102,6 +117,12 @@ class Verdict:
         if self.worse:
             names = ", ".join(task.task for task in self.worse)
             return f"Worse than the baseline beyond noise: {names} (of {len(self.tasks)} tasks)."
+        if self.changed:
+            names = ", ".join(task.task for task in self.changed)
+            return (
+                f"Training computes something else than the baseline's: {names} (of "
+                f"{len(self.tasks)} tasks); none is worse beyond noise."
+            )
         if not self.tasks:
             return "No task could be compared with the baseline."
         if len(self.tasks) == 1:
@@ -118,6 +139,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     alpha: float,
     unjudged: Sequence[Unjudged] = (),
     notes: Sequence[str] = (),
+    may_change: bool = False,
 ) -> Verdict:
     """The verdict on the tasks of `now`, each of which `before` has by two seeds or more.
 
@@ -137,6 +159,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         ),
         unjudged=tuple(unjudged),
         notes=tuple(notes),
+        may_change=may_change,
     )
 
 
@@ -174,7 +197,14 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
         detectable=detectable_drop(*seen),
         is_worse=p_value < alpha,
         flips=find_flips(before, now, ids),
+        change=_change(before, now),
     )
+
+
+def _change(before: Sample, now: Sample) -> Change | None:
+    """Where training left the baseline's; other weights or libraries have other losses anyway."""
+    alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
+    return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
 
 def _p_value(before: Sample, now: Sample) -> float:

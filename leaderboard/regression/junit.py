@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from leaderboard.regression.columns import COLUMNS, flip_lines, row_of
+from leaderboard.regression.columns import COLUMNS, change_line, flip_lines, row_of
 from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Unjudged, Verdict
 from leaderboard.visible import visible
 
@@ -17,13 +17,13 @@ def to_junit(verdict: Verdict) -> str:
     errors = str(len(verdict.unjudged))
     counts = {
         "tests": str(len(verdict.tasks) + len(verdict.unjudged)),
-        "failures": str(len(verdict.worse)),
+        "failures": str(len(verdict.failed)),
         "errors": errors,
     }
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "bench check", **counts})
     for task in verdict.tasks:
-        _add_task(suite, visible(verdict.title), task)
+        _add_task(suite, visible(verdict.title), task, has_failed=task in verdict.failed)
     for each in verdict.unjudged:
         _add_unjudged(suite, visible(verdict.title), each)
     ET.indent(suites)
@@ -31,13 +31,15 @@ def to_junit(verdict: Verdict) -> str:
     return page.decode() + "\n"
 
 
-def _add_task(suite: ET.Element, title: str, task: TaskVerdict) -> None:
+def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: bool) -> None:
     case = _case(suite, title, task.task)
-    facts = "\n".join(f"{name}: {text}" for name, text in zip(COLUMNS, row_of(task), strict=True))
-    if not task.is_worse:
+    lines = [f"{name}: {text}" for name, text in zip(COLUMNS, row_of(task), strict=True)]
+    facts = "\n".join([*lines, *filter(None, [change_line(task)])])
+    if not has_failed:
         ET.SubElement(case, "system-out").text = facts
         return
-    message = f"a drop of {task.drop * 100:.2f}, where {task.tolerated * 100:.2f} is noise"
+    drop = f"a drop of {task.drop * 100:.2f}, where {task.tolerated * 100:.2f} is noise"
+    message = drop if task.is_worse else f"training has changed: {task.change}"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
 

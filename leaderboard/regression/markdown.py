@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator
 
-from leaderboard.regression.columns import COLUMNS, explanations, flip_lines, row_of
+from leaderboard.regression.columns import (
+    COLUMNS,
+    change_line,
+    explanations,
+    flip_lines,
+    row_of,
+)
 from leaderboard.regression.judge import Verdict
 from leaderboard.visible import visible
 
@@ -28,7 +34,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield from (_row([_escaped(text) for text in row_of(task)]) for task in verdict.tasks)
         yield ""
         yield from explanations(verdict.alpha)
-    for each in (*verdict.unjudged, *verdict.notes):
+    changes = filter(None, map(change_line, verdict.tasks))
+    for each in (*changes, *verdict.unjudged, *verdict.notes):
         yield ""
         yield f"* {_escaped(str(each))}"
     for task in verdict.worse:

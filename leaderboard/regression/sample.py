@@ -8,6 +8,7 @@ from typing import Any
 
 from leaderboard.cell import spread_of
 from leaderboard.predictions import predictions_of
+from leaderboard.regression.beginning import Beginning, beginning_of, maker_of
 from leaderboard.regression.conditions import Conditions, conditions_of
 from leaderboard.regression.outcome import is_right
 from leaderboard.result import Evaluation, Result
@@ -23,13 +24,22 @@ class Sample:
 
     `scores` are the task's score by the suite's rule, in the order of `seeds`, in 0..1. `right` has
     for each scored split ("glue/cola:dev") one text for each seed, of one character for each
-    example in the split's order: "1" where it was right, "0" where not.
+    example in the split's order: "1" where it was right, "0" where not. `beginnings` are the first
+    losses of each seed and `maker` what they were computed by; a baseline that was written before
+    they were looked at has none.
     """
 
     conditions: Conditions
     seeds: tuple[int, ...]
     scores: tuple[float, ...]
     right: Mapping[str, tuple[str, ...]]
+    beginnings: tuple[Beginning, ...] = ()
+    maker: str = ""
+
+    @property
+    def first_losses(self) -> dict[int, Beginning]:
+        """The first losses by seed."""
+        return dict(zip(self.seeds, self.beginnings, strict=False))
 
     @property
     def mean(self) -> float:
@@ -54,6 +64,8 @@ class Sample:
             seeds=tuple(data["seeds"]),
             scores=tuple(float(score) for score in data["scores"]),
             right={split: tuple(runs) for split, runs in data["right"].items()},
+            beginnings=tuple(Beginning.from_json(row) for row in data.get("beginnings", ())),
+            maker=str(data.get("maker", "")),
         )
         if fault := _fault(sample):
             raise ValueError(fault)
@@ -92,6 +104,8 @@ def sample_of(
             split: tuple(_outcomes(_evaluation(result, split), rows) for result in results)
             for split, rows in examples.items()
         },
+        beginnings=tuple(map(beginning_of, results)),
+        maker=maker_of(results[0]),
     )
 
 

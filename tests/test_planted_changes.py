@@ -1,0 +1,70 @@
+"""Bugs planted in a copy of our own training code are found by `bench check`, each with one run.
+
+They are too small for scores: the tiny encoder hardly needs token types, and a smoothed label costs
+no accuracy. The first losses of the same seed show them at once (docs/regression.md).
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+WHAT = ("--model", "tiny", "--suite", "glue", "--task", "rte", "--limit", "120")
+HOW = ("--set", "batch_size=8", "--set", "epochs=1", "--device", "cpu", "--jobs", "1")
+
+PAIR, BATCHING = "benchharness/heads/pair.py", "benchharness/batching.py"
+LOSS = 'cross_entropy(logits.float(), targets, reduction="none"'
+TYPES = "np.where(mask, features.token_types[places], 0)"
+BUGS = {
+    "label smoothing": (PAIR, LOSS, f"{LOSS}, label_smoothing=0.1"),
+    "the labels off by one": (PAIR, LOSS, LOSS.replace("targets", "1 - targets")),
+    "a wrong maximum length": (PAIR, "room = limits.max_tokens - frame.size", "room = 8"),
+    "shuffled token types": (
+        BATCHING,
+        TYPES,
+        TYPES.replace("features.token_types[places]", "np.random.permutation(mask.T).T"),
+    ),
+}
+"""File, what stands there, and what is put in its place."""
+
+
+def bench(code, folder, *words):
+    environment = os.environ | {"PYTHONPATH": str(code), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        (*BENCH, *words), cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def planted(folder, file, right, wrong):
+    """A copy of the code with the bug in it."""
+    for package in ("benchharness", "leaderboard", "tasks"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, folder / package, ignore=ignore)
+    source = (folder / file).read_text()
+    assert source.count(right) == 1
+    (folder / file).write_text(source.replace(right, wrong))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_planted_bugs_change_the_first_losses_and_no_bug_does_not(tmp_path):
+    def checked(code):
+        return bench(code, tmp_path, "check", *WHAT, *HOW, "--seeds", "1", "--json")
+
+    made = ("--db", "x.sqlite", "--out", "x.html", "--no-floors", "--seeds", "2", "--data", "mini")
+    assert bench(ROOT, tmp_path, "run", *WHAT, *HOW, *made).returncode == 0
+    assert bench(ROOT, tmp_path, "baseline", *WHAT, "--db", "x.sqlite").returncode == 0
+    clean = checked(ROOT)
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    for name, bug in BUGS.items():
+        ended = checked(planted(tmp_path / name, *bug))
+        assert ended.returncode == 3, name + ended.stdout + ended.stderr
+        change = json.loads(ended.stdout)["tasks"]["glue/rte"]["change"]
+        assert change["step"] <= 10, name
