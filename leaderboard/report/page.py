@@ -109,7 +109,7 @@ def _parts(tables: Iterable[TableView], groups: Iterable[tuple[Group, ...]]) -> 
     """The boards' groups; the first runs of a page stand in it as they are."""
     left = INLINE_RUNS
     for table, found in zip(tables, groups, strict=True):
-        totals = list(accumulate(len(group.runs) for group in found))
+        totals = list(accumulate(max(1, len(group.runs)) for group in found))
         inline = sum(total <= left for total in totals)
         left -= totals[inline - 1] if inline else 0
         rest = found[inline:]
