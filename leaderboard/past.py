@@ -1,15 +1,15 @@
 """Runs over time: where a seed was run more than once, every result that it gave."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from leaderboard.headline import headline_data, row_of
 from leaderboard.result import RunRow
-from leaderboard.schema import FINISHED, Predictions, Run
+from leaderboard.schema import FINISHED, Headline, Predictions, Run
 
 __all__ = ["PastRun", "past_runs"]
 
@@ -26,23 +26,27 @@ class PastRun:
     code: str
 
 
-def past_runs(session: Session) -> list[PastRun]:
+def past_runs(session: Session, names: Set[tuple[str, str]] | None = None) -> list[PastRun]:
     """Every result of each model, task and seed that has several, oldest first.
 
-    They are attempts at one job (`--force`), or jobs that differ in recipe, data or method.
+    `names` are the models and suites to look at, None for all. They are attempts at one job
+    (`--force`), or jobs that differ in recipe, data or method.
     """
-    names = (Run.model, Run.task, Run.seed)
-    several = (
-        select(*names)
-        .where(Run.status == FINISHED)
-        .group_by(*names)
-        .having(func.count() > 1)
+    each = func.count().over(partition_by=(Run.model, Run.task, Run.seed)).label("each")
+    asked = []
+    if names is not None:
+        asked.append(Headline.model.in_({model for model, _ in names}))
+        asked.append(Headline.suite.in_({suite for _, suite in names}))
+    ours = (
+        select(Run.id, each)
+        .join(Headline, Headline.job_key == Run.job_key)
+        .where(*asked, Run.status == FINISHED)
         .subquery()
     )
-    same = and_(*(column == several.c[column.key] for column in names))
+    several = select(ours.c.id).where(ours.c.each > 1)
     scored = selectinload(Run.predictions).defer(Predictions.rows)
-    query = select(Run).join(several, same).where(Run.status == FINISHED).order_by(Run.id)
-    return [_past(run) for run in session.scalars(query.options(scored))]
+    query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
+    return [_past(run) for run in session.scalars(query)]
 
 
 def _past(run: Run) -> PastRun:

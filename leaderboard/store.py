@@ -92,6 +92,18 @@ class Store:
         """Store why a job did not finish; gives the number of the attempt. Hides no result."""
         return self._add(failure_to_run(failure))
 
+    def add_missing(self, outcome: Result | Failure) -> bool:
+        """Store an outcome unless its job has a result, in one transaction; gives whether it did.
+
+        So several drivers may run the same jobs, and what ends late doubles and replaces nothing.
+        """
+        run = result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
+        with writing(self._engine) as session:
+            if finished_among(session, [run.job_key]):
+                return False
+            append_run(session, run)
+            return True
+
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
         """Which of these job keys have a result."""
         with reading(self._engine) as session:
@@ -154,10 +166,14 @@ class Store:
             query = select(Run).where(Run.id.in_(listed))
             return run_to_outcome(session.execute(query).scalar_one())
 
-    def past_runs(self) -> list[PastRun]:
-        """Where a seed of a model was run more than once on a task, every result of it."""
+    def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:
+        """Where a seed of a model was run more than once on a task, every result of it.
+
+        Of the models and suites of these rows, or of all.
+        """
+        names = None if rows is None else {(row.model, row.suite) for row in rows}
         with reading(self._engine) as session:
-            return past_runs(session)
+            return past_runs(session, names)
 
     def stored_runs(self) -> Iterator[StoredRun]:
         """Every attempt at every job, oldest first, to be carried to another store.

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +21,9 @@ __all__ = ["render"]
 
 NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""
+
+FIRST_TASK = 3
+"""The place of the first task's column, after rank, name and score."""
 
 NAME_WIDTH = 14
 """As long as "distilbert-base" nearly is; nine tasks and this much fit 80 columns."""
@@ -59,64 +63,97 @@ def render(board: Board, console: Console) -> None:
         console.print(Text(line, style="dim"))
 
 
+class _Grid(NamedTuple):
+    """A board's cells as text, an entry's lines together, and what each column needs."""
+
+    heads: list[Text]
+    groups: list[list[list[Text]]]
+    widths: list[int]
+    kinds: list[str]
+
+
 def _fitting(board: Board, console: Console) -> tuple[list[Table], tuple[str, ...]]:
     """The tables that fit the console, and the tasks left out of them."""
-    counted = tuple(task for task in board.tasks if task not in board.extras)
-    layouts = (
-        (board.tasks, " ", 1),
-        (board.tasks, "\n", 1),
-        (board.tasks, "\n", 0),
-        (counted, "\n", 0),
-    )
-    for tasks, gap, space in layouts:
-        table = _table(board, tasks, gap, space)
-        if _fits(table, console):
-            return [table], tuple(task for task in board.tasks if task not in tasks)
-    return list(_tables(board, counted, console)), board.extras
+    everything = range(len(board.tasks))
+    counted = [n for n in everything if board.tasks[n] not in board.extras]
+    wide, grid = (_grid(board, gap) for gap in (" ", "\n"))
+    layouts = ((wide, everything, 1), (grid, everything, 1), (grid, everything, 0))
+    for cells, tasks, space in (*layouts, (grid, counted, 0)):
+        if _fits(cells, tasks, space, console):
+            left_out = tuple(task for n, task in enumerate(board.tasks) if n not in tasks)
+            return [_table(cells, tasks, space)], left_out
+    return list(_tables(grid, counted, console)), board.extras
 
 
-def _tables(board: Board, tasks: Sequence[str], console: Console) -> Iterator[Table]:
+def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Table]:
     """As many tasks in each table as fit, at least one."""
-    count = 1
-    while count < len(tasks) and _fits(_table(board, tasks[: count + 1]), console):
-        count += 1
-    yield _table(board, tasks[:count])
-    if tasks[count:]:
-        yield from _tables(board, tasks[count:], console)
+    while tasks:
+        count = 1
+        while count < len(tasks) and _fits(grid, tasks[: count + 1], 0, console):
+            count += 1
+        yield _table(grid, tasks[:count], 0)
+        tasks = tasks[count:]
 
 
-def _fits(table: Table, console: Console) -> bool:
-    """Whether nothing but a long name need be folded."""
-    unbounded = console.options.update(width=1000)
-    return Measurement.get(console, unbounded, table).minimum <= console.width
+def _fits(grid: _Grid, tasks: Sequence[int], space: int, console: Console) -> bool:
+    """Whether nothing but a long name need be folded; one character stands between columns."""
+    widths = [grid.widths[number] for number in _places(tasks)]
+    return sum(widths) + (len(widths) - 1) * (1 + space) <= console.width
 
 
-def _table(board: Board, tasks: Sequence[str], gap: str = "\n", space: int = 0) -> Table:
-    groups = [list(_lines(board, entry, tasks, gap)) for entry in board.entries]
-    rows = [row for group in groups for row in group]
-    heads = [Text(head) for head in ("#", "model", "score", *map(_short, tasks))]
+def _places(tasks: Sequence[int]) -> list[int]:
+    """The columns of a table: rank, name, score, and these tasks."""
+    return [*range(FIRST_TASK), *(FIRST_TASK + task for task in tasks)]
+
+
+def _grid(board: Board, gap: str) -> _Grid:
+    best = {task: board.best(task) for task in board.tasks}
+    groups = [list(_lines(board, entry, best, gap)) for entry in board.entries]
+    heads = [Text(head) for head in ("#", "model", "score", *map(_short, board.tasks))]
+    rows = [heads, *(row for group in groups for row in group)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths[NAMES] = max(NAME_WIDTH, *(_longest_word(row[NAMES]) for row in rows))
+    return _Grid(heads, groups, widths, [entry.kind for entry in board.entries])
+
+
+def _width(cell: Text) -> int:
+    return max((cell_len(line) for line in cell.plain.split("\n")), default=0)
+
+
+def _longest_word(cell: Text) -> int:
+    return max((cell_len(word) for word in cell.plain.split()), default=0)
+
+
+def _table(grid: _Grid, tasks: Sequence[int], space: int) -> Table:
+    places = _places(tasks)
     table = Table(box=SIMPLE_HEAD, padding=(0, space, 0, 0), pad_edge=False, show_edge=False)
-    for number, head in enumerate(heads):
+    for number in places:
         if number == NAMES:
-            table.add_column(head, overflow="fold", min_width=NAME_WIDTH)
+            table.add_column(grid.heads[number], overflow="fold", min_width=NAME_WIDTH)
             continue
-        lines = [line for cells in (heads, *rows) for line in cells[number].split()]
-        width = max(line.cell_len for line in lines)
-        table.add_column(head, justify="right", no_wrap=True, min_width=width)
-    kinds = [entry.kind for entry in board.entries]
-    for group, kind, following in zip(groups, kinds, [*kinds[1:], None], strict=True):
+        width = grid.widths[number]
+        table.add_column(grid.heads[number], justify="right", no_wrap=True, min_width=width)
+    for group, kind, following in zip(
+        grid.groups, grid.kinds, [*grid.kinds[1:], None], strict=True
+    ):
         for row in group:
-            table.add_row(*row)
+            cells = [row[number] for number in places]
+            # A statistic of seeds may have nothing to say of the tasks in this table.
+            if row is group[0] or any(cell.plain for cell in cells[NAMES + 1 :]):
+                table.add_row(*cells)
         if following not in (kind, None):
             table.add_section()
     return table
 
 
-def _lines(board: Board, entry: Entry, tasks: Sequence[str], gap: str) -> Iterator[list[Text]]:
-    """An entry's medians, then the other statistics of what has several seeds."""
-    cells = [entry.cells.get(task) for task in tasks]
-    pairs = zip(cells, tasks, strict=True)
-    values = [_cell(cell, _best(board, entry, task), gap) for cell, task in pairs]
+def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Iterator[list[Text]]:
+    """An entry's medians, then the other statistics of what has several seeds.
+
+    `best` is the value that is bold in each column; only single models compete.
+    """
+    tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
+    bold = [best[task] if entry.competes else "" for task in tasks]
+    values = [_cell(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
     yield [_rank(entry), _name(entry), _score(board, entry, gap), *values]
     samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
     if max(map(len, samples)) > 1:
@@ -135,11 +172,6 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
     for name, end in ENDS.items():
         numbers = ("" if found is None else shown(end(found)) for found in intervals)
         yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
-
-
-def _best(board: Board, entry: Entry, task: str) -> str:
-    """The value that is bold in a column; only single models compete."""
-    return board.best(task) if entry.kind == "model" else ""
 
 
 def _short(task: str) -> str:

@@ -9,7 +9,7 @@ from leaderboard.result import RunRow
 from leaderboard.store import Store
 from tasks.suites import SUITES, find_suites
 
-__all__ = ["Recent", "gather_boards", "recent_suites"]
+__all__ = ["Recent", "gather_boards", "left_out", "recent_suites"]
 
 MANY_RUNS = 5_000
 """Runs of several suites that are shown unasked; reading and ranking so many takes a second."""
@@ -22,21 +22,21 @@ class Recent(NamedTuple):
     left_out: tuple[str, ...]
 
     @property
-    def sentence(self) -> str:
-        """What is left out, and how to see it; empty for nothing."""
-        if not self.left_out:
-            return ""
-        shown, more = ", ".join(self.shown), len(self.left_out)
-        some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
-        return f"{shown} ran last; {more} more with --suite NAME: {some}."
+    def sentences(self) -> Iterator[str]:
+        """What is left out, and how to see it."""
+        if more := len(self.left_out):
+            some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
+            yield f"{', '.join(self.shown)} ran last; --suite NAME shows {more} more: {some}."
 
 
-def recent_suites(store: Store, most: int = MANY_RUNS) -> Recent:
+def recent_suites(store: Store, first: Sequence[str] = (), most: int = MANY_RUNS) -> Recent:
     """The suites with runs, those that ran last first, as far as they have no more than `most`.
 
-    One is always shown; in a small store it is all of them, in the order of the list of suites.
+    Those of `first` come before them. One is always shown; in a small store it is all of them, in
+    the order of the list of suites.
     """
-    stored = [name for name in store.suites() if name in SUITES]
+    found = [name for name in store.suites() if name in SUITES]
+    stored = sorted(found, key=lambda name: name not in first)
     shown: list[str] = []
     for name in stored:
         most -= store.count(suite=name)
@@ -81,3 +81,13 @@ def _ancestors(store: Store, runs: Sequence[RunRow]) -> Iterator[RunRow]:
         known |= wanted
         runs = store.runs_with(wanted)
         yield from runs
+
+
+def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
+    """A sentence for each board that is not shown whole."""
+    for board, shown in zip(whole, boards, strict=True):
+        if len(shown.entries) < len(board.entries):
+            yield (
+                f"{board.title}: the best {len(shown.entries)} of {len(board.entries)} rows; "
+                "`bench leaderboard --top 0` shows all."
+            )

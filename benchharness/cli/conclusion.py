@@ -7,14 +7,16 @@ from typing import Any
 
 import typer
 
+from benchharness.cli.boards import gather_boards, left_out
 from benchharness.cli.display import job_name
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.outlook import Outlook
-from benchharness.cli.report import gather_boards, make_report
+from benchharness.cli.report import make_report
 from benchharness.engines.process import Outcome
 from leaderboard.result import Failure
 from leaderboard.selection import boards_of
 from leaderboard.store import Store
+from leaderboard.top import TOP, top_of
 from leaderboard.visible import visible
 from tasks.errors import JobError, ModelError
 
@@ -32,8 +34,8 @@ def conclude(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in outlook.jobs)
     if not as_json and finished:
-        show_boards(boards_of(finished, gather_boards(store)))
-    make_report(store, out)
+        _show_boards(outlook, store, finished)
+    make_report(store, out, last=_suites(outlook))
     if as_json:
         typer.echo(json.dumps(_summary(outlook, failures, finished, out), indent=2))
     else:
@@ -42,6 +44,19 @@ def conclude(
     for line in _complaints(failures):
         typer.echo(visible(f"bench: {line}"), err=True)
     return _exit_code(failures)
+
+
+def _show_boards(outlook: Outlook, store: Store, finished: set[str]) -> None:
+    """The boards on which the jobs stand: the best, and what was asked for."""
+    whole = boards_of(finished, gather_boards(store, _suites(outlook)))
+    boards = [top_of(board, TOP, keep=finished) for board in whole]
+    show_boards(boards)
+    for line in left_out(whole, boards):
+        typer.echo(visible(line))
+
+
+def _suites(outlook: Outlook) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(job.task.partition("/")[0] for job in outlook.jobs))
 
 
 def _closing_lines(

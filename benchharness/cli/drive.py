@@ -109,8 +109,7 @@ class _Course:
             self._failed[job.key] = outcome
         if _is_broken_model(outcome):
             self._broken.add(job.weights)
-        if self._force or not self._store.finished_keys([job.key]):
-            _keep(self._store, outcome)
+        if _keep(self._store, outcome, force=self._force):
             self.stored.append(outcome)
         self._watcher.finish(outcome)
         if job.start_from is not None:
@@ -146,8 +145,12 @@ def _failure_after(job: Job, failure: Failure) -> Failure:
     )
 
 
-def _keep(store: Store, outcome: Outcome) -> None:
+def _keep(store: Store, outcome: Outcome, *, force: bool) -> bool:
+    """Stores an outcome; without force only where no other driver has stored a result before."""
+    if not force:
+        return store.add_missing(outcome)
     if isinstance(outcome, Result):
         store.add_result(outcome)
     else:
         store.add_failure(outcome)
+    return True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites
+from leaderboard.visible import visible
 
 if TYPE_CHECKING:
     from leaderboard.board import Board
@@ -31,6 +32,16 @@ Intervals = Annotated[
         help="Show 95 % intervals of scores and ranks; reads every prediction of these boards.",
     ),
 ]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        "--top",
+        metavar="N",
+        min=0,
+        help="Show the best N rows of each kind, and the best of each column; 0 shows all. "
+        "Default: 20 in a table, all with --json.",
+    ),
+]
 
 
 def leaderboard(  # noqa: PLR0913  (one parameter for each option)
@@ -39,15 +50,23 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     data: DataFilter = None,
     published: Published = False,
     intervals: Intervals = False,
+    top: Top = None,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the leaderboard: rank, score, and what each task's seeds come to."""
-    from benchharness.cli.report import gather_boards
-    from leaderboard.store import open_store
+    """Show the leaderboard: rank, score, and what each task's seeds come to.
 
+    Of a large store that is the suite that ran last, where none is named, and the best rows.
+    """
+    from benchharness.cli.boards import gather_boards, left_out, recent_suites
+    from leaderboard.store import open_store
+    from leaderboard.top import TOP, top_of
+
+    shown = top if top is not None else 0 if as_json else TOP
     with open_store(db, create=False) as store:
-        boards = gather_boards(store, suite or (), data)
+        recent = None if suite or as_json else recent_suites(store)
+        whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
+        boards = [top_of(board, shown) for board in whole]
         if intervals:
             from benchharness.cli.standings import add_standings
 
@@ -55,10 +74,13 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     if as_json:
         listed = [board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
-    elif boards:
+        return
+    if boards:
         show_boards(boards, published=published)
     else:
         typer.echo("no run fits; `bench list runs` shows what is stored.")
+    for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
+        typer.echo(visible(line))
 
 
 def show_boards(boards: "list[Board]", *, published: bool = False) -> None:

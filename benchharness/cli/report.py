@@ -12,10 +12,10 @@ from leaderboard.visible import visible
 
 if TYPE_CHECKING:
     from leaderboard.board import Board
-    from leaderboard.result import Failure, Result
+    from leaderboard.result import Failure, Result, RunRow
     from leaderboard.store import Store
 
-__all__ = ["gather_boards", "make_report", "report"]
+__all__ = ["make_report", "report"]
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[
@@ -29,6 +29,9 @@ Intervals = Annotated[
 
 MANY_RUNS = 250
 """Reading more than so many takes longer than a report should."""
+
+MOST_RUNS = 1_000
+"""Runs of a report; more would make it slow to write and to open."""
 
 
 def report(
@@ -50,27 +53,33 @@ def report(
 
 
 def make_report(
-    store: "Store", out: Path, suites: Sequence[str] = (), *, intervals: bool | None = None
+    store: "Store",
+    out: Path,
+    suites: Sequence[str] = (),
+    *,
+    intervals: bool | None = None,
+    last: Sequence[str] = (),
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
-    With intervals or without, by default with them where few runs need be read. Raises BenchError
-    where the file cannot be written.
+    Of a large store that is the suites that ran last, those named by `last` before them, and the
+    best rows; the report says so. With intervals or without, by default with them where few runs
+    need be read. Raises BenchError where the file cannot be written.
     """
     from benchharness.cli.sizes import known_sizes
     from leaderboard.report import write_report
     from leaderboard.report.plots.section import Background
     from tasks.errors import BenchError
 
-    boards = gather_boards(store, suites)
+    boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
         from benchharness.cli.standings import add_standings
 
         boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
-        background = Background(sizes=known_sizes(), past=store.past_runs())
-        write_report(out, boards, _details(store, boards), generated, background)
+        background = Background(sizes=known_sizes(), past=store.past_runs(_runs(boards)))
+        write_report(out, boards, _details(store, boards), generated, background, notes=notes)
     except OSError as error:
         raise BenchError(
             f"the report {out} could not be written: {error.strerror or error}. Give another "
@@ -78,33 +87,28 @@ def make_report(
         ) from error
 
 
+def _chosen(
+    store: "Store", suites: Sequence[str], last: Sequence[str]
+) -> "tuple[list[Board], list[str]]":
+    """The boards to show, and what is said of those that are left out."""
+    from benchharness.cli.boards import gather_boards, left_out, recent_suites
+    from leaderboard.top import best_of
+
+    recent = None if suites else recent_suites(store, first=last)
+    whole = gather_boards(store, suites or (recent.shown if recent else ()))
+    boards = best_of(whole, MOST_RUNS)
+    return boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
+
+
+def _runs(boards: "Iterable[Board]") -> "Iterator[RunRow]":
+    return (run for board in boards for entry in board.entries for run in entry.runs)
+
+
 def _count(boards: "Iterable[Board]") -> int:
-    return sum(len(entry.runs) for board in boards for entry in board.entries)
-
-
-def gather_boards(
-    store: "Store", suites: Sequence[str] = (), data: str | None = None
-) -> "list[Board]":
-    """The boards of the named suites, or of all; a suite without runs has none.
-
-    `data` keeps only those whose rows came through that door.
-    """
-    from leaderboard.board import build_boards
-    from tasks.suites import SUITES, find_suites
-
-    named = {suite.name: suite for name in suites for suite in find_suites(name)}
-    chosen = (named if suites else SUITES).values()
-    runs = store.runs()  # of all suites: one may start from a run of another
-    return [
-        board
-        for suite in chosen
-        for board in build_boards(runs, suite)
-        if data is None or data in board.data or str(Path(data).resolve()) in board.data
-    ]
+    return sum(1 for _ in _runs(boards))
 
 
 def _details(store: "Store", boards: "Iterable[Board]") -> "Iterator[Result | Failure]":
     """The runs of the boards, each read once and when it is needed."""
-    entries = (entry for board in boards for entry in board.entries)
-    for key in dict.fromkeys(run.key for entry in entries for run in entry.runs):
+    for key in dict.fromkeys(run.key for run in _runs(boards)):
         yield store.result(key)

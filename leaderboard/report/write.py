@@ -28,20 +28,22 @@ SCRIPTS = ("unpack.js", "table.js", "compare.js", "plots.js", "page.js")
 """What the page carries, each file in an element of its own, whose digest is in the policy."""
 
 
-def write_report(
+def write_report(  # noqa: PLR0913  (the parts of a page)
     path: Path,
     boards: Sequence[Board],
     details: Iterable[Result | Failure],
     generated: str,
     background: Background | None = None,
+    *,
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the report to `path`, whole or not at all, and make the folders above it.
 
     `details` are the runs that get a section of their own, one at a time, so that a caller can
     stream them; their predictions are not read. `generated` is the date and time in the header,
-    `background` what plots know besides.
+    `background` what plots know besides, `notes` what the reader must know of the whole page.
     """
-    html = render_report(boards, details, generated, background)
+    html = render_report(boards, details, generated, background, notes=notes)
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
@@ -51,6 +53,8 @@ def render_report(
     details: Iterable[Result | Failure],
     generated: str,
     background: Background | None = None,
+    *,
+    notes: Sequence[str] = (),
 ) -> str:
     """The report as text."""
     styles, scripts = tuple(map(_asset, STYLES)), tuple(map(_asset, SCRIPTS))
@@ -60,6 +64,7 @@ def render_report(
         .render(
             page=build_page(boards, details, background),
             generated=generated,
+            notes=notes,
             styles=styles,
             scripts=scripts,
             policy=_policy(styles, scripts),
