@@ -1,13 +1,24 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time."""
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchharness.checkpoints import CHECKPOINTS, checkpoint_folder
-from benchharness.engines.process import WORKER, Outcome, Report, WorkerProcess, end_processes
+from benchharness.engines.fork_server import can_fork, forking
+from benchharness.engines.process import (
+    WORKER,
+    Outcome,
+    Report,
+    Start,
+    WorkerProcess,
+    end_processes,
+    spawning,
+)
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
 from benchharness.restart.folder import SnapshotFolder
@@ -18,12 +29,15 @@ __all__ = ["LocalEngine"]
 
 POLL_SECONDS = 0.1
 
+Begin = Callable[[Job, Slot], WorkerProcess]
+
 
 class LocalEngine:
     """Runs jobs on this machine's slots.
 
     `timeout` is how many seconds a job may stay silent before it counts as hanging; None waits
     for ever. `command` starts a worker; the name of its result file and its options are added.
+    Without one workers are forked from a process that has their libraries, where that is possible.
     Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
     They keep their states in `snapshots`, None for nowhere.
 
@@ -35,7 +49,7 @@ class LocalEngine:
         self,
         slots: Sequence[Slot],
         timeout: float | None = None,
-        command: Sequence[str] = WORKER,
+        command: Sequence[str] = (),
         *,
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
@@ -57,9 +71,10 @@ class LocalEngine:
         """
         queue = iter(jobs)
         free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
-        with TemporaryDirectory(prefix="bench-") as folder:
+        with TemporaryDirectory(prefix="bench-") as folder, self._starting() as start:
+            begin = partial(self._worker, start, Path(folder))
             try:
-                while self._start(queue, free, running, Path(folder), report):
+                while self._start(queue, free, running, begin, report):
                     wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
                     for worker in tuple(running):
                         worker.read(report)
@@ -68,7 +83,7 @@ class LocalEngine:
                             outcome = self._finish(worker, report)
                             if _has_hung(outcome) and outcome.job.key not in hung:
                                 hung.add(outcome.job.key)
-                                running.append(self._again(worker, Path(folder), report))
+                                running.append(self._again(worker, begin, report))
                                 continue
                             free.append(worker.slot)
                             yield _told_of_hanging(outcome, hung)
@@ -80,25 +95,31 @@ class LocalEngine:
         queue: Iterator[Job | None],
         free: list[Slot],
         running: list[WorkerProcess],
-        folder: Path,
+        begin: Begin,
         report: Report,
     ) -> bool:
         """Fills the free slots; False when nothing is left to start or to wait for."""
         while free and (job := next(queue, None)) is not None:
-            running.append(self._worker(job, free.pop(0), folder))
+            running.append(begin(job, free.pop(0)))
             report(job, Progress(phase="loading"))
         return bool(running)
 
-    def _worker(self, job: Job, slot: Slot, folder: Path) -> WorkerProcess:
+    def _starting(self) -> AbstractContextManager[Start]:
+        """How workers are started."""
+        if self._command or not can_fork():
+            return nullcontext(spawning(self._command or WORKER))
+        return forking()
+
+    def _worker(self, start: Start, folder: Path, job: Job, slot: Slot) -> WorkerProcess:
         file = folder / f"{job.key}.json"
         file.unlink(missing_ok=True)  # of an attempt that hung
-        return WorkerProcess(job, slot, file, self._command, self._options(job))
+        return WorkerProcess(job, slot, file, start, self._options(job))
 
-    def _again(self, hung: WorkerProcess, folder: Path, report: Report) -> WorkerProcess:
+    def _again(self, hung: WorkerProcess, begin: Begin, report: Report) -> WorkerProcess:
         """The job of a process that hung, in another one."""
         sentence = f"printed no progress for {self._timeout:g} seconds and is started again"
         report(hung.job, Progress(phase="loading", note=sentence))
-        return self._worker(hung.job, hung.slot, folder)
+        return begin(hung.job, hung.slot)
 
     def _options(self, job: Job) -> list[str]:
         """Where the worker finds the encoder that its job starts from, and leaves what it keeps."""

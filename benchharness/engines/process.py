@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,17 @@ from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import JobError
 
-__all__ = ["WORKER", "Engine", "Outcome", "Report", "WorkerProcess", "end_processes"]
+__all__ = [
+    "WORKER",
+    "Child",
+    "Engine",
+    "Outcome",
+    "Report",
+    "Start",
+    "WorkerProcess",
+    "end_processes",
+    "spawning",
+]
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
@@ -45,6 +55,45 @@ SAVING_SECONDS = 120.0
 POLL_SECONDS = 0.02
 
 
+class Child(Protocol):
+    """What is asked of a process that leads a session; subprocess.Popen is one."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    @property
+    def pid(self) -> int:
+        """The number of the process and of its group; ProcessLookupError where it has none."""
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal's number; None while the process runs."""
+
+    def wait(self) -> int:
+        """The exit status, when the process has ended."""
+
+
+Start = Callable[[Sequence[str], Mapping[str, str], str], Child]
+"""Starts a worker with some options, with some variables in its environment, for a kind of job."""
+
+
+def spawning(command: Sequence[str]) -> Start:
+    """Starts workers by a command, to which their options are added."""
+
+    def start(options: Sequence[str], environment: Mapping[str, str], kind: str) -> Child:  # noqa: ARG001
+        return subprocess.Popen(  # noqa: S603  (our own command, no shell)
+            (*command, *options),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
+
+    return start
+
+
 class WorkerProcess:
     """One running job.
 
@@ -58,7 +107,7 @@ class WorkerProcess:
         job: Job,
         slot: Slot,
         result_file: Path,
-        command: Sequence[str],
+        start: Start,
         options: Sequence[str] = (),
     ) -> None:
         self.job = job
@@ -68,15 +117,7 @@ class WorkerProcess:
         self._line = b""
         self._last_sign = time.monotonic()
         self._is_saving = False
-        self._process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
-            (*command, str(result_file), *options),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=os.environ | slot.environment,
-            start_new_session=True,
-        )
+        self._process = start((str(result_file), *options), slot.environment, job.kind)
         assert self._process.stdout
         assert self._process.stderr
         self._stdout, self._stderr = self._process.stdout, self._process.stderr
@@ -148,7 +189,7 @@ class WorkerProcess:
         # A worker that we have ended may have called itself interrupted.
         if left is not None and (timeout is None or isinstance(left, Result)):
             return left
-        kind, error = _explain(self._process.returncode, timeout)
+        kind, error = _explain(self._process.wait(), timeout)
         return Failure(
             job=self.job,
             kind=kind,

@@ -5,6 +5,9 @@ Failure as JSON in RESULT_FILE, whole or not at all. The exit status is 0, or th
 --start-from names the folder with the encoder that the job goes on from, --keep the folder in which
 it leaves its own. --snapshots names the folder in which it keeps its state every
 --checkpoint-every seconds, and from which it goes on.
+
+torchrun and accelerate start several of it for one job, which then comes from the file that --job
+names. They train together; the first prints progress and leaves the result.
 """
 
 import argparse
@@ -22,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.interruption import SIGNALS, Interrupted
-from benchharness.progress import Progress
+from benchharness.launched import STORE, forget_others, own_rank
+from benchharness.progress import Progress, Reporter
 from benchharness.restart.folder import EVERY_SECONDS
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
@@ -42,24 +46,38 @@ QUIET = {
 """What keeps libraries from printing into the log, and from threads beside those of torch."""
 
 
-def main(result_file: Path, options: Mapping[str, Any]) -> int:
+def main(result_file: Path, options: dict[str, Any]) -> int:
     """Runs the job from stdin and returns the exit status; `options` go to `run_job` by name."""
     parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, SIGNALS.take)
-    _die_with(parent)
+    die_with(parent)
     os.environ.update(QUIET)
-    job = Job.from_json(json.load(sys.stdin))
+    job = _read_job(options.pop("job"))
     try:
         outcome: Result | Failure = _run(job, options)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
-    _write(result_file, json.dumps(outcome.to_json()))
+    if own_rank() == 0 or isinstance(outcome, Failure):
+        _write(rank_file(result_file, own_rank()), json.dumps(outcome.to_json()))
     return outcome.exit_code if isinstance(outcome, Failure) else 0
 
 
+def rank_file(result_file: Path, rank: int) -> Path:
+    """Where the process with that number leaves its Failure, the first also the Result."""
+    return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
+
+
+def _read_job(file: Path | None) -> Job:
+    """The job of a file, of which others may work on it too, or of stdin."""
+    if file is None and STORE not in os.environ:
+        forget_others()
+    return Job.from_json(json.loads(file.read_bytes()) if file else json.load(sys.stdin))
+
+
 def _run(job: Job, options: Mapping[str, Any]) -> Result:
-    report = ProgressLines()
+    lines = ProgressLines()
+    report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
     if job.plugins:
         _load_plugins(job)
@@ -109,7 +127,7 @@ class ProgressLines:
         os.write(self._stream, f"{json.dumps(asdict(progress))}\n".encode())
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Makes the kernel kill this process when the thread that started it ends (Linux).
 
     A parent that ended before this call shows in a new parent's id.
@@ -153,9 +171,11 @@ def _write(file: Path, text: str) -> None:
     draft.replace(file)
 
 
-def _parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+def parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """The arguments of `main` from those of the command."""
     parser = argparse.ArgumentParser(prog="python -P -m benchharness.worker")
     parser.add_argument("result_file", type=Path)
+    parser.add_argument("--job", type=Path)
     parser.add_argument("--start-from", type=Path)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--snapshots", type=Path)
@@ -165,4 +185,4 @@ def _parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*_parse(sys.argv[1:])))
+    sys.exit(main(*parse(sys.argv[1:])))

@@ -1,6 +1,7 @@
 """One job, from its rows to its Result."""
 
 import json
+import os
 import resource
 import sys
 import time
@@ -28,6 +29,7 @@ from benchharness.precision import Compute
 from benchharness.prediction import predict
 from benchharness.progress import Progress, Reporter
 from benchharness.provenance import collect, text_digest
+from benchharness.ranks import Ranks
 from benchharness.recipes.recipe import Recipe
 from benchharness.restart.folder import EVERY_SECONDS
 from benchharness.restart.snapshots import Snapshots
@@ -82,11 +84,18 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     was stopped. Raises DataError where a split is no longer what the job was planned with,
     ModelError for a checkpoint that cannot be used, JobError for such a folder or too little
     memory, and DivergedError where numbers stop being finite.
+
+    Where this process is one of several that train together, all of them return the result, and
+    the first alone writes files.
     """
+    device = _find_device()
+    ranks = Ranks.join(device)
+    compute = Compute(device=device, precision=job.precision, ranks=ranks)
+    keep = keep if ranks.is_first else None
 
     def attempt(parts: int) -> Result:
         began = time.monotonic()
-        setup = _prepare(job, report, start_from, keep)
+        setup = _prepare(job, compute, report, start_from, keep)
         kept = snapshots and Snapshots(
             folder=snapshots,
             key=job.key,
@@ -94,6 +103,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             provenance=setup.provenance,
             accumulation=parts,
             report=report,
+            is_writer=ranks.is_first,
         )
         recipe = replace(setup.recipe, accumulation=parts)
         return _finish(job, setup, _course(job, replace(setup, recipe=recipe), report, kept, began))
@@ -120,12 +130,13 @@ def _finish(job: Job, setup: _Setup, course: Course) -> Result:
     )
 
 
-def _prepare(job: Job, report: Reporter, start_from: Path | None, keep: Path | None) -> _Setup:
+def _prepare(
+    job: Job, compute: Compute, report: Reporter, start_from: Path | None, keep: Path | None
+) -> _Setup:
     """Reads, loads and encodes; the same seed gives the same network."""
     started = _now()
     report(Progress(phase="loading"))
     task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
-    compute = Compute(device=_find_device(), precision=job.precision)
     head = head_for(task)
     splits = {name: read_split(job, name) for name in job.fingerprints}
     trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
@@ -245,6 +256,7 @@ def _provenance(
         tokenizer=text_digest(_describe(encoder.tokenizer)),
         device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
         threads=torch.get_num_threads(),
+        processes=compute.ranks.count,
         started=started,
     )
 
@@ -257,8 +269,12 @@ def _describe(tokenizer: Any) -> str:
 
 
 def _find_device() -> torch.device:
-    """The GPU that the engine left visible, or the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
 
 
 def _cost(parameters: int, fitted: Fit, course: Course) -> Cost:

@@ -1,0 +1,116 @@
+"""A process that imports what workers need and forks one for each job.
+
+    python -P -m benchharness.worker.fork_server      with a socket of datagrams as its stdin
+
+Importing torch and transformers takes seconds of every worker, more than a job of a small encoder
+takes to compute; a fork has them already. A request is {"number", "words", "environment", "kind"}
+as JSON, with the fork's stdin, stdout and stderr beside it. Answered are {"number", "pid"} when it
+has started and {"number", "status"} when it has ended. The forks die with this process, and this
+process ends with its socket, or when whoever started it dies.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from importlib import import_module
+from select import select
+from typing import Any, NoReturn
+
+from benchharness.worker.__main__ import QUIET, die_with, main, parse
+
+__all__ = ["LARGEST_MESSAGE", "serve"]
+
+LARGEST_MESSAGE = 64 * 1024
+
+MODULES = {
+    "model": (
+        "benchharness.worker.run",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.auto.tokenization_auto",
+        "transformers.models.bert.modeling_bert",
+        "sklearn.metrics",
+        "scipy.stats",
+    ),
+    "floor": ("benchharness.floors", "sklearn.linear_model"),
+}
+"""What a job of each kind imports, of which a fork is to have as much as possible."""
+
+
+def serve(requests: socket.socket) -> None:
+    """Answers requests until the socket is closed."""
+    running: dict[int, tuple[int, int]] = {}  # by a descriptor that is readable at the fork's end
+    while True:
+        ready, _, _ = select([requests, *running], (), ())
+        for descriptor in [found for found in ready if found in running]:
+            number, pid = running.pop(descriptor)
+            os.close(descriptor)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            _answer(requests, number=number, status=status)
+        if requests in ready:
+            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, 3)
+            if not message:
+                return
+            request = json.loads(message)
+            pid = _fork(request, pipes, [requests.fileno(), *running])
+            running[os.pidfd_open(pid)] = request["number"], pid
+            _answer(requests, number=request["number"], pid=pid)
+
+
+def _answer(requests: socket.socket, **answer: int) -> None:
+    with suppress(OSError):  # whoever asked may be gone
+        requests.send(json.dumps(answer).encode())
+
+
+def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
+    """Starts a worker; returns its process id, when it can be signalled and dies with this one."""
+    for module in MODULES.get(request["kind"], ()):
+        with suppress(Exception):  # the worker will run into it again, and say so
+            import_module(module)
+    server, (led, leads) = os.getpid(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        die_with(server)
+        _become_worker(request, pipes, [*others, led, leads])
+    for descriptor in (*pipes, leads):
+        os.close(descriptor)
+    os.read(led, 1)  # nothing: its other end is closed when the fork has come so far
+    os.close(led)
+    return pid
+
+
+def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int]) -> NoReturn:
+    """What `python -m benchharness.worker` does, in a process that this one has just become."""
+    status = 1
+    try:
+        for pipe, place in zip(pipes, (0, 1, 2), strict=True):
+            os.dup2(pipe, place)
+        for descriptor in {*pipes, *others} - {0, 1, 2}:
+            os.close(descriptor)
+        os.environ.update(request["environment"])
+        _set_threads()
+        status = main(*parse(request["words"]))
+    except BaseException:  # noqa: BLE001  (nothing of the server may go on in this process)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _set_threads() -> None:
+    """OMP_NUM_THREADS, which torch has read when it was imported."""
+    threads, torch = os.environ.get("OMP_NUM_THREADS", ""), sys.modules.get("torch")
+    if threads.isdigit() and torch is not None:
+        torch.set_num_threads(int(threads))
+
+
+if __name__ == "__main__":
+    die_with(os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(QUIET)
+    serve(socket.socket(fileno=os.dup(0)))

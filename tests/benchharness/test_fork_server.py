@@ -1,0 +1,166 @@
+"""Forked workers behave as those that are started by a command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from benchharness.engines import fork_server
+from benchharness.engines.fork_server import Fork, ForkServer, can_fork, forking
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.slots import find_slots
+from benchharness.worker.fork_server import MODULES
+from leaderboard.result import Failure, Result
+from tests.benchharness.test_worker import make_job
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="this kernel cannot tell of forks' ends")
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    server = ForkServer(ENVIRONMENT)
+    yield server
+    server.close()
+
+
+def begin(server: ForkServer, file: Path) -> Fork:
+    """A worker that waits for its job on stdin."""
+    return server.start([str(file)], ENVIRONMENT, kind="none")
+
+
+def close(*forks: Fork) -> None:
+    for fork in forks:
+        for pipe in (fork.stdin, fork.stdout, fork.stderr):
+            assert pipe
+            pipe.close()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_fork_leads_a_session_and_ends_with_a_status(server: ForkServer, tmp_path: Path) -> None:
+    fork = begin(server, tmp_path / "result.json")
+    assert os.getsid(fork.pid) == fork.pid != os.getsid(0)
+    assert fork.poll() is None
+    assert fork.stdin
+    assert fork.stdout
+    assert fork.stderr
+    fork.stdin.close()  # no job: json says so
+    assert fork.wait() == fork.returncode == 1
+    assert b"JSONDecodeError" in fork.stderr.read()
+    assert fork.stdout.read() == b""
+    close(fork)
+
+
+def test_signals_reach_a_fork(server: ForkServer, tmp_path: Path) -> None:
+    fork = begin(server, tmp_path / "result.json")
+    os.killpg(fork.pid, signal.SIGKILL)
+    assert fork.wait() == -signal.SIGKILL
+    close(fork)
+
+
+def test_forks_end_with_their_server(server: ForkServer, tmp_path: Path) -> None:
+    first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
+    pids = first.pid, second.pid
+    server._process.kill()
+    assert first.wait() == second.wait() == -signal.SIGKILL
+    for pid in pids:
+        wait_until_gone(pid)
+    close(first, second)
+
+
+def test_a_fork_that_never_started_has_no_process(server: ForkServer, tmp_path: Path) -> None:
+    server._process.kill()
+    server._process.wait()
+    fork = begin(server, tmp_path / "result.json")
+    assert fork.wait() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        _ = fork.pid
+    close(fork)
+
+
+def test_a_killed_server_is_replaced(tmp_path: Path) -> None:
+    with forking() as start:
+        first = start([str(tmp_path / "1.json")], ENVIRONMENT, "none")
+        assert isinstance(first, Fork)
+        first._server._process.kill()
+        assert first.wait() == -signal.SIGKILL
+        second = start([str(tmp_path / "2.json")], ENVIRONMENT, "none")
+        assert isinstance(second, Fork)
+        assert second._server is not first._server
+        assert is_alive(second.pid)
+    wait_until_gone(second.pid)
+    close(first, second)
+
+
+def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from benchharness.engines.fork_server import ForkServer\n"
+        "server = ForkServer({})\n"
+        f"fork = server.start([{str(tmp_path / 'result.json')!r}], {{}}, 'none')\n"
+        "print(server._process.pid, fork.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert driver.stdout
+    pids = [int(word) for word in driver.stdout.readline().split()]
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    for pid in pids:
+        wait_until_gone(pid)
+
+
+def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    start = ForkServer.start
+    monkeypatch.setattr(
+        fork_server.ForkServer,
+        "start",
+        lambda self, *words, **more: started.append(self) or start(self, *words, **more),
+    )
+    jobs = [make_job("cola"), make_job("glue/rte")]
+    outcomes = list(LocalEngine(find_slots("cpu", 1)).run(iter(jobs), lambda *_: None))
+    assert [type(outcome) for outcome in outcomes] == [Result, Result]
+    assert len(started) == 2
+    assert len(set(map(id, started))) == 1
+    assert all(isinstance(o, Result) and o.provenance["machine"]["threads"] == 1 for o in outcomes)
+
+
+def test_a_failure_comes_back_with_its_log() -> None:
+    job = replace(make_job("cola"), checkpoint="/nowhere")
+    (outcome,) = LocalEngine(find_slots("cpu", 1)).run(iter([job]), lambda *_: None)
+    assert isinstance(outcome, Failure)
+    assert "/nowhere" in outcome.error
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_what_is_imported_ahead_exists(kind: str) -> None:
+    assert all(find_spec(module) for module in MODULES[kind])
+
+
+def test_requests_are_within_a_datagram() -> None:
+    words = ["/" + "x" * 4000, "--start-from", "/" + "x" * 4000]
+    assert len(json.dumps(words)) * 2 < fork_server.LARGEST_MESSAGE
