@@ -53,9 +53,10 @@ class Board:
     def best(self, task: str) -> str:
         """The best median of a column as shown, empty where there is nothing to compare.
 
-        Only single models are compared: an ensemble has several times their cost.
+        Only single models that were trained here are compared: an ensemble has several times their
+        cost, and of predictions from elsewhere nobody here knows what they were trained on.
         """
-        models = [entry for entry in self.entries if entry.kind == "model"]
+        models = [entry for entry in self.entries if entry.competes]
         medians = [entry.cells[task].median for entry in models if task in entry.cells]
         return shown(max(medians)) if len(medians) > 1 else ""
 
@@ -130,12 +131,12 @@ def _columns(suite: Suite) -> Iterator[str]:
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Best first; ties share the better rank (1, 2, 2, 4); entries without a score come last.
 
-    Ensembles and floors stand below the models, without a rank.
+    Predictions of others, ensembles and floors stand below the models, without a rank.
     """
     ordered = sorted(entries, key=_standing)
     rank, last = 0, ""
     for place, entry in enumerate(ordered, start=1):
-        if entry.score is None or entry.kind != "model":
+        if entry.score is None or not entry.competes:
             yield entry
             continue
         if shown(entry.score) != last:
@@ -143,12 +144,13 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
         yield replace(entry, rank=rank)
 
 
-def _standing(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
-    kind, tie = KINDS.index(entry.kind), (entry.model, entry.recipe, entry.precision, entry.variant)
+def _standing(entry: Entry) -> tuple[int, bool, bool, float, int, str, str, str, str]:
+    kind = (KINDS.index(entry.kind), not entry.competes)
+    tie = (entry.model, entry.recipe, entry.precision, entry.variant)
     if entry.score is None:
-        return (kind, True, 0.0, len(entry.missing), *tie)
+        return (*kind, True, 0.0, len(entry.missing), *tie)
     # Ties as shown stand in the order of their names.
-    return (kind, False, -float(shown(entry.score)), 0, *tie)
+    return (*kind, False, -float(shown(entry.score)), 0, *tie)
 
 
 def _told_apart(entries: Iterable[Entry]) -> Iterator[Entry]:

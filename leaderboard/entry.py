@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leaderboard.cell import Cell, build_cell, spread_of
 from leaderboard.grouping import variant_of
-from leaderboard.job import Kind
+from leaderboard.job import SCORED_HERE, Kind
 from leaderboard.lineage import start_task
 from leaderboard.result import RunRow
 from leaderboard.standing import Standing
@@ -23,10 +23,11 @@ class Entry:
 
     `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
     is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
-    as shown, share a `rank`; an entry without a score has none, nor has an ensemble or a floor
-    (`kind`). `variant` tells apart entries that have the same names but other weights, values or
-    training rows. Of a sweep the best point stands here, task by task; `points` is how many were
-    tried, 0 for any other recipe. `standing` are the intervals, where they were asked for.
+    as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
+    an ensemble or a floor (`kind`), or predictions of others. `variant` tells apart entries that
+    have the same names but other weights, values or training rows. Of a sweep the best point stands
+    here, task by task; `points` is how many were tried, 0 for any other recipe. `standing` are the
+    intervals, where they were asked for.
     """
 
     model: str
@@ -42,6 +43,11 @@ class Entry:
     variant: str = ""
     points: int = 0
     standing: Standing | None = None
+
+    @property
+    def competes(self) -> bool:
+        """True for what is ranked: a model that was fine-tuned here, alone."""
+        return self.kind == "model" and self.recipe != SCORED_HERE
 
     @property
     def spread(self) -> float | None:

@@ -64,9 +64,9 @@ def _row(board: Board, entry: Entry, *, scored: bool) -> TableRow:
 def _score(board: Board, entry: Entry) -> TableCell:
     if entry.score is None:
         return TableCell()
-    models = (other.score for other in board.entries if other.kind == "model")
+    models = (other.score for other in board.entries if other.competes)
     scores = [score for score in models if score is not None]
-    best = entry.kind == "model" and len(scores) > 1 and shown(entry.score) == shown(max(scores))
+    best = entry.competes and len(scores) > 1 and shown(entry.score) == shown(max(scores))
     return TableCell(value=shown(entry.score), spread=_spread(entry.spread), best=best)
 
 
@@ -75,7 +75,7 @@ def _cell(board: Board, entry: Entry, task: str) -> TableCell:
     if cell is None:
         return TableCell()
     value = shown(cell.median)
-    best = entry.kind == "model" and value == board.best(task)
+    best = entry.competes and value == board.best(task)
     return TableCell(value=value, spread=_spread(cell.spread), best=best)
 
 

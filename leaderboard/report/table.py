@@ -226,7 +226,7 @@ def _cell(entry: Entry, column: Column, best: str) -> CellView:
         href="#" + group_anchor(entry, cell.runs[0].task),
         note=_joined(numbers.sentence, _interval_note(_cell_standing(entry, column.task))),
         flags="; ".join(cell.notes),
-        best=entry.kind == "model" and numbers.median == best,
+        best=entry.competes and numbers.median == best,
         parts=dict(_parts(cell, column)),
     )
 

@@ -14,12 +14,14 @@ from tests.leaderboard.results import make_result
 
 FLOOR = {"weights": "floor:majority@1", "recipe": "floor"}
 ENSEMBLE = {"weights": "ensemble:minilm x3", "recipe": "ensemble"}
+SCORED = {"weights": "predictions", "recipe": "scored here"}
 
 
-def test_floors_and_ensembles_stand_below_and_are_never_the_best() -> None:
+def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
     rows = [
         *make_rows("majority", [0.99], **FLOOR),
         *make_rows("minilm x3", [0.95], **ENSEMBLE),
+        *make_rows("theirs", [0.97], **SCORED),
         *make_rows("minilm", [0.7, 0.8, 0.9]),
         *make_rows("tiny", [0.4]),
     ]
@@ -27,13 +29,14 @@ def test_floors_and_ensembles_stand_below_and_are_never_the_best() -> None:
     rows_of = {group.kind: group.rows for group in table.groups}
     assert {kind: [(row.rank, row.name) for row in rows_of[kind]] for kind in rows_of} == {
         "measured": [("1", "minilm"), ("2", "tiny")],
+        "scored": [("", "theirs")],
         "ensemble": [("", "minilm x3")],
         "floor": [("", "majority")],
     }
-    assert list(rows_of) == ["measured", "ensemble", "floor"]
+    assert list(rows_of) == ["measured", "scored", "ensemble", "floor"]
     assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "floor"]
     listed = [row for group in table.groups for row in group.rows]
-    assert [all(cell.best for cell in row.cells) for row in listed] == [True, False, False, False]
+    assert [all(cell.best for cell in row.cells) for row in listed] == [True, *[False] * 4]
     assert table.seeds == "1 to 3 seeds"
     html = render_report(build_boards(rows, GLUE), [], "today")
     assert '<tbody id="board-1-floor" class="floor"' in html
