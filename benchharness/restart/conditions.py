@@ -15,7 +15,14 @@ __all__ = ["conditions", "source_digest", "what_differs"]
 LOADED = time.time()
 """When this process has loaded our code, or begun to."""
 
-PACKAGES = ("benchharness", "leaderboard", "tasks")
+SOURCES = {
+    "benchharness": "**/*.py",
+    "leaderboard": "*.py",
+    "tasks": "**/*.py",
+}
+"""Our Python files by package, without pages and plots."""
+
+NOT_IN_WORKERS = ("cli", "engines")
 
 MACHINE = ("device", "capability", "threads")
 """Which processor computes, its widest instructions, and in how many parts it adds up."""
@@ -27,6 +34,7 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
         "the code": source_digest()[:12],
         **provenance["versions"],
         **{name: provenance["machine"][name] for name in MACHINE},
+        "processes": provenance["machine"].get("processes", 1),
         "the tokenizer": provenance["model"]["tokenizer"],
         "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
     }
@@ -34,16 +42,19 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def source_digest() -> str:
-    """The SHA-256 (hex) of our Python files: an edit counts before it is committed.
+    """The SHA-256 (hex) of the Python files that a job may use: an edit counts at once.
 
     Where a file was edited after this process has loaded it, what runs is not known: the digest is
     then of no code.
     """
     digest, edited = hashlib.sha256(), 0.0
-    for package in PACKAGES:
+    for package, pattern in SOURCES.items():
         root = Path(str(files(package)))
-        for path in sorted(root.rglob("*.py")):
-            digest.update(f"{package}/{path.relative_to(root)}\0".encode())
+        for path in sorted(root.glob(pattern)):
+            name = path.relative_to(root)
+            if name.parts[0] in NOT_IN_WORKERS:
+                continue
+            digest.update(f"{package}/{name}\0".encode())
             digest.update(path.read_bytes())
             edited = max(edited, path.stat().st_mtime)
     if edited > LOADED:

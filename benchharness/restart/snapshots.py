@@ -28,7 +28,8 @@ class Snapshots:
     """The snapshots of the job `key` in its `folder`, one every `every` seconds.
 
     They are used where all conditions are still as they were, most of which `provenance` tells.
-    `accumulation` is the number of parts in which batches are computed. `saved` is when one was
+    `accumulation` is the number of parts in which batches are computed. Of several processes of a
+    job all read states, and one is the writer. `saved` is when one was
     written last, and `ours` are those that are there and can be gone on from, oldest first.
     """
 
@@ -38,6 +39,7 @@ class Snapshots:
     provenance: Mapping[str, Any]
     accumulation: int
     report: Reporter
+    is_writer: bool = True
     saved: float = field(default_factory=time.monotonic)
     ours: list[Path] = field(default_factory=list)
 
@@ -99,6 +101,8 @@ class Snapshots:
         A job does not fail because its state cannot be kept: that is reported, and tried again when
         the next one is due.
         """
+        if not self.is_writer:
+            return
         path = self.folder / f"step-{state.step:010}"
         facts = {
             "run": self.key,
