@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
-from leaderboard.board import Board
 from leaderboard.cell import Cell, score_names, shown
-from leaderboard.entry import Entry
 from leaderboard.report.plots.axis import Axis, linear_axis
 from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
 from leaderboard.report.plots.labels import shortened
-from leaderboard.report.plots.point import entry_id, entry_names
+from leaderboard.report.plots.named import NamedEntry
 from leaderboard.report.table import group_anchor
+from tasks.rules import ScoreRule
 from tasks.suites import find_task
 
 __all__ = [
@@ -86,10 +85,10 @@ class Categories:
     left_out: int
 
 
-def category_names(board: Board, task: str) -> dict[str, str]:
+def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
     """The categories of a task with the names of their scores, by the first headline score."""
     known = {metric.name for metric in find_task(task).details}
-    for name in score_names(task, board.rule):
+    for name in score_names(task, rule):
         found = {label: f"{name}_{end}" for end, label in CATEGORIES.items()}
         if found := {label: score for label, score in found.items() if score in known}:
             return found
@@ -98,17 +97,17 @@ def category_names(board: Board, task: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    id: str
-    name: str
-    entry: Entry
+    named: NamedEntry
     cell: Cell
     values: Mapping[str, float]
 
 
-def categories_of_task(board: Board, anchor: str, task: str) -> Categories | None:
+def categories_of_task(
+    named: Sequence[NamedEntry], rule: ScoreRule, task: str
+) -> Categories | None:
     """The figure of a task that has categories; None where no run has scores of them."""
-    names = category_names(board, task)
-    rows = [row for row in _rows(board, anchor, task, names) if row.values]
+    names = category_names(task, rule)
+    rows = [row for row in _rows(named, task, names) if row.values] if names else []
     if not rows:
         return None
     labels = [label for label in names if any(label in row.values for row in rows)]
@@ -117,7 +116,7 @@ def categories_of_task(board: Board, anchor: str, task: str) -> Categories | Non
     lines = tuple(_lines(labels, drawn, x))
     height = TOP + sum(HEADING + GAP + BAR * len(line.bars) for line in lines) + BOTTOM
     y = Axis(low=0, high=1, start=height - BOTTOM, end=TOP, values=(), text=str)
-    name, score = task.rpartition("/")[2], score_names(task, board.rule)
+    name, score = task.rpartition("/")[2], score_names(task, rule)
     measure = next(s for s in score if f"{s}_" in next(iter(names.values())))
     return Categories(
         task=task,
@@ -133,24 +132,17 @@ def categories_of_task(board: Board, anchor: str, task: str) -> Categories | Non
     )
 
 
-def _rows(board: Board, anchor: str, task: str, names: Mapping[str, str]) -> Iterator[_Row]:
+def _rows(named: Sequence[NamedEntry], task: str, names: Mapping[str, str]) -> Iterator[_Row]:
     """The entries in the board's order, with the median over seeds of each category, in percent."""
-    labels = entry_names(board)
-    for number, entry in enumerate(board.entries):
-        if cell := entry.cells.get(task):
+    for each in named:
+        if cell := each.entry.cells.get(task):
             scores = [run.scores.get(task, {}) for run in cell.runs]
             values = {
                 label: 100 * median(found)
                 for label, name in names.items()
                 if (found := [score[name] for score in scores if name in score])
             }
-            yield _Row(
-                id=entry_id(anchor, number),
-                name=labels[number],
-                entry=entry,
-                cell=cell,
-                values=values,
-            )
+            yield _Row(named=each, cell=cell, values=values)
 
 
 def _lines(labels: Sequence[str], rows: Sequence[_Row], x: Axis) -> Iterator[CategoryLine]:
@@ -167,14 +159,14 @@ def _lines(labels: Sequence[str], rows: Sequence[_Row], x: Axis) -> Iterator[Cat
 
 def _bar(number: int, row: _Row, label: str, place: tuple[float, Axis]) -> Bar:
     y, x = place
-    value, seeds = row.values[label], len(row.cell.runs)
+    entry, value, seeds = row.named.entry, row.values[label], len(row.cell.runs)
     over = "1 seed" if seeds == 1 else f"median of {seeds} seeds"
     return Bar(
-        entry=row.id,
+        entry=row.named.id,
         number=number,
-        name=shortened(row.name, 19),
-        href="#" + group_anchor(row.entry, row.cell.runs[0].task),
-        note=f"{row.entry.model} ({row.entry.recipe_label}), {label}: {value:.1f}, {over}",
+        name=shortened(row.named.name, 19),
+        href="#" + group_anchor(entry, row.cell.runs[0].task),
+        note=f"{entry.model} ({entry.recipe_label}), {label}: {value:.1f}, {over}",
         text=shown(value / 100),
         y=y,
         start=x(min(value, 0.0)),
@@ -184,13 +176,14 @@ def _bar(number: int, row: _Row, label: str, place: tuple[float, Axis]) -> Bar:
 
 def _text_row(row: _Row, labels: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     texts = (shown(row.values[name] / 100) if name in row.values else "–" for name in labels)
-    href = "#" + group_anchor(row.entry, row.cell.runs[0].task)
-    return f"{row.entry.model} ({row.entry.recipe_label})", href, tuple(texts)
+    href = "#" + group_anchor(row.named.entry, row.cell.runs[0].task)
+    entry = row.named.entry
+    return f"{entry.model} ({entry.recipe_label})", href, tuple(texts)
 
 
 def _describe(rows: Sequence[_Row], labels: Sequence[str]) -> str:
     said = (
-        f"{row.entry.model}: "
+        f"{row.named.entry.model}: "
         + ", ".join(f"{name} {row.values[name]:.1f}" for name in labels if name in row.values)
         for row in rows
     )

@@ -1,17 +1,16 @@
 """The points of plots against cost: entries and published rows, each with its score and costs."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
 from leaderboard.board import Board
 from leaderboard.cell import Cell, score_names
-from leaderboard.entry import Entry
 from leaderboard.published import PublishedCell, PublishedRow, published
 from leaderboard.published.systems import find_system
 from leaderboard.report.plots.facts import RunFacts
+from leaderboard.report.plots.named import NamedEntry
 from leaderboard.report.plots.size import (
     ModelSize,
     Sizes,
@@ -21,8 +20,9 @@ from leaderboard.report.plots.size import (
 )
 from leaderboard.report.table import group_anchor
 from leaderboard.reproduction import LIKE_OURS
+from tasks.rules import ScoreRule
 
-__all__ = ["Facts", "Point", "entry_id", "entry_names", "measured_points", "published_points"]
+__all__ = ["Facts", "Point", "measured_points", "published_points"]
 
 Facts = Mapping[str, RunFacts]
 """By the keys of runs."""
@@ -48,45 +48,19 @@ class Point:
     href: str
 
 
-def entry_id(anchor: str, number: int) -> str:
-    """What all marks of an entry carry; `anchor` is the board's, `number` the entry's place."""
-    return f"{anchor}-e{number}"
-
-
-def entry_names(board: Board) -> list[str]:
-    """What each entry is called in a chart: its model, and its recipe where models repeat.
-
-    The precision is added where that is not enough.
-    """
-    models = Counter(entry.model for entry in board.entries)
-    recipes = Counter((entry.model, entry.recipe_label) for entry in board.entries)
-    return [
-        entry.model
-        if models[entry.model] == 1
-        else f"{entry.model}, {entry.recipe_label}"
-        + (f", {entry.precision}" if recipes[entry.model, entry.recipe_label] > 1 else "")
-        for entry in board.entries
-    ]
-
-
 def measured_points(
-    board: Board, anchor: str, task: str | None, facts: Facts, sizes: Sizes
+    named: Sequence[NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
 ) -> list[Point]:
-    """The models of a board that have the task's score, or the suite's where `task` is None.
+    """The models that have the task's score, or the suite's by `rule` where `task` is None.
 
     Floors and ensembles are left out: they have no size and no training of their own.
     """
-    points, labels = [], entry_names(board)
-    for number, entry in enumerate(board.entries):
-        names = board.rule.cells if task is None else (task,)
-        cells = [entry.cells[name] for name in names if name in entry.cells]
-        whole = len(cells) == len(names) and (task is not None or entry.score is not None)
-        if entry.kind == "model" and cells and whole:
-            known = [_costs(entry.model, cell, facts, sizes) for cell in cells]
-            point = _measured(entry, task, cells, known)
-            names_of = {"entry": entry_id(anchor, number), "name": labels[number]}
-            points.append(replace(point, **names_of))
-    return points
+    tasks = tuple(rule.cells) if task is None else (task,)
+    return [
+        _measured(each, task, [each.entry.cells[name] for name in tasks], facts, sizes)
+        for each in named
+        if each.entry.kind == "model" and all(name in each.entry.cells for name in tasks)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +71,13 @@ class _Costs:
     machine: str
 
 
+NO_COSTS = _Costs(costs={}, machine="")
+
+
 def _costs(model: str, cell: Cell, facts: Facts, sizes: Sizes) -> _Costs:
     runs = [facts[run.key] for run in cell.runs if run.key in facts]
     if len(runs) < len(cell.runs):
-        return _Costs(costs={}, machine="")
+        return NO_COSTS
     found = [size_of_run(model, run, sizes) for run in runs]
     machines = {run.machine for run in runs}
     machine = machines.pop() if len(machines) == 1 else ""
@@ -123,16 +100,18 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _measured(
-    entry: Entry, task: str | None, cells: Sequence[Cell], known: Sequence[_Costs]
+    named: NamedEntry, task: str | None, cells: Sequence[Cell], facts: Facts, sizes: Sizes
 ) -> Point:
+    entry = named.entry
+    known = [_costs(entry.model, cell, facts, sizes) for cell in cells]
     values = entry.seed_scores if task is None else cells[0].values
     score = entry.score if task is None else cells[0].median
-    assert score is not None, "only entries with a score have a point"
+    assert score is not None, "an entry with every task has a score"
     machines = {found.machine for found in known}
     return Point(
         kind="measured",
-        entry="",
-        name=entry.model,
+        entry=named.id,
+        name=named.name,
         details=f"{entry.recipe_label}, {entry.precision}",
         score=100 * score,
         low=100 * min((*values, score)),

@@ -1,16 +1,15 @@
 """The spread of each task: every seed of every entry, with median and interval."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from leaderboard.board import Board
 from leaderboard.cell import Cell, shown
 from leaderboard.collapse import COLLAPSED
 from leaderboard.entry import Entry
 from leaderboard.report.plots.axis import Axis, linear_axis
 from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
 from leaderboard.report.plots.labels import shortened
-from leaderboard.report.plots.point import entry_id, entry_names
+from leaderboard.report.plots.named import NamedEntry
 from leaderboard.report.table import group_anchor
 from leaderboard.statistics import Interval, median_interval
 
@@ -18,6 +17,9 @@ __all__ = ["Spread", "SpreadRow", "spread_of_task"]
 
 LEFT, RIGHT, TOP, BOTTOM, STEP = 176, 22, 8, 42, 20
 """Names stand left of the axis; rows are STEP apart."""
+
+MOST_ROWS = 200
+"""Nobody reads a longer figure; the board itself has all rows."""
 
 LEAST_SEEDS = 3
 """The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
@@ -33,8 +35,9 @@ class SpreadRow:
 
     entry: str
     name: str
+    title: str
+    sentence: str
     href: str
-    note: str
     y: float
     dots: str
     crosses: str
@@ -43,10 +46,15 @@ class SpreadRow:
     high: float | None
     caps: tuple[float, ...]
 
+    @property
+    def note(self) -> str:
+        """All that the row shows, in words."""
+        return f"{self.title}: {self.sentence}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """One task's figure: rows from the best median down."""
+    """One task's figure: rows from the best median down; of very many the worst are left out."""
 
     task: str
     title: str
@@ -55,46 +63,48 @@ class Spread:
     rows: tuple[SpreadRow, ...]
     has_intervals: bool
     has_crosses: bool
+    left_out: int
 
 
-def spread_of_task(board: Board, anchor: str, task: str) -> Spread | None:
+def spread_of_task(named: Sequence[NamedEntry], task: str) -> Spread | None:
     """The figure of a task's column; None where no entry has a score there."""
-    found = [(n, entry) for n, entry in enumerate(board.entries) if task in entry.cells]
+    found = [each for each in named if task in each.entry.cells]
     if not found:
         return None
-    found.sort(key=lambda pair: -pair[1].cells[task].median)
+    found.sort(key=lambda each: -each.entry.cells[task].median)
+    left_out = len(found) - MOST_ROWS
+    found = found[:MOST_ROWS]
     height = TOP + STEP * len(found) + BOTTOM
-    values = [100 * value for _, entry in found for value in entry.cells[task].values]
+    values = [100 * value for each in found for value in each.entry.cells[task].values]
     x = linear_axis(values, LEFT, WIDTH - RIGHT)
     y = Axis(low=0, high=1, start=height - BOTTOM, end=TOP, values=(), text=str)
     name = task.rpartition("/")[2]
-    labels = entry_names(board)
-    rows = tuple(
-        replace(_row(entry, task, i, x), entry=entry_id(anchor, n), name=shortened(labels[n], 22))
-        for i, (n, entry) in enumerate(found)
-    )
+    rows = tuple(_row(each, task, place, x) for place, each in enumerate(found))
     starts = f", axis from {x.text(x.low)}" if x.low else ""
     return Spread(
         task=task,
         title=f"{name}, seed by seed",
-        description=_describe([entry for _, entry in found], task),
+        description=_describe([each.entry for each in found], task),
         frame=frame_of(x, y, height=height, x_label=f"{name} × 100{starts}", y_label=""),
         rows=rows,
         has_intervals=any(row.low is not None for row in rows),
         has_crosses=any(row.crosses for row in rows),
+        left_out=max(left_out, 0),
     )
 
 
-def _row(entry: Entry, task: str, place: int, x: Axis) -> SpreadRow:
+def _row(named: NamedEntry, task: str, place: int, x: Axis) -> SpreadRow:
+    entry = named.entry
     cell = entry.cells[task]
     y = TOP + STEP * (place + 0.5)
     interval = interval_of(cell)
     ends = (interval.low, interval.high) if interval else ()
     return SpreadRow(
-        entry="",
-        name=entry.model,
+        entry=named.id,
+        name=shortened(named.name, 22),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=f"{entry.model} ({entry.recipe_label}): {note_of(cell)}",
+        title=f"{entry.model} ({entry.recipe_label})",
+        sentence=sentence_of(cell),
         y=y,
         dots=_dots(cell, x, y),
         crosses=_crosses(cell, x, y),
@@ -112,7 +122,7 @@ def interval_of(cell: Cell) -> Interval | None:
     return median_interval([100 * value for value in cell.values])
 
 
-def note_of(cell: Cell) -> str:
+def sentence_of(cell: Cell) -> str:
     """A cell in words: the median, its interval and every seed."""
     interval = interval_of(cell)
     between = f" (95 % from {interval.low:.1f} to {interval.high:.1f})" if interval else ""

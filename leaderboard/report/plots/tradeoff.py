@@ -13,6 +13,9 @@ from leaderboard.report.plots.quantity import QUANTITIES, Quantity
 __all__ = ["Front", "Mark", "Tradeoff", "score_label", "tradeoffs"]
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 48, 14, 14, 46
+MOST_MARKS = 200
+"""More marks with names and links than this make a page slow, and no reader finds one by eye."""
+
 KINDS = ("published", "measured")
 """In the order they are drawn, ours on top."""
 
@@ -50,7 +53,11 @@ class Front:
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """One figure. `note` says how the cost is counted, `left_out` how many have no such cost."""
+    """One figure. `note` says how the cost is counted, `left_out` how many have no such cost.
+
+    Of very many points the best have marks with names and links, and those on the fronts; the
+    others are dots of one path, `rest`, and counted.
+    """
 
     quantity: str
     choice: str
@@ -60,6 +67,8 @@ class Tradeoff:
     frame: Frame
     fronts: tuple[Front, ...]
     marks: tuple[Mark, ...]
+    rest: str
+    rest_count: int
     left_out: int
 
 
@@ -98,7 +107,7 @@ def _figure(
     heights = [value for point in points for value in (point.low, point.high)]
     y = linear_axis(heights, HEIGHT - BOTTOM, TOP)
     fronts = tuple(_front(points, kind, quantity, x, y) for kind in KINDS[::-1])
-    ordered = sorted(points, key=lambda point: KINDS.index(point.kind))
+    marked, rest = _divided(points, fronts)
     return Tradeoff(
         quantity=quantity.name,
         choice=choice,
@@ -107,7 +116,9 @@ def _figure(
         note=quantity.note,
         frame=frame_of(x, y, height=HEIGHT, x_label=quantity.axis, y_label=score_label(score, y)),
         fronts=fronts,
-        marks=tuple(_marks(ordered, fronts, quantity, x, y)),
+        marks=tuple(_marks(marked, fronts, quantity, x, y)),
+        rest=_dots(rest, quantity, x, y),
+        rest_count=len(rest),
         left_out=left_out,
     )
 
@@ -129,6 +140,22 @@ def _front(points: Sequence[Point], kind: str, quantity: Quantity, x: Axis, y: A
             corners.append((across, corners[-1][1]))
         corners.append((across, up))
     return Front(kind=kind, points=tuple(best), corners=tuple(corners))
+
+
+def _divided(points: Sequence[Point], fronts: Sequence[Front]) -> tuple[list[Point], list[Point]]:
+    """The points that get a mark, in the order they are drawn, and the others."""
+    on_front = {id(point) for front in fronts for point in front.points}
+    ranked = sorted(points, key=lambda point: (id(point) not in on_front, -point.score))
+    chosen = {id(point) for point in ranked[:MOST_MARKS]}
+    marked = [point for kind in KINDS for point in points if point.kind == kind]
+    return [point for point in marked if id(point) in chosen], ranked[MOST_MARKS:]
+
+
+def _dots(points: Sequence[Point], quantity: Quantity, x: Axis, y: Axis) -> str:
+    """Lines of no length, which round caps make dots; those of one place are one."""
+    places = ((x(point.costs[quantity.name]), y(point.score)) for point in points)
+    grid = dict.fromkeys((round(across / 2) * 2, round(up / 2) * 2) for across, up in places)
+    return "".join(f"M{across},{up}h0" for across, up in grid)
 
 
 def _marks(

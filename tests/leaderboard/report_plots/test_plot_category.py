@@ -1,7 +1,13 @@
 import pytest
 
-from leaderboard.board import Board, build_boards
-from leaderboard.report.plots.category import CATEGORIES, categories_of_task, category_names
+from leaderboard.board import build_boards
+from leaderboard.report.plots.category import (
+    CATEGORIES,
+    Categories,
+    categories_of_task,
+    category_names,
+)
+from leaderboard.report.plots.named import named_entries
 from leaderboard.result import Result
 from tasks.suites import SUITES, TASKS
 from tests.leaderboard.boards import row_of
@@ -10,9 +16,9 @@ from tests.leaderboard.report_plots.plotted import plotted
 SQUAD, RACE = "squad/v2.0", "race/all"
 
 
-def board_of(suite: str, runs: list[Result]) -> Board:
+def figure_of(suite: str, runs: list[Result], task: str) -> Categories | None:
     (board,) = build_boards([row_of(run) for run in runs], SUITES[suite])
-    return board
+    return categories_of_task(named_entries(board, "board-1"), board.rule, task)
 
 
 def squad(model: str, seed: int = 0, **scores: float) -> Result:
@@ -21,7 +27,7 @@ def squad(model: str, seed: int = 0, **scores: float) -> Result:
 
 def test_bars_are_as_long_as_the_scores() -> None:
     runs = [squad("bert", f1_hasans=0.8, f1_noans=0.4, f1_best=0.9), squad("tiny", f1_hasans=0.2)]
-    figure = categories_of_task(board_of("squad", runs), "board-1", SQUAD)
+    figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
     has, no = figure.lines
     assert (has.name, no.name) == ("questions with an answer", "questions without one")
@@ -36,19 +42,19 @@ def test_bars_are_as_long_as_the_scores() -> None:
 
 def test_every_bar_begins_at_zero_and_bad_scores_go_left() -> None:
     runs = [plotted("a", RACE, scores={"accuracy": 0.5, "accuracy_high": 0.4})]
-    figure = categories_of_task(board_of("race", runs), "board-1", RACE)
+    figure = figure_of("race", runs, RACE)
     assert figure is not None
     assert figure.frame.x_ticks[0].text == "0"
     assert [bar.start for line in figure.lines for bar in line.bars] == [figure.zero]
     runs = [plotted("a", SQUAD, scores={"em": 0.5, "f1": 0.5, "f1_hasans": -0.3})]
-    figure = categories_of_task(board_of("squad", runs), "board-1", SQUAD)
+    figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
     assert [bar.end for line in figure.lines for bar in line.bars] == [figure.zero]
 
 
 def test_value_is_the_median_over_seeds() -> None:
     runs = [squad("bert", seed, f1_hasans=score) for seed, score in enumerate((0.1, 0.7, 0.8))]
-    figure = categories_of_task(board_of("squad", runs), "board-1", SQUAD)
+    figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
     (bar,) = figure.lines[0].bars
     assert bar.text == "70.0"
@@ -57,7 +63,7 @@ def test_value_is_the_median_over_seeds() -> None:
 
 def test_four_entries_are_drawn_and_the_table_has_all() -> None:
     runs = [squad(f"model {i}", f1_hasans=i / 10) for i in range(7)]
-    figure = categories_of_task(board_of("squad", runs), "board-1", SQUAD)
+    figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
     assert len(figure.lines[0].bars) == 4
     assert figure.left_out == 3
@@ -65,7 +71,7 @@ def test_four_entries_are_drawn_and_the_table_has_all() -> None:
 
 
 def test_only_categories_count_as_such() -> None:
-    assert set(category_names(board_of("squad", [squad("bert")]), SQUAD).values()) == {
+    assert set(category_names(SQUAD, SUITES["squad"].rule).values()) == {
         "f1_hasans",
         "f1_noans",
     }
@@ -77,4 +83,4 @@ def test_every_task_with_categories_of_its_own_is_known() -> None:
 
 
 def test_task_without_categories_has_no_figure() -> None:
-    assert categories_of_task(board_of("squad", [squad("bert")]), "board-1", SQUAD) is None
+    assert figure_of("squad", [squad("bert")], SQUAD) is None

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.report.plots.point import Point, entry_names, measured_points, published_points
+from leaderboard.report.plots.named import named_entries
+from leaderboard.report.plots.point import Point, measured_points, published_points
 from leaderboard.report.plots.size import ModelSize
 from leaderboard.result import Result
 from tests.leaderboard.boards import TASKS
@@ -12,7 +13,9 @@ SIZES = {"minilm": ModelSize(parameters=22e6, backbone=10e6)}
 
 
 def points_of(runs: list[Result], task: str | None = "glue/rte") -> list[Point]:
-    return measured_points(board_of(runs), "board-1", task, facts_by_key(runs), SIZES)
+    board = board_of(runs)
+    named = named_entries(board, "board-1")
+    return measured_points(named, board.rule, task, facts_by_key(runs), SIZES)
 
 
 def test_point_is_the_median_of_the_seeds_and_reaches_over_all_of_them() -> None:
@@ -57,7 +60,8 @@ def test_times_on_two_machines_are_no_time() -> None:
 def test_estimate_needs_every_seed() -> None:
     runs = [plotted(seed=0), plotted(seed=1)]
     board = board_of(runs)
-    (point,) = measured_points(board, "board-1", "glue/rte", facts_by_key(runs[:1]), SIZES)
+    named = named_entries(board, "board-1")
+    (point,) = measured_points(named, board.rule, "glue/rte", facts_by_key(runs[:1]), SIZES)
     assert point.costs == {}
 
 
@@ -83,7 +87,9 @@ def test_entries_of_one_model_are_told_apart_by_recipe_and_precision() -> None:
         plotted("minilm", recipe="fast", settings={"epochs": 1}),
         plotted("minilm", recipe="fast", settings={"epochs": 1}, precision="bf16"),
     ]
-    assert sorted(entry_names(board_of(runs))) == [
+    named = named_entries(board_of(runs), "board-1")
+    assert sorted(each.id for each in named) == [f"board-1-e{n}" for n in range(4)]
+    assert sorted(each.name for each in named) == [
         "minilm, fast, bf16",
         "minilm, fast, fp32",
         "minilm, paper",

@@ -3,6 +3,7 @@ import re
 import pytest
 
 from leaderboard.report.plots.frame import Frame
+from leaderboard.report.plots.named import named_entries
 from leaderboard.report.plots.spread import Spread, spread_of_task
 from leaderboard.result import Result
 from leaderboard.statistics import median_interval
@@ -10,7 +11,7 @@ from tests.leaderboard.report_plots.plotted import board_of, plotted
 
 
 def figure_of(runs: list[Result], task: str = "glue/rte") -> Spread:
-    figure = spread_of_task(board_of(runs), "board-1", task)
+    figure = spread_of_task(named_entries(board_of(runs), "board-1"), task)
     assert figure is not None
     return figure
 
@@ -91,4 +92,4 @@ def test_two_hundred_rows_make_a_long_figure() -> None:
 
 
 def test_task_that_nobody_ran_has_no_figure() -> None:
-    assert spread_of_task(board_of([plotted()]), "board-1", "glue/cola") is None
+    assert spread_of_task(named_entries(board_of([plotted()]), "board-1"), "glue/cola") is None

@@ -7,7 +7,7 @@ import pytest
 
 from leaderboard.report.plots.frame import WIDTH
 from leaderboard.report.plots.point import Point
-from leaderboard.report.plots.tradeoff import HEIGHT, Tradeoff, tradeoffs
+from leaderboard.report.plots.tradeoff import HEIGHT, MOST_MARKS, Tradeoff, tradeoffs
 
 POWERS = {"k": 1e3, "M": 1e6, "B": 1e9}
 
@@ -135,3 +135,20 @@ def test_names_on_both_sides_have_room_when_pointed_at() -> None:
     figure = only([point(60, 1e6), point(70, 1e9)])
     assert [mark.hover.anchor for mark in figure.marks] == ["start", "end"]
     assert not re.search(r"nan|inf", repr(figure))
+
+
+def test_of_thousands_the_best_have_marks_and_the_others_are_dots() -> None:
+    draw = random.Random(2)
+    points = [
+        point(draw.uniform(40, 90), 10 ** draw.uniform(6, 9), name=f"model {i}")
+        for i in range(3000)
+    ]
+    figure = only(points)
+    assert len(figure.marks) == MOST_MARKS
+    assert figure.rest_count == 3000 - MOST_MARKS
+    dots = re.findall(r"M(\d+),(\d+)h0", figure.rest)
+    assert len(set(dots)) == len(dots) > 500
+    frame = figure.frame
+    assert all(frame.left <= int(x) <= frame.right for x, _ in dots)
+    assert all(frame.top <= int(y) <= frame.bottom for _, y in dots)
+    assert sum(mark.on_front for mark in figure.marks) == len(figure.fronts[0].points)

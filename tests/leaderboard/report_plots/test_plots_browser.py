@@ -115,10 +115,10 @@ def test_axes_are_chosen_and_kept_from_score_to_score(page: Opened) -> None:
 def test_model_is_pointed_out_in_every_plot(page: Opened) -> None:
     unfold(page)
     lit = "[...new Set([...document.querySelectorAll('.lit')].map((m) => m.dataset.entry))]"
-    page.page.locator(".pick-entry").select_option("minilm (paper)")
+    page.page.locator(".pick-entry").select_option("minilm")
     (entry,) = page.run(lit)
     option = page.page.locator(f".pick-entry option[value='{entry}']")
-    assert option.inner_text() == "minilm (paper)"
+    assert option.inner_text() == "minilm"
     assert page.run("document.querySelectorAll('.row.lit').length") == len(GLUE.tasks)
     others = page.page.locator(".plots .mark.row:not(.lit)").first
     assert float(others.evaluate("(mark) => getComputedStyle(mark).opacity")) < 0.5
