@@ -2,6 +2,8 @@
 # make test    lint, types, floors and tests, as CI runs them
 # make check   the first three alone
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
+# make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about 40 minutes
+# make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -10,9 +12,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
+ROUNDS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests soak gold clean
+.PHONY: help demo test check tests soak benchmark benchmark-growth gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -45,6 +48,14 @@ test: check tests
 
 soak: $(VENV)/installed-dev
 	$(BIN)/pytest -m soak --timeout 7200 --durations 25 tests
+
+benchmark: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks --model $(MODEL) --data $(DATA) --rounds $(ROUNDS)
+	$(BIN)/python -m benchmarks.tables
+
+benchmark-growth: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.growth --model $(MODEL)
+	$(BIN)/python -m benchmarks.tables
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

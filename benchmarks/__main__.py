@@ -12,50 +12,43 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from benchmarks.figures import Comparison
 from benchmarks.record import begin, write
 from benchmarks.sample import draw_sample
-from benchmarks.sides import SIDES, machine, measure_peak
+from benchmarks.sides import SIDES, Run, machine, measure_peak
 from benchmarks.workloads import WORKLOADS, Workload
 
 
 def main() -> None:
     options = _parse()
     record = begin(options.model, options.note)
-    record |= {"machine": machine(), "peak_gflops": [measure_peak()], "workloads": []}
-    for workload in _chosen(options):
-        print(f"{workload.name}: {workload.train_rows} rows", flush=True)
-        with TemporaryDirectory(prefix="benchmark-") as folder:
-            data = draw_sample(workload, options.data, Path(folder))
-            entry = {**asdict(workload), "runs": []}
-            record["workloads"].append(entry)
-            for seed in range(1, options.rounds + 1):
-                _round(entry, workload, options, data, seed, record)
-        record["peak_gflops"].append(measure_peak())
-        write(options.out, record)
-        print(Comparison.of(entry, record).sentence(), flush=True)
+    chosen = _chosen(options)
+    record |= {
+        "machine": machine(),
+        "peak_gflops": [measure_peak()],
+        "workloads": [{**asdict(workload), "runs": []} for workload in chosen],
+    }
+    with TemporaryDirectory(prefix="benchmark-") as folder:
+        samples = [draw_sample(w, options.data, Path(folder) / w.name) for w in chosen]
+        for seed in range(1, options.rounds + 1):
+            for workload, data, entry in zip(chosen, samples, record["workloads"], strict=True):
+                for side in options.side or SIDES:
+                    run = SIDES[side](workload, options.model, data, [seed])
+                    entry["runs"].append(asdict(run))
+                    write(options.out, record)
+                    _tell(workload, run)
+                print(Comparison.of(entry, record).sentence(), flush=True)
+            record["peak_gflops"].append(measure_peak())
+            write(options.out, record)
 
 
-def _round(  # noqa: PLR0913, PLR0917  (what is run, on what, and where it is noted)
-    entry: dict[str, Any],
-    workload: Workload,
-    options: argparse.Namespace,
-    data: Path,
-    seed: int,
-    record: dict[str, Any],
-) -> None:
-    """One run of every side, each written to the record."""
-    for name in options.side or SIDES:
-        run = SIDES[name](workload, options.model, data, seed)
-        entry["runs"].append(asdict(run))
-        write(options.out, record)
-        print(
-            f"  {name}, seed {seed}: {run.seconds:.1f} s, {run.cpu_seconds:.1f} s of processor, "
-            f"{run.peak_bytes / 1e6:.0f} MB, {dict(run.scores)}",
-            flush=True,
-        )
+def _tell(workload: Workload, run: Run) -> None:
+    print(
+        f"  {workload.name}, {run.side}, seed {run.seed}: {run.seconds:.1f} s, "
+        f"{run.cpu_seconds:.1f} s of processor, {run.peak_bytes / 1e6:.0f} MB, {dict(run.scores)}",
+        flush=True,
+    )
 
 
 def _chosen(options: argparse.Namespace) -> Sequence[Workload]:
@@ -63,14 +56,8 @@ def _chosen(options: argparse.Namespace) -> Sequence[Workload]:
     chosen = [w for w in WORKLOADS if not options.task or w.task in options.task]
     if options.limit is None:
         return chosen
-    return [
-        replace(
-            w,
-            train_rows=min(w.train_rows, options.limit),
-            dev_rows=min(w.dev_rows, max(1, options.limit // 4)),
-        )
-        for w in chosen
-    ]
+    dev_rows = max(1, options.limit // 4)
+    return [replace(w, train_rows=options.limit, dev_rows=dev_rows) for w in chosen]
 
 
 def _parse() -> argparse.Namespace:
@@ -81,7 +68,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--task", action="append", choices=[w.task for w in WORKLOADS])
     parser.add_argument("--side", action="append", choices=list(SIDES))
-    parser.add_argument("--limit", type=int, help="at most so many train rows, a quarter for dev")
+    parser.add_argument("--limit", type=int, help="train rows of each task, and a quarter for dev")
     parser.add_argument("--rounds", type=int, default=2, help="each with a seed of its own")
     parser.add_argument("--out", default="speed", help="name of the record in benchmarks/results")
     parser.add_argument("--note", default="", help="what a reader of the tables must know")

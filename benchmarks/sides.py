@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARAL
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One side's whole process for one task and seed.
+    """One side's whole process for one task; of several seeds only the first one's scores.
 
     `seconds` and `cpu_seconds` are the process's, `train_seconds` and `predict_seconds` what it
     says of itself. `details` are the peer's counts: rows, real tokens, and sums of their squares.
@@ -38,18 +38,19 @@ class Run:
     details: Mapping[str, Any]
 
 
-Side = Callable[[Workload, str, Path, int], Run]
+Side = Callable[[Workload, str, Path, Sequence[int]], Run]
 
 
-def _ours(workload: Workload, checkpoint: str, data: Path, seed: int) -> Run:
-    """`bench run` from nothing to the stored result and the report."""
+def _ours(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int]) -> Run:
+    """`bench run` from nothing to the stored results and the report."""
     values = asdict(workload.values) | {"evaluations": 1}
     with TemporaryDirectory(prefix="benchmark-") as folder:
         database = Path(folder) / "runs.sqlite"
         ended = run_whole(
             [
                 *_bench("run", "--model", checkpoint, "--task", workload.task),
-                *("--data", str(data), "--seed", str(seed), "--no-floors", "--json"),
+                *("--data", str(data), "--no-floors", "--json"),
+                *(part for seed in seeds for part in ("--seed", str(seed))),
                 *(part for name, value in values.items() for part in ("--set", f"{name}={value}")),
                 *("--db", str(database), "--out", str(Path(folder) / "leaderboard.html")),
             ],
@@ -60,7 +61,7 @@ def _ours(workload: Workload, checkpoint: str, data: Path, seed: int) -> Run:
     cost = stored["cost"]
     return Run(
         side="ours",
-        seed=seed,
+        seed=seeds[0],
         **_outside(ended),
         train_seconds=cost["train_seconds"],
         predict_seconds=cost["predict_seconds"],
@@ -78,20 +79,20 @@ def _bench(*arguments: str) -> list[str]:
 
 
 def _stored(database: Path) -> Mapping[str, Any]:
-    """The only run of a database."""
+    """The first run of a database."""
     from leaderboard.result import Failure
     from leaderboard.store import open_store
 
     with open_store(database, create=False) as store:
-        (row,) = store.runs()
-        result = store.result(row.key)
+        result = store.result(store.runs()[0].key)
     if isinstance(result, Failure):
         raise RuntimeError(f"our run failed: {result.error}")
     return result.to_json()
 
 
 def _trainer(flags: str) -> Side:
-    def run(workload: Workload, checkpoint: str, data: Path, seed: int) -> Run:
+    def run(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int]) -> Run:
+        (seed,) = seeds
         values = asdict(workload.values)
         ended = run_whole(
             [

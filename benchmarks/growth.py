@@ -1,0 +1,122 @@
+"""How the cost of a command grows with rows, their length, layers and seeds.
+
+    python -m benchmarks.growth --model CHECKPOINT
+
+The encoder has random weights and the checkpoint's sizes. Rows are of one length, in SST-2's files.
+"""
+
+import argparse
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.record import begin, write
+from benchmarks.sides import SIDES, machine
+from benchmarks.workloads import Values, Workload, find_workload
+
+__all__ = ["SERIES", "Point", "write_rows"]
+
+WORDS = ("good", "bad", "film", "story", "time", "great", "long", "house", "music", "night", "love")
+"""Each is one token of BERT's vocabulary."""
+
+SPECIAL = 2
+DEV_ROWS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What one command computes."""
+
+    rows: int = 256
+    tokens: int = 32
+    layers: int = 6
+    seeds: int = 1
+
+    @property
+    def workload(self) -> Workload:
+        values = Values(epochs=1, max_tokens=max(128, self.tokens))
+        return replace(find_workload("glue/sst2"), values=values, train_rows=self.rows)
+
+
+SERIES = {
+    "rows": tuple(Point(rows=256 * times) for times in (1, 4, 16)),
+    "tokens": tuple(Point(rows=128, tokens=tokens) for tokens in (32, 64, 128, 256, 512)),
+    "layers": tuple(Point(tokens=64, layers=layers) for layers in (2, 6, 12, 24)),
+    "seeds": tuple(Point(seeds=seeds) for seeds in (1, 2, 4, 8)),
+}
+"""Points by what grows."""
+
+
+def main() -> None:
+    options = _parse()
+    record = begin(options.model, options.note) | {"machine": machine(), "points": []}
+    with TemporaryDirectory(prefix="benchmark-") as folder:
+        for _ in range(options.rounds):
+            for name, point in _points(options.series):
+                for side in options.side or ("ours",):
+                    _measure(record, name, point, side, Path(options.model), Path(folder))
+                    write(options.out, record)
+
+
+def _points(series: list[str] | None) -> Iterator[tuple[str, Point]]:
+    return ((name, point) for name in series or SERIES for point in SERIES[name])
+
+
+def _measure(  # noqa: PLR0913, PLR0917  (what is run, on what, and where it is noted)
+    record: dict[str, Any], name: str, point: Point, side: str, model: Path, folder: Path
+) -> None:
+    """One command; a peer that has a process for each seed is not asked for several."""
+    if point.seeds > 1 and side != "ours":
+        return
+    checkpoint = _draw_checkpoint(model, point.layers, folder)
+    data = folder / f"{point.rows}-{point.tokens}"
+    write_rows(data, point)
+    run = SIDES[side](point.workload, str(checkpoint), data, range(1, point.seeds + 1))
+    figures = {n: asdict(run)[n] for n in ("side", "seconds", "cpu_seconds", "peak_bytes")}
+    record["points"].append({"series": name, **asdict(point), **figures})
+    print(f"{name}, {point}: {json.dumps(figures)}", flush=True)
+
+
+def _draw_checkpoint(model: Path, layers: int, folder: Path) -> Path:
+    """The folder of an encoder of so many layers with random weights, made at its first use."""
+    from transformers import AutoConfig, AutoModel
+
+    drawn = folder / f"{layers}-layers"
+    if not drawn.exists():
+        config = AutoConfig.from_pretrained(model, num_hidden_layers=layers)
+        AutoModel.from_config(config).save_pretrained(drawn)
+        for file in model.iterdir():
+            if file.name.startswith(("tokenizer", "vocab", "special_tokens", "merges")):
+                shutil.copy(file, drawn)
+    return drawn
+
+
+def write_rows(folder: Path, point: Point) -> None:
+    """SST-2's files with rows of exactly so many tokens; the first word tells the class."""
+    draw = random.Random("growth")
+    (folder / "SST-2").mkdir(parents=True, exist_ok=True)
+    for split, rows in (("train", point.rows), ("dev", DEV_ROWS)):
+        texts = [draw.choices(WORDS, k=point.tokens - SPECIAL) for _ in range(rows)]
+        lines = [f"{' '.join(words)}\t{WORDS.index(words[0]) % 2}" for words in texts]
+        text = "\n".join(["sentence\tlabel", *lines]) + "\n"
+        (folder / "SST-2" / f"{split}.tsv").write_text(text, encoding="utf-8")
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", required=True, help="folder of a checkpoint")
+    parser.add_argument("--series", action="append", choices=list(SERIES))
+    parser.add_argument("--side", action="append", choices=list(SIDES), help="default: ours")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--out", default="growth", help="name of the record in benchmarks/results")
+    parser.add_argument("--note", default="", help="what a reader of the figure must know")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

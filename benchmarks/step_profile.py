@@ -1,0 +1,153 @@
+"""Where the time of a job goes: shares of its operations, by torch's own profiler.
+
+    python -m benchmarks.step_profile --model CHECKPOINT --data FOLDER --task glue/mrpc
+
+The job runs in this process, from reading the files to the scores. Profiling itself costs time,
+which falls on small operations, so that their shares come out a little too large.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.record import begin, load, write
+from benchmarks.sample import draw_sample
+from benchmarks.sides import machine
+from benchmarks.workloads import Workload, find_workload
+
+__all__ = ["KINDS", "OTHER", "kind_of", "shares"]
+
+KINDS = {
+    "attention": ("_Attention", "_FirstToken", "aten::_scaled_dot_product"),
+    "optimizer": ("Optimizer.step", "aten::_foreach", "aten::linalg_vector_norm"),
+    "dropout": ("dropout", "aten::random_", "aten::bitwise", "MulBackward"),
+    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "mkldnn::"),
+    "layer norm": ("aten::native_layer_norm", "aten::layer_norm"),
+    "GELU": ("aten::gelu",),
+    "embeddings, packing": ("aten::embedding", "aten::index", "aten::gather", "aten::nonzero"),
+    "casts, copies": ("aten::copy_", "aten::_to_copy", "aten::clone", "aten::cat", "aten::fill_"),
+}
+"""Beginnings of the names of operations, those that hold others first: what an attention function
+computes counts as attention, its matrix products too."""
+
+FIRST = "aten::embedding"
+"""What a batch begins with, and nothing before the first one calls."""
+
+OTHER = "other operations"
+OUTSIDE = "Python, waiting"
+
+
+def main() -> None:
+    options = _parse()
+    record = load(options.out) or {}
+    record = begin(options.model, options.note) | {
+        "machine": machine(),
+        "profiles": record.get("profiles", {}),
+    }
+    for name in options.task:
+        workload = find_workload(name)
+        if options.limit:
+            workload = replace(
+                workload, train_rows=options.limit, dev_rows=max(1, options.limit // 4)
+            )
+        with TemporaryDirectory(prefix="benchmark-") as folder:
+            data = draw_sample(workload, options.data, Path(folder))
+            record["profiles"][name] = _profile(workload, options.model, data)
+        write(options.out, record)
+        print(name, record["profiles"][name])
+
+
+def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
+    """Seconds by kind, and of the job's parts."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from benchharness.encoder.fast_dropout import FastDropout
+    from benchharness.worker.run import run_job
+
+    FastDropout.forward = _named("dropout", FastDropout.forward)  # type: ignore[method-assign]
+    (job,) = _plan(workload, checkpoint, data)
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        cost = run_job(job).cost
+    seconds = shares(profiled.events())
+    computed = sum(seconds.values())
+    seconds[OUTSIDE] = max(0.0, cost.train_seconds + cost.predict_seconds - computed)
+    return {
+        "rows": workload.train_rows,
+        "seconds": {kind: round(value, 3) for kind, value in seconds.items()},
+        "job_seconds": round(cost.seconds, 3),
+        "train_seconds": round(cost.train_seconds, 3),
+        "predict_seconds": round(cost.predict_seconds, 3),
+    }
+
+
+def _named(name: str, forward: Any) -> Any:
+    """A module's forward pass under a name that the profiler shows."""
+    from torch.profiler import record_function
+
+    def named(*inputs: Any) -> Any:
+        with record_function(name):
+            return forward(*inputs)
+
+    return named
+
+
+def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
+    from benchharness.models import find_model
+    from benchharness.plan import plan_jobs
+    from tasks.suites import find_task
+
+    values = asdict(workload.values) | {"evaluations": 1}
+    return plan_jobs(
+        [find_model(checkpoint)],
+        [find_task(workload.task)],
+        data=str(data),
+        seeds=[1],
+        overrides={name: str(value) for name, value in values.items()},
+        precision="auto",
+        splits=("dev",),
+    )
+
+
+def shares(events: Any) -> Counter[str]:
+    """Seconds by kind from the first batch on, each operation's own without those that it calls."""
+    begin = min(event.time_range.start for event in events if event.name == FIRST)
+    seconds: Counter[str] = Counter()
+    for event in events:
+        if event.time_range.start >= begin:
+            seconds[kind_of(_names(event))] += event.self_cpu_time_total / 1e6
+    return seconds
+
+
+def _names(event: Any) -> Iterator[str]:
+    """The names of an operation and of those that it is part of, from the inside out."""
+    while event is not None:
+        yield event.name
+        event = event.cpu_parent
+
+
+def kind_of(names: Iterator[str]) -> str:
+    """The first kind that any of the names begins with."""
+    names = list(names)
+    for kind, beginnings in KINDS.items():
+        if any(beginning in name for name in names for beginning in beginnings):
+            return kind
+    return OTHER
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", required=True, help="folder of a checkpoint")
+    parser.add_argument("--data", type=Path, required=True, help="as for `python -m benchmarks`")
+    parser.add_argument("--task", action="append", required=True)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--out", default="profile", help="name of the record in benchmarks/results")
+    parser.add_argument("--note", default="")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Writes the tables and the figure of docs/performance.md from the records that are there.
+
+    python -m benchmarks.tables
+
+Each stands between two comments of its name, and nothing else of the page is touched.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_ratio
+from benchmarks.growth_figure import growth_figure
+from benchmarks.record import RESULTS, ROOT, load
+
+__all__ = ["BLOCKS", "MISSING", "PAGE", "RESULTS", "fill"]
+
+PAGE = ROOT / "docs" / "performance.md"
+FIGURE = ROOT / "docs" / "growth.svg"
+MISSING = "Not measured yet."
+DASH = "-"
+
+Record = Mapping[str, Any]
+
+
+def main() -> None:
+    records = {name: load(name) for name in ("speed", "growth", "profile")}
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), records), encoding="utf-8")
+    if growth := records["growth"]:
+        FIGURE.write_text(growth_figure(growth["points"]), encoding="utf-8")
+
+
+def fill(page: str, records: Mapping[str, Record | None]) -> str:
+    """The page with every block made again."""
+    for name, (source, make) in BLOCKS.items():
+        record = records[source]
+        text = MISSING if record is None else "\n".join(make(record))
+        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if len(pattern.findall(page)) != 1:
+            raise ValueError(f"docs/performance.md has no one block {begin.strip()}")
+        page = pattern.sub(lambda _, new=begin + text + end: new, page)
+    return page
+
+
+def _conditions(record: Record) -> Iterable[str]:
+    machine, model = record["machine"], record["model"]
+    peaks = {n: max(p[n] for p in record["peak_gflops"]) for n in ("fp32", "bf16")}
+    units = ", ".join(machine["matrix_units"]) or "no matrix units"
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    yield (
+        f"Measured {record['measured'][:10]} at commit {record['commit']}: {machine['cores']} "
+        f"cores of {machine['processor']} ({units}), threads: {machine['threads']}; {versions}; "
+        f"{model['model_type']}, {model['num_hidden_layers']} layers of {model['hidden_size']}."
+    )
+    yield (
+        f"Matrix products reach {peaks['fp32']:.0f} GFLOP/s in fp32 and {peaks['bf16']:.0f} in "
+        f"bf16, {peaks['bf16'] / peaks['fp32']:.1f} times as many."
+    )
+    if record["note"]:
+        yield f"**{record['note']}**"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_line(head), "|---" * len(head) + "|", *map(_line, rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _speed(record: Record) -> Iterable[str]:
+    """Ratios of whole processes, by the clock and by processor time, and seconds."""
+    found = comparisons(record)
+    head = (
+        "task, train rows",
+        "runs",
+        "seconds: ours, best, shipped",
+        "times faster than best (processor)",
+        "than shipped (processor)",
+    )
+    rows = [
+        (
+            f"{c.name}, {c.entry['train_rows']:,}",
+            str(len(c.runs["ours"])),
+            ", ".join(_number(c.middle(side, "seconds"), ".1f") for side in SIDES),
+            *(
+                f"{_number(c.ratio(side), '.1f')} ({_number(c.ratio(side, 'cpu_seconds'), '.1f')})"
+                for side in PEERS
+            ),
+        )
+        for c in found
+    ]
+    means = [_number(mean_ratio(_glue(found), side), ".1f") for side in PEERS]
+    return [*_table(head, rows), "", f"Geometric mean of GLUE's tasks: {means[0]} and {means[1]}."]
+
+
+SIDES, PEERS = ("ours", "best", "default"), ("best", "default")
+
+
+def _glue(found: Sequence[Comparison]) -> list[Comparison]:
+    return [c for c in found if c.entry["task"].startswith("glue/")]
+
+
+def _scores(record: Record) -> Iterable[str]:
+    """Dev scores by seed."""
+    return _table(
+        ("task", "metric", "ours", "best flags", "as shipped"),
+        [
+            (c.name, metric, *(_by_seed(c, side, metric) for side in SIDES))
+            for c in comparisons(record)
+            for metric in c.runs["ours"][0]["scores"]
+        ],
+    )
+
+
+def _by_seed(comparison: Comparison, side: str, metric: str) -> str:
+    """The scores by seed; the peer's fractions times 100 where ours are, too."""
+    scores = [run["scores"].get(metric) for run in comparison.runs.get(side, ())]
+    factor = 1 if comparison.entry["head"] == "span" else 100
+    return " ".join(DASH if s is None else f"{s * factor:.1f}" for s in scores) or DASH
+
+
+def _work(record: Record) -> Iterable[str]:
+    """Real tokens per second while training, the share of the matrix peak, memory, and bounds."""
+    head = (
+        "task",
+        "real tokens/s in training: ours, best, shipped",
+        "share of the matrix peak",
+        "peak memory, MB",
+        "training: ours, at the peak, s",
+        "bound on the ratio to best",
+    )
+    return _table(head, map(_work_row, comparisons(record)))
+
+
+def _work_row(c: Comparison) -> Sequence[str]:
+    seconds = {side: c.middle(side, "train_seconds") for side in SIDES}
+    memory = {side: c.middle(side, "peak_bytes") for side in SIDES}
+    floor = floor_seconds(c)
+    bound = seconds["best"] and floor and seconds["best"] / floor
+    return (
+        c.name,
+        ", ".join(_number(s and c.tokens / s, ",.0f") for s in seconds.values()),
+        ", ".join(_number(c.share_of_peak(side), ".0%") for side in SIDES),
+        ", ".join(_number(m and m / 1e6, ",.0f") for m in memory.values()),
+        f"{_number(seconds['ours'], '.1f')}, {_number(floor, '.1f')}",
+        _number(bound, ".1f"),
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return DASH if value is None else format(value, form)
+
+
+def _parts(record: Record) -> Iterable[str]:
+    """Where the seconds of our process go."""
+    rows = []
+    for c in comparisons(record):
+        run = sorted(c.runs["ours"], key=lambda r: r["seconds"])[len(c.runs["ours"]) // 2]
+        job, train, predict = (
+            run["details"]["job_seconds"],
+            run["train_seconds"],
+            run["predict_seconds"],
+        )
+        parts = (run["seconds"] - job, job - train - predict, train, predict)
+        rows.append((c.name, *(f"{seconds:.1f}" for seconds in parts)))
+    head = ("task", "start-up, plan, store, report", "load, tokenize, score", "train", "predict")
+    return _table(head, rows)
+
+
+def _growth(record: Record) -> Iterable[str]:
+    """Seconds and memory of each point, and how they grow from the one before."""
+    rows = [
+        (
+            point["series"],
+            str(point[point["series"]]),
+            point["side"],
+            f"{point['seconds']:.1f}",
+            f"{point['cpu_seconds']:.1f}",
+            f"{point['peak_bytes'] / 1e6:,.0f}",
+        )
+        for point in record["points"]
+    ]
+    yield from _table(("series", "", "side", "seconds", "of processor", "peak memory, MB"), rows)
+    if record["note"]:
+        yield f"\n**{record['note']}**"
+
+
+def _profile(record: Record) -> Iterable[str]:
+    """Shares of training and predicting by kind of operation."""
+    profiles = record["profiles"]
+    kinds = list(dict.fromkeys(kind for p in profiles.values() for kind in p["seconds"]))
+    totals = {task: sum(p["seconds"].values()) for task, p in profiles.items()}
+    kinds.sort(key=lambda kind: -sum(p["seconds"].get(kind, 0.0) for p in profiles.values()))
+    rows = [
+        (kind, *(f"{p['seconds'].get(kind, 0.0) / totals[t]:.0%}" for t, p in profiles.items()))
+        for kind in kinds
+    ]
+    yield from _table(("share of training and predicting", *profiles), rows)
+    if record["note"]:
+        yield f"\n**{record['note']}**"
+
+
+BLOCKS: Mapping[str, tuple[str, Callable[[Record], Iterable[str]]]] = {
+    "conditions": ("speed", _conditions),
+    "speed": ("speed", _speed),
+    "scores": ("speed", _scores),
+    "work": ("speed", _work),
+    "parts": ("speed", _parts),
+    "profile": ("profile", _profile),
+    "growth": ("growth", _growth),
+}
+"""The page's blocks: the record that each comes from, and what makes it."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+import sys
+
+import pytest
+
+from benchmarks.growth import Point, write_rows
+from benchmarks.matmul import peak_gflops
+from benchmarks.whole_process import run_whole
+
+HOLD = "import os, time; held = b'x' * {size}; {more}; time.sleep(2); print(os.environ['NAME'])"
+
+
+def test_seconds_memory_and_output_of_a_process():
+    command = [sys.executable, "-c", HOLD.format(size=80_000_000, more="0")]
+    ended = run_whole(command, {"NAME": "value"})
+    assert ended.stdout == "value\n"
+    assert 2 <= ended.seconds < 100
+    assert 0 < ended.cpu_seconds < ended.seconds
+    assert 80e6 < ended.peak_bytes < 200e6
+
+
+def test_memory_of_children_counts():
+    child = HOLD.format(size=60_000_000, more="0")
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True)"
+    command = [sys.executable, "-c", HOLD.format(size=60_000_000, more=start)]
+    assert run_whole(command, {"NAME": ""}).peak_bytes > 120e6
+
+
+def test_a_process_that_fails_says_why():
+    with pytest.raises(RuntimeError, match="no such thing"):
+        run_whole([sys.executable, "-c", "raise SystemExit('no such thing')"], {})
+
+
+def test_a_rate_is_found(monkeypatch):
+    import torch
+
+    monkeypatch.setattr("benchmarks.matmul.SHAPES", {"cpu": ((64, 64, 64),), "cuda": ()})
+    monkeypatch.setattr("benchmarks.matmul.SECONDS", 0.001)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert peak_gflops(torch.float32) > 0
+
+
+def test_rows_have_the_length_that_is_said(tmp_path):
+    write_rows(tmp_path, Point(rows=20, tokens=32))
+    header, *rows = (tmp_path / "SST-2" / "train.tsv").read_text().splitlines()
+    assert header == "sentence\tlabel"
+    assert len(rows) == 20
+    assert {len(row.split("\t")[0].split()) for row in rows} == {30}
+    assert {row.split("\t")[1] for row in rows} == {"0", "1"}
