@@ -39,10 +39,10 @@ class _DataGroup:
             return 0 < run.largest_split <= self.limit
         return run.limit == self.limit
 
-    def add(self, run: RunRow) -> None:
+    def widen(self, run: RunRow) -> None:
+        """Admit from now on what shares a door or a split with the run."""
         self.doors.add(run.data)
         self.fingerprints.update(evaluation_fingerprints(run))
-        self.runs.append(run)
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
@@ -59,16 +59,29 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     dropped.
     """
     groups: list[_DataGroup] = []
+    homes: dict[object, list[_DataGroup]] = {}
     for run in sorted(runs, key=lambda run: run.limit is None):
-        open_to_it = [group for group in groups if group.admits(run)]
-        open_to_it.sort(key=lambda group: run.data not in group.doors)
-        own = [group for group in open_to_it if group.limit == run.limit]
-        if not own:
-            own = [_DataGroup(limit=run.limit, mini=run.data == "mini")]
-            groups += own
-        for group in (own[0], *(group for group in open_to_it if group.limit != run.limit)):
-            group.add(run)
+        # The seeds of a task, and other models on it, join what the first one has joined.
+        alike = (run.limit, run.data, run.largest_split, tuple(run.fingerprints.items()))
+        if alike not in homes:
+            homes[alike] = _homes(run, groups)
+        for group in homes[alike]:
+            group.runs.append(run)
     return [group.runs for group in groups if not _is_inside_another(group, groups)]
+
+
+def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
+    """The groups that such a run joins; where none of its own limit admits it, a new one."""
+    open_to_it = [group for group in groups if group.admits(run)]
+    open_to_it.sort(key=lambda group: run.data not in group.doors)
+    own = [group for group in open_to_it if group.limit == run.limit]
+    if not own:
+        own = [_DataGroup(limit=run.limit, mini=run.data == "mini")]
+        groups += own
+    found = [own[0], *(group for group in open_to_it if group.limit != run.limit)]
+    for group in found:
+        group.widen(run)
+    return found
 
 
 def _is_inside_another(group: _DataGroup, groups: Iterable[_DataGroup]) -> bool:

@@ -1,7 +1,8 @@
 """Which known checkpoint a published system is, or why it is none."""
 
 import tomllib
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -44,18 +45,27 @@ def systems() -> tuple[System, ...]:
 
 def find_system(name: str, table: str) -> System | None:
     """The system that a table means by a name; None where nobody has said yet what it is."""
-    found = {system.table: system for system in systems() if system.name == name}
-    return found.get(table, found.get(""))
+    named = _by_name()
+    return named.get((name, table), named.get((name, "")))
+
+
+def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
+    """The published rows of one of our models, in the order of the tables."""
+    return _by_model().get(model, ())
 
 
 @cache
-def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
-    """The published rows of one of our models, in the order of the tables."""
-    return tuple(
-        row
-        for row in every_row()
-        if (system := find_system(row.system, row.table)) is not None and system.model == model
-    )
+def _by_name() -> Mapping[tuple[str, str], System]:
+    return {(system.name, system.table): system for system in systems()}
+
+
+@cache
+def _by_model() -> Mapping[str, tuple[PublishedRow, ...]]:
+    found: defaultdict[str, list[PublishedRow]] = defaultdict(list)
+    for row in every_row():
+        if (system := find_system(row.system, row.table)) is not None:
+            found[system.model].append(row)
+    return {model: tuple(rows) for model, rows in found.items() if model}
 
 
 def _systems() -> Iterator[System]:
