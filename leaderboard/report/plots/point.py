@@ -53,13 +53,19 @@ def measured_points(
 ) -> list[Point]:
     """The models that have the task's score, or the suite's by `rule` where `task` is None.
 
-    Floors and ensembles are left out: they have no size and no training of their own.
+    Floors and ensembles are left out: they have no size and no training of their own. So are models
+    of whose runs there are no facts.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
-    return [
-        _measured(each, task, [each.entry.cells[name] for name in tasks], facts, sizes)
+    scored = (
+        (each, [each.entry.cells[name] for name in tasks])
         for each in named
         if each.entry.kind == "model" and all(name in each.entry.cells for name in tasks)
+    )
+    return [
+        _measured(each, task, cells, facts, sizes)
+        for each, cells in scored
+        if all(run.key in facts for cell in cells for run in cell.runs)
     ]
 
 
@@ -71,13 +77,8 @@ class _Costs:
     machine: str
 
 
-NO_COSTS = _Costs(costs={}, machine="")
-
-
 def _costs(model: str, cell: Cell, facts: Facts, sizes: Sizes) -> _Costs:
-    runs = [facts[run.key] for run in cell.runs if run.key in facts]
-    if len(runs) < len(cell.runs):
-        return NO_COSTS
+    runs = [facts[run.key] for run in cell.runs]
     found = [size_of_run(model, run, sizes) for run in runs]
     machines = {run.machine for run in runs}
     machine = machines.pop() if len(machines) == 1 else ""

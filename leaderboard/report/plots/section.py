@@ -96,7 +96,7 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         entries=tuple((each.id, each.name) for each in named[:MOST_ROWS]),
         first=_first(views),
         tradeoffs=views,
-        spreads=tuple(found for task in board.tasks if (found := spread_of_task(named, task))),
+        spreads=tuple(each for task in board.tasks if (each := spread_of_task(named, task))),
         categories=tuple(
             found for task in board.tasks if (found := categories_of_task(named, board.rule, task))
         ),

@@ -57,12 +57,12 @@ def test_times_on_two_machines_are_no_time() -> None:
     assert "training-flops" in point.costs
 
 
-def test_estimate_needs_every_seed() -> None:
+def test_point_needs_the_facts_of_every_seed() -> None:
     runs = [plotted(seed=0), plotted(seed=1)]
     board = board_of(runs)
     named = named_entries(board, "board-1")
-    (point,) = measured_points(named, board.rule, "glue/rte", facts_by_key(runs[:1]), SIZES)
-    assert point.costs == {}
+    facts = facts_by_key(runs[:1])
+    assert measured_points(named, board.rule, "glue/rte", facts, SIZES) == []
 
 
 def test_unknown_model_is_estimated_by_all_of_its_weights() -> None:
