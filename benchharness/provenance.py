@@ -35,6 +35,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     tokenizer: str,
     device: str,
     threads: int,
+    processes: int = 1,
     started: str,
 ) -> dict[str, Any]:
     """Everything that a reader needs to judge a result or to get it again, as plain data.
@@ -43,7 +44,8 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     that the benchmark's convention leaves out (SNLI's without a gold label), `repeats` those that
     are there before or in train (`count_repeats`), `tokenizer` is the digest of the tokenizer as it
     was loaded (`text_digest` of its JSON), `device` the name of the processor that trained ("cpu",
-    "NVIDIA H200"), `threads` torch's, `started` UTC in ISO 8601.
+    "NVIDIA H200"), `threads` torch's in each of the `processes` that trained together, `started`
+    UTC in ISO 8601.
     """
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
@@ -66,7 +68,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
         "recipe": {"name": job.recipe, **_batch(job), "precision": job.precision},
         "versions": {"python": platform.python_version(), **library_versions()},
         **({"plugins": dict(job.plugins)} if job.plugins else {}),
-        "machine": {**_machine(), "device": device, "threads": threads},
+        "machine": {**_machine(), "device": device, "threads": threads, "processes": processes},
         "started": started,
     }
 

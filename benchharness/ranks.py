@@ -17,11 +17,9 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = ["ALONE", "STORE", "Ranks"]
+from benchharness.launched import STORE, count_processes, own_rank
 
-STORE = "BENCH_RANKS_FILE"
-"""The variable that names the file through which our launcher's processes meet: no port is opened
-for that, as it is by torchrun, on all interfaces."""
+__all__ = ["ALONE", "Ranks"]
 
 BUCKET_NUMBERS = 16 * 2**20
 """How many gradients are sent at once: 64 MB in fp32, so that no second copy of all is made."""
@@ -44,11 +42,11 @@ class Ranks:
 
         They are told by RANK and WORLD_SIZE. GPUs exchange by NCCL where each has its own.
         """
-        count = int(os.environ.get("WORLD_SIZE", "1"))
+        count, rank = count_processes(), own_rank()
         if count == 1:
             return cls()
         own_gpu = device.type == "cuda" and torch.cuda.device_count() >= count
-        rank, file = int(os.environ["RANK"]), os.environ.get(STORE)
+        file = os.environ.get(STORE)
         dist.init_process_group(
             "nccl" if own_gpu else "gloo",
             store=None if file is None else dist.FileStore(file, count),
@@ -56,6 +54,11 @@ class Ranks:
             world_size=count,
         )
         return cls(rank=rank, count=count, device=str(device) if own_gpu else "cpu")
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process speaks and writes for all."""
+        return self.rank == 0
 
     def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """This process's part of a batch, about as much work as that of the others."""

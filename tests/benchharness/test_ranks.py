@@ -10,7 +10,8 @@ import pytest
 import torch
 from ranked import train
 
-from benchharness.ranks import ALONE, STORE, Ranks, _buckets
+from benchharness.launched import STORE
+from benchharness.ranks import ALONE, Ranks, _buckets
 
 SCRIPT = str(Path(__file__).with_name("ranked.py"))
 

@@ -1,0 +1,127 @@
+"""Several processes for one job: python -P -m benchharness.worker.ranks COUNT RESULT_FILE [...].
+
+Starts the ordinary worker so often, tells each its number, and ends all of them where one fails. To
+its engine it is a worker itself: the job comes from stdin, and the first of its processes prints
+progress and leaves the result. torchrun does the same for a worker with `--job FILE`, but opens a
+port on all interfaces for its processes to meet; these meet in a file.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchharness.launched import STORE
+from benchharness.worker.__main__ import die_with, rank_file
+from leaderboard.job import Job
+from leaderboard.result import Failure
+
+__all__ = ["main"]
+
+Process = subprocess.Popen[bytes]
+
+WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
+
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+"""What they send each other stays on this machine."""
+
+POLL_SECONDS = 0.05
+
+GRACE_SECONDS = 5.0
+"""How long the others may take to end where one has failed."""
+
+STOPPED = 128 + signal.SIGTERM
+"""The exit status of a worker that was stopped, and may have taken its time to save its state."""
+
+CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
+"""What a process says that misses another one."""
+
+
+def main(
+    count: int, result_file: Path, words: Sequence[str], worker: Sequence[str] = WORKER
+) -> int:
+    """Runs the job from stdin in so many processes, and returns the exit status of a worker."""
+    die_with(os.getppid())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # the processes get it too, and end by themselves
+    job = sys.stdin.buffer.read()
+    if Job.from_json(json.loads(job)).kind == "floor":
+        count = 1
+    with TemporaryDirectory(prefix="bench-ranks-") as folder:
+        command = (*worker, str(result_file), *words)
+        ranks = [_start(command, _told(rank, count, folder), job) for rank in range(count)]
+        try:
+            failed = _wait(ranks)
+        finally:
+            for process in ranks:
+                process.kill()
+    return _settle(failed, result_file)
+
+
+def _told(rank: int, count: int, folder: str) -> dict[str, str]:
+    """What torchrun tells its processes, and where to meet."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count}
+    return {**LOOPBACK, **{name: str(n) for name, n in numbers.items()}, STORE: f"{folder}/store"}
+
+
+def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | told)  # noqa: S603
+    assert process.stdin
+    with suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(job)
+    return process
+
+
+def _wait(ranks: Sequence[Process]) -> dict[int, int]:
+    """The exit statuses of the processes that failed by their numbers, the first one first.
+
+    The others have some seconds to end as well: most notice that one is missing.
+    """
+    failed: dict[int, int] = {}
+    deadline = float("inf")
+    while any(process.poll() is None for process in ranks) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        for rank, process in enumerate(ranks):
+            if rank not in failed and (status := process.poll()):
+                failed[rank] = status
+                if status != STOPPED:
+                    deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
+    return failed
+
+
+def _settle(failed: Mapping[int, int], result_file: Path) -> int:
+    """Leaves the failure of the process that failed first, not one of those that missed it."""
+    if not failed:
+        return 0
+    left = {rank: _read(rank_file(result_file, rank)) for rank in failed}
+    rank = min(failed, key=lambda rank: _is_consequence(left[rank]))
+    if left[rank] is not None:
+        rank_file(result_file, rank).replace(result_file)
+        return failed[rank]
+    result_file.unlink(missing_ok=True)
+    if failed[rank] < 0:  # so that the engine learns which signal it was
+        if failed[rank] != -signal.SIGKILL:
+            signal.signal(-failed[rank], signal.SIG_DFL)
+        os.kill(os.getpid(), -failed[rank])
+    return failed[rank]
+
+
+def _read(file: Path) -> Failure | None:
+    try:
+        return Failure.from_json(json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _is_consequence(failure: Failure | None) -> bool:
+    return failure is not None and any(word in failure.error for word in CONSEQUENCES)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
