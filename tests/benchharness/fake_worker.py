@@ -103,6 +103,11 @@ def fail(job, file, exit_code):
     sys.exit(int(exit_code or 1))
 
 
+def diverge(job, file, argument):
+    keep(file, make_failure(job, "the training diverged.", kind="diverged"))
+    sys.exit(1)
+
+
 def fail_once(job, file, path):
     first = not Path(path).exists()
     Path(path).touch()
@@ -132,6 +137,24 @@ def hang(job, file, pid_file):
     time.sleep(600)
 
 
+def hang_once(job, file, pid_file):
+    (succeed if Path(pid_file).exists() else hang)(job, file, pid_file)
+
+
+def save(job, file, argument):
+    """Ends at SIGTERM, a while after it has said that it is saving."""
+
+    def end(number, frame):
+        say({"phase": "saving", "step": 1})
+        time.sleep(1.0)
+        Path(argument).write_text("saved")
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, end)
+    Path(argument).with_suffix(".ready").touch()
+    time.sleep(600)
+
+
 def keep(file, outcome):
     part = file.with_suffix(".part")
     part.write_text(json.dumps(outcome.to_json()))
@@ -142,11 +165,14 @@ BEHAVIOURS = {
     "ok": succeed,
     "slow": dawdle,
     "fail": fail,
+    "diverge": diverge,
     "fail-once": fail_once,
     "vanish": vanish,
     "die": die,
     "babble": babble,
     "hang": hang,
+    "hang-once": hang_once,
+    "save": save,
 }
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ def test_a_line_about_a_running_job_has_its_numbers():
         (Progress(phase="loading"), 0.0),
         (Progress(phase="encoding", step=1, steps=2), 0.0),
         (Progress(phase="training", step=1, steps=2), 0.45),
+        (Progress(phase="saving", step=1, steps=2), 0.45),
         (Progress(phase="predicting", step=1, steps=2), 0.95),
         (Progress(phase="training"), 0.0),
     ],
@@ -81,6 +82,13 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("0 of 4 jobs done, about 79 s left; tiny glue/cola seed 0: training")
+
+
+def test_a_note_is_a_line_of_its_own_at_once():
+    console = plain()
+    with Display(4, {}, console) as shown:
+        shown.report(JOBS[0], Progress(phase="loading", note="skips a \x1b[31msnapshot"))
+    assert console.file.getvalue() == "tiny glue/cola seed 0 skips a \\x1b[31msnapshot.\n"
 
 
 def test_time_left_counts_jobs_by_what_they_are_expected_to_take(monkeypatch):

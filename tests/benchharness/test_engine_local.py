@@ -175,6 +175,29 @@ def test_ctrl_c_ends_every_process_and_a_second_one_at_once(tmp_path, monkeypatc
     assert not any(timer.is_alive() for timer in timers)
 
 
+def stop_while_it_saves(tmp_path):
+    """Closes the engine when its only job can be asked to end; gives what that has saved."""
+    saved = tmp_path / "saved"
+    jobs = [make_job(f"save:{saved}"), make_job("ok")]
+    outcomes = engine(2).run(jobs, lambda job, progress: None)
+    assert isinstance(next(outcomes), Result)
+    while not saved.with_suffix(".ready").exists():
+        time.sleep(0.02)
+    outcomes.close()
+    return saved.exists()
+
+
+def test_a_job_that_saves_its_state_has_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
+    assert stop_while_it_saves(tmp_path)
+
+
+def test_but_not_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(process, "SAVING_SECONDS", 0.3)
+    assert not stop_while_it_saves(tmp_path)
+
+
 def test_an_exception_of_the_reporter_ends_every_process(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     pids = tmp_path / "pids"

@@ -1,0 +1,87 @@
+"""`bench run` tells its jobs where to keep their states, and deletes what is of no use any more."""
+
+from pathlib import Path
+
+import pytest
+from fake_worker import make_job, make_result
+
+from leaderboard.store import open_store
+
+RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini")
+
+
+def keep_something(folder: Path, *jobs) -> None:
+    for job in jobs:
+        (folder / "results" / "snapshots" / job.key / "step-0000000004").mkdir(parents=True)
+
+
+def kept(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "results" / "snapshots").glob("*")}
+
+
+def options_of(folder: Path, job, database: str = "results/leaderboard.sqlite") -> list[str]:
+    with open_store(folder / database, create=False) as store:
+        options: list[str] = store.result(job.key).provenance["options"]
+        return options
+
+
+@pytest.mark.parametrize(
+    ("database", "minutes", "every"),
+    [("results/leaderboard.sqlite", "0.5", "30.0"), ("other/board.sqlite", "", "300.0")],
+)
+def test_states_are_kept_beside_the_database(bench, fake_jobs, database, minutes, every):
+    job, tmp_path = make_job(), Path.cwd()
+    fake_jobs([job])
+    words = ("--checkpoint-every", minutes) if minutes else ()
+    assert bench(*RUN, "--db", database, *words).code == 0
+    folder = tmp_path / database
+    expected = ["--snapshots", str(folder.parent / "snapshots" / job.key)]
+    assert options_of(tmp_path, job, database) == [*expected, "--checkpoint-every", every]
+
+
+def test_none_are_kept_where_none_are_wanted(bench, fake_jobs, tmp_path):
+    job = make_job()
+    fake_jobs([job])
+    assert bench(*RUN, "--checkpoint-every", "0").code == 0
+    assert options_of(tmp_path, job) == []
+
+
+def test_a_job_that_is_stored_or_diverged_leaves_none(bench, fake_jobs, tmp_path):
+    jobs = [make_job(how, seed=n) for n, how in enumerate(("ok", "die", "diverge"))]
+    fake_jobs(jobs)
+    keep_something(tmp_path, *jobs)
+    assert bench(*RUN).code == 1
+    assert kept(tmp_path) == {jobs[1].key}, "what was killed goes on from its state"
+
+
+def test_what_a_killed_driver_had_no_time_to_delete_is_deleted(bench, fake_jobs, tmp_path):
+    before, job = make_job(task="glue/rte"), make_job()
+    (tmp_path / "results").mkdir()
+    with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
+        store.add_result(make_result(before))
+    keep_something(tmp_path, before)
+    fake_jobs([job])
+    assert bench(*RUN).code == 0
+    assert not (tmp_path / "results" / "snapshots").exists()
+
+
+def test_force_goes_on_from_the_state_of_a_forced_run(bench, fake_jobs, tmp_path):
+    """It is stored already, and its state is that of the run that was stopped."""
+    job = make_job("fail")
+    (tmp_path / "results").mkdir()
+    with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
+        store.add_result(make_result(job))
+    keep_something(tmp_path, job)
+    fake_jobs([job])
+    assert bench(*RUN, "--force").code == 1
+    assert kept(tmp_path) == {job.key}
+
+
+def test_a_hanging_job_is_said_to_be_started_again(bench, fake_jobs, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchharness.engines.process.GRACE_SECONDS", 0.2)
+    job = make_job(f"hang-once:{tmp_path / 'pids'}")
+    fake_jobs([job])
+    ended = bench(*RUN, "--timeout", "3")
+    assert ended.code == 0
+    sentence = "tiny glue/cola seed 1 printed no progress for 3 seconds and is started again."
+    assert sentence in ended.err

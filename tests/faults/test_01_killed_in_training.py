@@ -1,0 +1,74 @@
+"""Fault 1: kill -9 in the middle of training: the same job goes on, to the same bits."""
+
+from pathlib import Path
+
+import pytest
+
+from benchharness.worker.run import run_job
+from tests.benchharness.stopped import (
+    EVERY_STEP,
+    deterministic,
+    small_job,
+    start,
+    stop,
+    wait_for_step,
+)
+
+ROADS = {
+    "a number, in parts": ("stsb", {"accumulation": "2"}),
+    "options": ("copa", {}),
+    "spans": ("squad/v2.0", {}),
+    "tags": ("conll2003/ner", {}),
+    "frozen features": ("cola", {"features": "mix"}),
+    "adapters, layer by layer": ("cola", {"lora_rank": "2", "unfreeze": "gradual"}),
+}
+
+
+def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(tmp_path: Path):
+    job, snapshots = small_job(), tmp_path / "snapshots"
+    expected = run_job(job, keep=tmp_path / "whole")
+    options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
+    killed = start(job, tmp_path / "killed.json", *options)
+    wait_for_step(snapshots, 3, killed)
+    killed.kill()
+    killed.wait()
+    assert not (tmp_path / "killed.json").exists()
+    found = run_job(job, snapshots=snapshots, keep=tmp_path / "again")
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"]["times"] == 1
+    assert found.provenance["resumed"]["steps"][0] >= 3
+    assert "resumed" not in expected.provenance
+    files = [tmp_path / name / "model.safetensors" for name in ("whole", "again")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(("task", "settings"), ROADS.values(), ids=ROADS)
+def test_01_on_every_road(tmp_path: Path, monkeypatch, task: str, settings: dict[str, str]):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    job = small_job(task, **settings)
+    expected = run_job(job)
+    stop(job, tmp_path / "snapshots", step=5)
+    found = run_job(job, snapshots=tmp_path / "snapshots")
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"] == {"times": 1, "steps": [5]}
+
+
+@pytest.mark.parametrize(("phase", "step"), [("predicting", 1), ("saving", 7)])
+def test_01_in_an_evaluation_and_while_it_saves(tmp_path: Path, phase: str, step: int):
+    """The first prediction is the evaluation after the sixth step."""
+    job = small_job()
+    expected = run_job(job)
+    stop(job, tmp_path / "snapshots", step, phase, checkpoint_every=EVERY_STEP)
+    found = run_job(job, snapshots=tmp_path / "snapshots")
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"]["times"] == 1
+
+
+def test_01_again_and_again(tmp_path: Path):
+    job = small_job()
+    expected = run_job(job)
+    for step in (2, 3, 8, 12):
+        stop(job, tmp_path / "snapshots", step)
+    found = run_job(job, snapshots=tmp_path / "snapshots")
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"] == {"times": 4, "steps": [2, 3, 8, 12]}
