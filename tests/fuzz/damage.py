@@ -1,15 +1,17 @@
-"""Damage to a file, drawn by hypothesis: to its bytes, lines, fields, or the values of its JSON."""
+"""Damage to a file: to its bytes, lines, fields, or the values of its JSON.
+
+Everything is drawn from a `Random`: hypothesis hands in one whose draws it can shrink, a long run
+an ordinary one, which costs nothing.
+"""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 __all__ = ["anything", "damaged"]
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
-Edit = Callable[[Draw, bytes], bytes]
+Edit = Callable[[Random, bytes], bytes]
 
 PIECES = (
     *(b"\t", b"\n", b"\r\n", b" ", b",", b'"', b"'", b":", b"=", b"#", b"-", b".", b"/", b"../"),
@@ -32,97 +34,98 @@ VALUES = (
 )
 """JSON values of every type; Python's json reads NaN and Infinity, and integers of any size."""
 
-
-def anything() -> st.SearchStrategy[bytes]:
-    """Bytes of no file at all: random ones, JSON of any shape, and what looks like a table."""
-    leaves = st.sampled_from(VALUES)
-    documents = st.recursive(
-        leaves,
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
-        max_leaves=12,
-    ).map(_dumped)
-    rows = st.lists(st.lists(st.sampled_from(FIELDS), max_size=4).map("\t".join), max_size=5)
-    return st.binary(max_size=200) | documents | rows.map(lambda lines: "\n".join(lines).encode())
+KEYS = ("", "x", "idx", "value", "sha256", "model_type", "label")
 
 
-def damaged(contents: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """One of these files with one to four edits."""
-    return _damaged(tuple(contents))
-
-
-@st.composite
-def _damaged(draw: Draw, contents: tuple[bytes, ...]) -> bytes:
-    content: bytes = draw(st.sampled_from(contents))
-    for edit in draw(st.lists(st.sampled_from(EDITS), min_size=1, max_size=4)):
-        content = edit(draw, content)
+def damaged(draw: Random, content: bytes) -> bytes:
+    """The file with one to four edits."""
+    for _ in range(draw.randint(1, 4)):
+        content = draw.choice(EDITS)(draw, content)
     return content
 
 
-def _place(draw: Draw, content: bytes) -> int:
-    return int(draw(st.integers(0, len(content))))
+def anything(draw: Random) -> bytes:
+    """No such file at all: random bytes, JSON of any shape, or what looks like a table."""
+    match draw.randrange(3):
+        case 0:
+            return bytes(draw.randrange(256) for _ in range(draw.randrange(200)))
+        case 1:
+            return _dumped(_document(draw, 3))
+    rows = [[draw.choice(FIELDS) for _ in range(draw.randrange(4))] for _ in range(4)]
+    return "\n".join(map("\t".join, rows)).encode()
 
 
-def _put_in(draw: Draw, content: bytes) -> bytes:
+def _document(draw: Random, depth: int) -> Any:
+    match draw.randrange(4) if depth else 0:
+        case 1:
+            return [_document(draw, depth - 1) for _ in range(draw.randrange(4))]
+        case 2:
+            return {draw.choice(KEYS): _document(draw, depth - 1) for _ in range(3)}
+    return draw.choice(VALUES)
+
+
+def _place(draw: Random, content: bytes) -> int:
+    return draw.randint(0, len(content))
+
+
+def _put_in(draw: Random, content: bytes) -> bytes:
     place = _place(draw, content)
-    return content[:place] + bytes(draw(st.sampled_from(PIECES))) + content[place:]
+    return content[:place] + draw.choice(PIECES) + content[place:]
 
 
-def _take_out(draw: Draw, content: bytes) -> bytes:
+def _take_out(draw: Random, content: bytes) -> bytes:
     place = _place(draw, content)
-    return content[:place] + content[place + draw(st.integers(1, 12)) :]
+    return content[:place] + content[place + draw.randint(1, 12) :]
 
 
-def _flip(draw: Draw, content: bytes) -> bytes:
-    place, bit = _place(draw, content), draw(st.integers(0, 7))
+def _flip(draw: Random, content: bytes) -> bytes:
+    place, bit = _place(draw, content), draw.randrange(8)
     flipped = bytes(byte ^ 1 << bit for byte in content[place : place + 1])
     return content[:place] + flipped + content[place + 1 :]
 
 
-def _cut(draw: Draw, content: bytes) -> bytes:
+def _cut(draw: Random, content: bytes) -> bytes:
     return content[: _place(draw, content)]
 
 
-def _shuffle_lines(draw: Draw, content: bytes) -> bytes:
+def _shuffle_lines(draw: Random, content: bytes) -> bytes:
     """One line lost, doubled, or moved to another place."""
     lines = content.split(b"\n")
-    number = draw(st.integers(0, len(lines) - 1))
-    line = lines.pop(number)
-    for _ in range(draw(st.integers(0, 2))):
-        lines.insert(draw(st.integers(0, len(lines))), line)
+    line = lines.pop(draw.randrange(len(lines)))
+    for _ in range(draw.randrange(3)):
+        lines.insert(draw.randint(0, len(lines)), line)
     return b"\n".join(lines)
 
 
-def _change_field(draw: Draw, content: bytes) -> bytes:
+def _change_field(draw: Random, content: bytes) -> bytes:
     """A field of a line replaced, lost, or doubled."""
     lines = content.split(b"\n")
-    number = draw(st.integers(0, len(lines) - 1))
-    between = draw(st.sampled_from((b"\t", b" ", b",", b"=")))
+    number, between = draw.randrange(len(lines)), draw.choice((b"\t", b" ", b",", b"="))
     fields = lines[number].split(between)
-    place = draw(st.integers(0, len(fields) - 1))
-    new = draw(st.sampled_from(FIELDS)).encode()
-    fields[place : place + 1] = draw(st.sampled_from(([new], [], [fields[place]] * 2)))
+    place, new = draw.randrange(len(fields)), draw.choice(FIELDS).encode()
+    fields[place : place + 1] = draw.choice(([new], [], [fields[place]] * 2))
     lines[number] = between.join(fields)
     return b"\n".join(lines)
 
 
-def _change_value(draw: Draw, content: bytes) -> bytes:
+def _change_value(draw: Random, content: bytes) -> bytes:
     """A value inside the JSON of the file, or of one of its lines, replaced, lost, or renamed."""
     parts = [content] if _parsed(content) is not None else content.split(b"\n")
-    number = draw(st.integers(0, len(parts) - 1))
+    number = draw.randrange(len(parts))
     document = _parsed(parts[number])
     places = list(_places(document))
     if not places:
         return content
-    inside, key = draw(st.sampled_from(places))
-    match draw(st.integers(0, 4)):
+    inside, key = draw.choice(places)
+    match draw.randrange(5):
         case 0:
             del inside[key]
         case 1 if isinstance(inside, dict):
-            inside[draw(st.sampled_from(("", "x", "idx", "sha256")))] = inside.pop(key)
+            inside[draw.choice(KEYS)] = inside.pop(key)
         case 2:
             inside[key] = [inside[key]]
         case _:
-            inside[key] = draw(st.sampled_from(VALUES))
+            inside[key] = draw.choice(VALUES)
     parts[number] = _dumped(document)
     return b"\n".join(parts)
 
@@ -141,11 +144,12 @@ EDITS: tuple[Edit, ...] = (
 
 def _parsed(text: bytes) -> Any:
     """The JSON object or list that a text is, else None."""
+    if text.lstrip()[:1] not in (b"{", b"["):
+        return None
     try:
-        found = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict | list) else None
 
 
 def _dumped(document: Any) -> bytes:
