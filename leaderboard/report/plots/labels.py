@@ -1,7 +1,7 @@
 """Names beside points, placed so that none covers another. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from leaderboard.visible import visible
@@ -15,18 +15,30 @@ the letters, which narrow screens get."""
 GAP = 8.0
 LONGEST = 26
 
+FAR = tuple(
+    (dx, dy, anchor)
+    for off in (26.0, 42.0)
+    for dy in (-off, off + 10)
+    for dx, anchor in ((-GAP, "end"), (0.0, "middle"), (GAP, "start"))
+)
+"""Where a label may stand when there is no room beside its point."""
+
 DENSE = 6.0
 """How far apart a line is looked at; a label is higher."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """A text at a place; `anchor` is SVG's text-anchor."""
+    """A text at a place; `anchor` is SVG's text-anchor.
+
+    One that stands further off has a line to its point, `leader`: from x, y to x, y.
+    """
 
     x: float
     y: float
     anchor: str
     text: str
+    leader: tuple[float, float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +115,12 @@ def _along(line: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]
             yield x + share * (to_x - x), y + share * (to_y - y)
 
 
+def _leader(x: float, y: float, label: Label) -> tuple[float, float, float, float]:
+    """From the point to the nearest corner of the text, or to the middle of its edge."""
+    edge = label.y + 3 if label.y < y else label.y - 10
+    return x, y, label.x, round(edge, 1)
+
+
 def _places(x: float, y: float, text: str) -> Iterator[tuple[Label, Box]]:
     """Where a label may stand about its point, the best place first.
 
@@ -118,8 +136,11 @@ def _places(x: float, y: float, text: str) -> Iterator[tuple[Label, Box]]:
         (0.0, GAP + 11, "middle"),
         (-GAP, GAP + 8, "end"),
         (GAP, 4.0, "start"),
+        *FAR,
     ):
         left = x + dx - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
         bottom = y + dy + 2
         label = Label(x=round(x + dx, 1), y=round(y + dy, 1), anchor=anchor, text=text)
+        if (dx, dy, anchor) in FAR:
+            label = replace(label, leader=_leader(x, y, label))
         yield label, Box(left=left, top=bottom - LINE, right=left + width, bottom=bottom)

@@ -57,3 +57,13 @@ def test_label_keeps_off_lines_where_it_can() -> None:
     assert moved is not None
     assert box_of(free).top < 88 < box_of(free).bottom
     assert not box_of(moved).top < 88 < box_of(moved).bottom
+
+
+def test_label_without_room_beside_its_point_has_a_line_to_it() -> None:
+    around = [(250.0 + dx, 150.0 + dy) for dx in (-60, -30, 0, 30, 60) for dy in (-14, 0, 14)]
+    (label,) = place_labels([(250.0, 150.0, "minilm")], around, FRAME)
+    assert label is not None
+    assert label.leader is not None
+    assert label.leader[:2] == (250.0, 150.0)
+    assert abs(label.leader[3] - 150) < abs(label.y - 150) + 11
+    assert not any(box_of(label).holds(Box(left=x, top=y, right=x, bottom=y)) for x, y in around)
