@@ -52,7 +52,7 @@ class ForkServer:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
                 COMMAND,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=os.environ | environment,

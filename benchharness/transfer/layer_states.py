@@ -22,17 +22,17 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from platformdirs import user_cache_path
 from torch import Tensor, nn
 
 from benchharness.batching import Features, Indices, length_batches
+from benchharness.cache import cache_folder
 from benchharness.precision import Compute
 from benchharness.prediction import PREDICTION_TOKENS, inputs_of
 from benchharness.progress import Progress, Reporter
 from leaderboard.job import METHOD
 from tasks.errors import JobError, ModelError
 
-__all__ = ["Source", "cache_folder", "count_places", "layer_states", "network_digest"]
+__all__ = ["Source", "count_places", "layer_states", "network_digest"]
 
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""
@@ -60,12 +60,6 @@ class Source:
     compute: Compute
 
 
-def cache_folder() -> Path:
-    """Where states are kept: in $BENCH_CACHE or the user's cache. All of it may be deleted."""
-    home = os.environ.get("BENCH_CACHE")
-    return (Path(home).expanduser() if home else user_cache_path("benchharness")) / "states"
-
-
 def count_places(features: Features, tokens: str) -> int:
     """How many states are kept of each layer."""
     return len(features.token_ids) if tokens == "all" else len(features)
@@ -77,7 +71,7 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
     What is not there yet is computed, without dropout; several jobs that need the same compute it
     once. Raises JobError where the disk is too small, ModelError for a Funnel.
     """
-    path = cache_folder() / f"{_digest(source, features)}.npy"
+    path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path, report):
         found = _map(path)

@@ -44,13 +44,13 @@ def serve(requests: socket.socket) -> None:
     """Answers requests until the socket is closed."""
     running: dict[int, tuple[int, int]] = {}  # by a descriptor that is readable at the fork's end
     while True:
-        ready, _, _ = select([requests, *running], (), ())
-        for descriptor in [found for found in ready if found in running]:
+        ready, _, _ = select([requests.fileno(), *running], (), ())
+        for descriptor in running.keys() & ready:
             number, pid = running.pop(descriptor)
             os.close(descriptor)
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             _answer(requests, number=number, status=status)
-        if requests in ready:
+        if requests.fileno() in ready:
             message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, 3)
             if not message:
                 return

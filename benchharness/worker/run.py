@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from benchharness.batching import Features
+from benchharness.encoded import encode_once
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.attention import use_cpu_attention
 from benchharness.encoder.dropout_rate import set_dropout
 from benchharness.encoder.fast_dropout import use_fast_dropout
 from benchharness.encoder.first_token import use_first_token
-from benchharness.encoder.used_rows import UsedRows, keep_used_rows
 from benchharness.heads import Head, Limits, head_for
 from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
@@ -37,6 +37,7 @@ from benchharness.splits import evaluate_split, read_split
 from benchharness.training import Training
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
+from benchharness.used_rows import UsedRows, keep_used_rows
 from benchharness.worker.attempts import in_enough_parts
 from benchharness.worker.course import Course
 from benchharness.worker.kept import Keeper, take_up
@@ -148,8 +149,10 @@ def _prepare(
     report(Progress(phase="encoding"))
     limits = _limits(recipe, encoder)
     network = _network(head, encoder, task, recipe, compute)
+    identity = provenance["model"]["tokenizer"]
     features = {
-        name: head.encode(rows.examples, encoder.tokenizer, limits) for name, rows in splits.items()
+        name: encode_once(head.encode, rows, encoder.tokenizer, identity, limits)
+        for name, rows in splits.items()
     }
     if recipe.is_frozen:
         features = freeze(network, features, task.head, recipe, compute=compute, report=report)

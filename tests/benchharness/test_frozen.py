@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from benchharness.batching import Features, pad
+from benchharness.cache import cache_folder
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
@@ -18,7 +19,6 @@ from benchharness.precision import Compute
 from benchharness.prediction import predict
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.transfer.frozen import FrozenEncoder, freeze
-from benchharness.transfer.layer_states import cache_folder
 from tasks.errors import JobError, ModelError
 from tests.benchharness.families import FAMILIES, make_config, make_network
 from tests.benchharness.test_training import CPU, RECIPE, make_data, train
@@ -242,7 +242,7 @@ def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.Monk
 
 def test_the_cache_is_the_users_where_none_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("BENCH_CACHE")
-    assert cache_folder().parts[-2:] == ("benchharness", "states")
+    assert cache_folder("states").parts[-2:] == ("benchharness", "states")
 
 
 def test_too_few_layers():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchharness.batching import Features, pad
-from benchharness.encoder.used_rows import keep_used_rows
+from benchharness.used_rows import keep_used_rows
 from tests.benchharness.families import FAMILIES
 from tests.benchharness.parity import make_ours
 

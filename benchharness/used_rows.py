@@ -42,7 +42,7 @@ class UsedRows:
 
 def keep_used_rows(
     network: Any, features: Mapping[str, Features]
-) -> tuple[Mapping[str, Features], UsedRows]:
+) -> tuple[dict[str, Features], UsedRows]:
     """Cuts an encoder's vocabulary down to what occurs in the features, whose ids it renumbers.
 
     Rows up to the last special token stay where they are, because networks look for some of them.
@@ -62,7 +62,7 @@ def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])
     kept = torch.cat([weight[torch.from_numpy(rows)], probe])
-    return nn.Embedding.from_pretrained(kept, freeze=False, padding_idx=whole.padding_idx)
+    return nn.Embedding(*kept.shape, padding_idx=whole.padding_idx, _weight=kept)
 
 
 def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:
