@@ -22,6 +22,7 @@ __all__ = [
     "KeepCheckpoints",
     "Limit",
     "Out",
+    "ProcessesPerJob",
     "RecipeName",
     "Seed",
     "Settings",
@@ -165,6 +166,16 @@ EngineOptions = Annotated[
         metavar="NAME=VALUE",
         help="cpus, memory (GB) and retries of each job on a cluster; minutes, folder and any "
         "option of sbatch (partition=gpu) with --engine slurm; repeatable.",
+    ),
+]
+ProcessesPerJob = Annotated[
+    int,
+    typer.Option(
+        "--processes-per-job",
+        min=1,
+        metavar="N",
+        help="Train each job in N processes, on a GPU each where there are any: the same result, "
+        "sooner, of models for which one is slow.",
     ),
 ]
 Timeout = Annotated[

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Crew
-from benchharness.engines.process import Engine
+from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
 from benchharness.restart.folder import SnapshotFolder
 from tasks.errors import BenchError, unknown_name
@@ -54,8 +54,8 @@ class Place:
 class EngineChoice:
     """The words of the command line; `jobs` is how many at once, None for the engine's own choice.
 
-    `small` jobs start up for longer than they compute. In `folder` is what a run keeps beside its
-    database.
+    Each job trains in so many `processes`. `small` jobs start up for longer than they compute. In
+    `folder` is what a run keeps beside its database.
     """
 
     name: str = "local"
@@ -63,6 +63,7 @@ class EngineChoice:
     words: tuple[str, ...] = ()
     device: str = "auto"
     jobs: int | None = None
+    processes: int = 1
     small: bool = False
     folder: Path = Path()
 
@@ -92,8 +93,11 @@ def _local(choice: EngineChoice) -> Place:
 
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
-    slots = find_slots(choice.device, choice.jobs, small=choice.small)
-    return Place(slots=slots, engine=partial(LocalEngine, slots))
+    slots = find_slots(choice.device, choice.jobs, small=choice.small, processes=choice.processes)
+    if choice.processes == 1:
+        return Place(slots=slots, engine=partial(LocalEngine, slots))
+    command = worker_command(choice.processes)
+    return Place(slots=slots, engine=partial(LocalEngine, slots, command=command))
 
 
 def _ray(choice: EngineChoice) -> Place:
@@ -113,7 +117,7 @@ def _ray(choice: EngineChoice) -> Place:
             f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
             f"{sum(size.cpus for size in sizes)} cores in all."
         )
-    crew = _crew(numbers, gpus, cpus)
+    crew = _crew(choice, numbers, gpus, cpus)
     return _place(RayCluster(gpus, cpus, choice.jobs), crew, choice.jobs or fit)
 
 
@@ -133,7 +137,7 @@ def _slurm(choice: EngineChoice) -> Place:
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
     minutes = int(numbers.get("minutes", SLURM_MINUTES))
     cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
-    return _place(cluster, _crew(numbers, gpus, cpus), at_once)
+    return _place(cluster, _crew(choice, numbers, gpus, cpus), at_once)
 
 
 def _sbatch(choice: EngineChoice) -> dict[str, str]:
@@ -165,12 +169,18 @@ def _gpus(choice: EngineChoice, *, there: bool) -> int:
             f"--device {choice.device} names a device of this machine: with --engine "
             f"{choice.name} use auto, cpu or cuda."
         )
-    return 1 if choice.device == "cuda" or (choice.device == "auto" and there) else 0
+    is_used = choice.device == "cuda" or (choice.device == "auto" and there)
+    return choice.processes if is_used else 0
 
 
-def _crew(numbers: Mapping[str, float], gpus: int, cpus: int) -> Crew:
-    retries = int(numbers.get("retries", RETRIES))
-    return Crew(gpus=gpus, cpus=cpus, memory_gb=numbers.get("memory"), retries=retries)
+def _crew(choice: EngineChoice, numbers: Mapping[str, float], gpus: int, cpus: int) -> Crew:
+    return Crew(
+        gpus=gpus,
+        cpus=cpus,
+        memory_gb=numbers.get("memory"),
+        retries=int(numbers.get("retries", RETRIES)),
+        processes=choice.processes,
+    )
 
 
 def _read_numbers(choice: EngineChoice) -> dict[str, float]:

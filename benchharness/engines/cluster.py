@@ -61,20 +61,28 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Crew:
-    """What each job gets on a node: GPUs, cores, and gigabytes (None: by its model's size)."""
+    """What each job gets on a node: GPUs, cores, and gigabytes (None: by its model's size).
+
+    It trains in so many `processes`, on a GPU each where it has any.
+    """
 
     gpus: int
     cpus: int
     memory_gb: float | None = None
     retries: int = RETRIES
+    processes: int = 1
 
     def needs(self, job: Job) -> Needs:
         """What one job takes up; a floor is learned on one core."""
         if job.kind == "floor":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
-        estimated = estimate_memory(job, gpu=self.gpus > 0)
-        memory = estimated if self.memory_gb is None else int(self.memory_gb * 1e9)
-        return Needs(gpus=self.gpus, cpus=self.cpus, memory_bytes=memory)
+        estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
+        return Needs(
+            gpus=self.gpus,
+            cpus=self.cpus,
+            memory_bytes=estimated if self.memory_gb is None else int(self.memory_gb * 1e9),
+            processes=self.processes,
+        )
 
 
 class _Trip(NamedTuple):
@@ -138,9 +146,9 @@ class ClusterEngine:
             self._send(_Trip(job, 1), trips, report)
         return bool(trips)
 
-    def _send(self, trip: _Trip, trips: dict[str, _Trip], report: Report) -> None:
+    def _send(self, trip: _Trip, trips: dict[str, _Trip], report: Report, note: str = "") -> None:
         trips[self._cluster.send(self._errand(trip.job))] = trip
-        report(trip.job, Progress(phase="waiting"))
+        report(trip.job, Progress(phase="waiting", note=note))
 
     def _errand(self, job: Job) -> Errand:
         keep = job.key in self._keep
@@ -173,7 +181,8 @@ class ClusterEngine:
                 return outcome
             news = Lost(reason=f"its node ended it ({outcome.error})")
         if trip.attempt <= self._crew.retries:
-            self._send(trip._replace(attempt=trip.attempt + 1), trips, report)
+            note = f"was lost ({news.reason}) and is sent again"
+            self._send(trip._replace(attempt=trip.attempt + 1), trips, report, note)
             return None
         return _failure(
             trip.job,

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchharness import __version__
 from benchharness.engines.local import LocalEngine
-from benchharness.engines.process import WORKER
+from benchharness.engines.process import worker_command
 from benchharness.engines.slots import Slot
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
@@ -37,11 +37,12 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a job takes up on its node: GPUs, cores, and bytes of main memory."""
+    """What a job takes up on its node in all: GPUs, cores, bytes of main memory, processes."""
 
     gpus: int
     cpus: int
     memory_bytes: int
+    processes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def _run(errand: Errand, report: Callable[[Progress], None]) -> Mapping[str, Any
     engine = LocalEngine(
         [_slot(errand)],
         errand.timeout,
-        errand.command or WORKER,
+        errand.command or worker_command(errand.needs.processes),
         checkpoints=share.folder,
         keep=[job.key] if errand.keep else (),
         snapshots=share.snapshots if share.is_seen else None,
@@ -171,7 +172,7 @@ def _slot(errand: Errand) -> Slot:
     environment = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,
-        "OMP_NUM_THREADS": str(errand.needs.cpus),
+        "OMP_NUM_THREADS": str(max(1, errand.needs.cpus // errand.needs.processes)),
     }
     return Slot(
         device=f"cuda:{gpus}" if errand.needs.gpus else "cpu",

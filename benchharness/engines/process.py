@@ -28,6 +28,7 @@ __all__ = [
     "WorkerProcess",
     "end_processes",
     "spawning",
+    "worker_command",
 ]
 
 Outcome = Result | Failure
@@ -43,6 +44,14 @@ class Engine(Protocol):
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
 """The command of a worker; -P keeps a `tasks.py` in the current folder from shadowing ours."""
+
+
+def worker_command(processes: int) -> tuple[str, ...]:
+    """The command of a worker that trains in so many processes."""
+    if processes == 1:
+        return WORKER
+    return (*WORKER[:-1], "benchharness.worker.ranks", str(processes))
+
 
 CHUNK_BYTES = 64 * 1024
 LOG_BYTES = 64 * 1024

@@ -2,15 +2,18 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.engines.cluster import Lost, News
 from benchharness.engines.errand import Errand, carry_out, refuse, sparsely
+from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError
 
@@ -24,8 +27,11 @@ SECONDS_BETWEEN_NOTES = 1.0
 SECONDS_BETWEEN_COUNTS = 2.0
 """How often the nodes are counted."""
 
-CANCEL_SECONDS = 15.0
-"""How long cancelled jobs may take to end by themselves; their engine gives their processes 5."""
+KNOCK_SECONDS = 5.0
+"""How long the head of a cluster may take to answer."""
+
+CANCEL_SECONDS = SAVING_SECONDS + 10
+"""How long cancelled jobs may take to save their states and end."""
 
 
 class NodeSize(NamedTuple):
@@ -46,14 +52,22 @@ def connect(address: str) -> None:
         )
     handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise BenchError(
             f"no Ray cluster answers at {address} ({_first_line(error)}): start one with "
             "`ray start --head`, or give its --address HOST:PORT on one of its nodes."
         ) from error
     finally:
         signal.signal(signal.SIGTERM, handler)
+
+
+def _knock(address: str) -> None:
+    """Raises OSError at once where nobody listens; Ray would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
 
 
 def node_sizes() -> list[NodeSize]:
@@ -92,16 +106,21 @@ class RayCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Starts the actor that progress goes through, on the driver's own node."""
+        """Starts the actor that progress goes through, on the driver's own node.
+
+        The connection ends with the run. Ray's own prints about nodes that die, pages of them and
+        on stdout, are dropped: what they mean for a job is told with it.
+        """
         here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             self._ray.get_runtime_context().get_node_id(), soft=False
         )
-        actor = self._ray.remote(num_cpus=0, scheduling_strategy=here)(Board)
-        self._board = actor.remote()
-        try:
-            yield
-        finally:
-            self._ray.kill(self._board)
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            actor = self._ray.remote(num_cpus=0, scheduling_strategy=here)(Board)
+            self._board = actor.remote()
+            try:
+                yield
+            finally:
+                self._ray.shutdown()
 
     def room(self) -> int:
         """How many errands it makes sense to have on their way."""

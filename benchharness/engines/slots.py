@@ -29,20 +29,27 @@ SMALL_AT_ONCE = 4
 
 
 def find_slots(
-    device: str = "auto", jobs: int | None = None, *, small: bool = False
+    device: str = "auto", jobs: int | None = None, *, small: bool = False, processes: int = 1
 ) -> tuple[Slot, ...]:
     """The slots of this machine for `jobs` processes at once on `device`.
 
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
     Without `jobs` there is one process per GPU, or one with every core of the CPU; `small` jobs,
     which start up for longer than they compute, get a core each. More processes than GPUs share
-    them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set.
+    them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set. A job in several
+    `processes` has as many GPUs, or a part of its cores for each.
     """
     gpus = _choose_gpus(device)
-    count = jobs or len(gpus) or (min(_count_cores(), SMALL_AT_ONCE) if small else 1)
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, _count_cores() // count))
-    places = [gpus[i % len(gpus)] if gpus else "" for i in range(count)]
-    return tuple(_slot(gpu, threads) for gpu in places)
+    if gpus and len(gpus) < processes:
+        raise BenchError(
+            f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
+        )
+    count = jobs or len(gpus) // processes or (min(_count_cores(), SMALL_AT_ONCE) if small else 1)
+    cores = _count_cores() // (count * processes)
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores))
+    numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
+    places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
+    return tuple(_slot(",".join(place), threads) for place in places)
 
 
 def _slot(gpu: str, threads: str) -> Slot:

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchharness.engines.cluster import Lost, News
 from benchharness.engines.errand import Errand, carry_out, refuse, sparsely
+from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError
 
@@ -23,8 +24,8 @@ POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
 SECONDS_BETWEEN_NOTES = 2.0
 """How often a job writes its progress into the folder."""
 
-CANCEL_SECONDS = 15.0
-"""How long cancelled jobs may take to end."""
+CANCEL_SECONDS = SAVING_SECONDS + 10
+"""How long cancelled jobs may take to save their states and end."""
 
 
 class SlurmCluster:

@@ -41,7 +41,11 @@ def test_every_job_comes_back_once_with_its_progress():
 
 
 def test_a_lost_job_is_sent_again_and_says_how_often():
-    (outcome,), cluster, _ = run(jobs_of("lost:2"))
+    notes: list[str] = []
+    cluster = FakeCluster()
+    engine = ClusterEngine(cluster, CREW)
+    (outcome,) = engine.run(jobs_of("lost:2"), lambda _, progress: notes.append(progress.note))
+    assert [note for note in notes if note] == ["was lost (its node died) and is sent again"] * 2
     assert outcome.provenance["engine"]["attempt"] == 3
     assert cluster.sent == [0, 0, 0]
 

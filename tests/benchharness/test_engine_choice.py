@@ -1,0 +1,153 @@
+"""What `--engine` and the options around it choose, with clusters that are not there."""
+
+import sys
+import types
+from importlib.util import find_spec
+
+import pytest
+
+from benchharness.engines import ray as ray_engine
+from benchharness.engines.choice import EngineChoice, find_place
+from benchharness.engines.cluster import ClusterEngine
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.ray import NodeSize, jobs_at_once
+from benchharness.engines.slots import find_slots
+from tasks.errors import BenchError
+
+GB = 10**9
+CPU_NODES = [NodeSize(0, 8, 64 * GB), NodeSize(0, 4, 32 * GB)]
+GPU_NODES = [NodeSize(4, 32, 256 * GB), NodeSize(0, 8, 64 * GB)]
+
+
+def choose(name, *words, **fields):
+    return find_place(EngineChoice(name=name, words=words, **fields))
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Makes `--engine ray` find these nodes."""
+
+    def make(sizes):
+        monkeypatch.setattr(ray_engine, "connect", lambda address: None)
+        monkeypatch.setattr(ray_engine, "node_sizes", lambda: sizes)
+        monkeypatch.setattr(ray_engine, "_import_ray", types.SimpleNamespace)
+
+    return make
+
+
+def crew(place):
+    return place.engine.args[1]
+
+
+def test_the_local_engine_is_what_it_was(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    place = choose("local", jobs=3)
+    assert len(place.slots) == 3
+    assert place.engine.func is LocalEngine
+    assert "command" not in place.engine.keywords
+
+
+def test_several_processes_get_a_gpu_each_and_their_own_launcher(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 16)
+    place = choose("local", processes=2)
+    assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in place.slots] == ["0,1", "2,3"]
+    assert place.slots[0].environment["OMP_NUM_THREADS"] == "4"
+    assert place.engine.keywords["command"][-2:] == ("benchharness.worker.ranks", "2")
+    with pytest.raises(BenchError, match="needs as many GPUs, and 5 can be used"):
+        find_slots("cuda", processes=6)
+
+
+def test_without_gpus_processes_share_the_cores(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 8)
+    (slot,) = find_slots(processes=4)
+    assert (slot.device, slot.environment["OMP_NUM_THREADS"]) == ("cpu", "2")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fields", "expected"),
+    [
+        (CPU_NODES, {}, (0, 4, 3)),
+        (CPU_NODES, {"small": True}, (0, 1, 12)),
+        (CPU_NODES, {"words": ("cpus=8",)}, (0, 8, 1)),
+        (GPU_NODES, {}, (1, 8, 4)),
+        (GPU_NODES, {"processes": 2}, (2, 16, 2)),
+        (GPU_NODES, {"device": "cpu"}, (0, 8, 5)),
+        (GPU_NODES, {"jobs": 9}, (1, 8, 9)),
+    ],
+)
+def test_a_ray_cluster_is_filled(cluster, sizes, fields, expected):
+    cluster(sizes)
+    place = find_place(EngineChoice(name="ray", **fields))
+    assert place.engine.func is ClusterEngine
+    assert (crew(place).gpus, crew(place).cpus, len(place.slots)) == expected
+    assert place.slots[0].is_gpu == (expected[0] > 0)
+
+
+def test_a_cluster_on_which_no_job_fits_is_refused(cluster):
+    cluster(CPU_NODES)
+    with pytest.raises(BenchError, match="no node of the Ray cluster has 1 GPUs and 8 cores"):
+        choose("ray", "cpus=8", device="cuda")
+
+
+def test_jobs_fit_by_cores_and_gpus():
+    assert jobs_at_once(CPU_NODES, 0, 3) == 3
+    assert jobs_at_once(GPU_NODES, 1, 10) == 3
+    assert jobs_at_once([], 0, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "sentence"),
+    [
+        ("rai", {}, "no engine is called 'rai'"),
+        ("local", {"address": "auto"}, "belong to --engine ray and slurm"),
+        ("local", {"words": ("cpus=1",)}, "belong to --engine ray and slurm"),
+        ("ray", {"words": ("cpu=1",)}, "no option of --engine ray is called 'cpu'"),
+        ("ray", {"words": ("cpus=none",)}, "cpus=none: expected a whole number from 1 up"),
+        ("ray", {"words": ("cpus",)}, "'cpus' is not NAME=VALUE"),
+        ("ray", {"words": ("cpus=1", "cpus=2")}, "comes twice"),
+        ("ray", {"device": "cuda:1"}, "names a device of this machine"),
+        ("slurm", {"address": "host:1"}, "is no queue"),
+    ],
+)
+def test_what_is_wrong_is_said(cluster, name, fields, sentence):
+    cluster(CPU_NODES)
+    with pytest.raises(BenchError, match=sentence):
+        find_place(EngineChoice(name=name, **fields))
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr(ray_engine, "_import_ray", types.SimpleNamespace)
+    with pytest.raises(BenchError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "):
+        choose("ray", address="127.0.0.1:1")
+    with pytest.raises(BenchError, match="Ray client"):
+        choose("ray", address="ray://head:10001")
+
+
+@pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("slurm", "submitit")])
+def test_an_extra_that_is_missing_is_named(monkeypatch, name, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(BenchError, match=rf"pip install 'benchharness\[{name}\]'"):
+        choose(name)
+
+
+@pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
+def test_options_of_sbatch_go_through(monkeypatch, tmp_path):
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    words = ("partition=gpu", "minutes=30", "memory=40", "retries=0")
+    place = choose("slurm", *words, folder=tmp_path, processes=4)
+    cluster = place.engine.args[0]
+    assert (cluster._minutes, cluster._options) == (30, {"partition": "gpu"})
+    assert (crew(place).gpus, crew(place).processes, crew(place).memory_gb) == (4, 4, 40)
+    assert crew(place).retries == 0
+    assert len(place.slots) == 64
+
+
+@pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
+def test_a_machine_without_sbatch_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(BenchError, match="needs `sbatch`"):
+        choose("slurm", folder=tmp_path)

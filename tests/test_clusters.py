@@ -1,0 +1,209 @@
+"""The same mini sweep here and on clusters: nodes die and are cut off, and the table is the same.
+
+The whole sweeps are soak tests; submitit's local executor runs two tiny jobs in the ordinary suite.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from cluster_nodes import HEAD, Node, cable, network, wait_for, why_not
+
+from leaderboard.store import open_store
+
+needs_submitit = pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
+needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
+
+TASKS = ("glue/cola", "glue/rte", "glue/wnli")
+
+
+def sweep(db, *options, tasks=TASKS, seeds=4):
+    """The command of the sweep; each job has one thread wherever it runs."""
+    named = [word for task in tasks for word in ("--task", task)]
+    run = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run")
+    return (
+        *run,
+        *("--model", "tiny", "--data", "mini", "--seeds", str(seeds), "--no-floors"),
+        *("--precision", "fp32", "--set", "epochs=1", "--device", "cpu"),
+        *("--db", str(db), "--out", str(db.with_suffix(".html"))),
+        *named,
+        *options,
+    )
+
+
+def environment():
+    return os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def run(command, folder):
+    return subprocess.run(
+        command, check=False, cwd=folder, env=environment(), capture_output=True, text=True
+    )
+
+
+def table(db):
+    """What a table is made of: by task and seed, every score and prediction; once each."""
+    with open_store(str(db), create=False) as store:
+        rows = store.runs()
+        assert {row.status for row in rows} == {"finished"}
+        assert all(len(store.attempts(row.key)) == 1 for row in rows)
+        results = [store.result(row.key) for row in rows]
+    return {(r.job.task, r.job.seed): r.evaluations for r in results}, results
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """The sweep's evaluations on this machine, without any cluster."""
+    folder = tmp_path_factory.mktemp("local")
+    ended = run(sweep(folder / "local.sqlite", "--jobs", "2"), folder)
+    assert ended.returncode == 0, ended.stderr
+    return table(folder / "local.sqlite")[0]
+
+
+@needs_submitit
+def test_submitit_runs_two_jobs_and_leaves_nothing_behind(tmp_path):
+    options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
+    ended = run(sweep(tmp_path / "b.sqlite", *options, tasks=("glue/wnli",), seeds=2), tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "2 of 2 jobs are finished" in ended.stdout
+    evaluations, results = table(tmp_path / "b.sqlite")
+    assert len(evaluations) == 2
+    engine = {"name": "submitit's local executor", "attempt": 1}
+    assert all(result.provenance["engine"] == engine for result in results)
+    assert not list((tmp_path / "slurm").iterdir())
+
+
+@pytest.mark.soak
+@needs_submitit
+def test_submitit_gives_the_local_table_though_a_job_is_killed(tmp_path, local):
+    options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
+    driver = subprocess.Popen(
+        sweep(tmp_path / "b.sqlite", *options),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    victim = []
+    wait_for(
+        lambda: victim.extend(children(driver.pid, "submitit.core._submit")) or victim, 300, "a job"
+    )
+    os.kill(victim[0], signal.SIGKILL)
+    said, _ = driver.communicate(timeout=1800)
+    assert driver.returncode == 0, said
+    evaluations, results = table(tmp_path / "b.sqlite")
+    assert evaluations == local
+    assert max(r.provenance["engine"]["attempt"] for r in results) == 2
+
+
+def children(pid, word):
+    """The processes below this one with a word in their command line."""
+    found = []
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if word in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+            found += children(child, word)
+    return found
+
+
+WATCH = """
+import sys, time
+from benchharness.engines.ray import connect, node_sizes
+from tasks.errors import BenchError
+while True:
+    try:
+        connect(sys.argv[1])
+        break
+    except BenchError:
+        time.sleep(1)
+while True:
+    print(len(node_sizes()), flush=True)
+    time.sleep(1)
+"""
+
+
+@contextmanager
+def two_nodes():
+    """A Ray cluster of two nodes, a head that runs jobs too and one that can be lost.
+
+    Gives both, and a function that tells how many of them the head takes to be alive.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="bench-ray-"))
+    with network() as names, (folder / "alive").open("w+") as alive:
+        nodes = [Node(number, name, folder) for number, name in enumerate(names, start=1)]
+        head, other = nodes
+        head.start()
+        command = (sys.executable, "-P", "-c", WATCH, HEAD)
+        with inside(head, command, stdout=alive, stderr=subprocess.DEVNULL) as watcher:
+            try:
+                living = partial(last_number, Path(alive.name))
+                wait_for(lambda: living() == 1, 300, "the head")
+                other.start()
+                wait_for(lambda: living() == 2, 300, "the second node")
+                yield head, other, living
+            finally:
+                watcher.kill()
+                for node in nodes:
+                    node.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def last_number(file):
+    """The last line that is a number, of a file that grows; 0 where there is none yet."""
+    numbers = [line for line in file.read_text().splitlines() if line.isdecimal()]
+    return int(numbers[-1]) if numbers else 0
+
+
+def inside(node, command, **options):
+    return subprocess.Popen(
+        ("ip", "netns", "exec", node.namespace, *command),
+        env=environment(),
+        text=True,
+        **options,
+    )
+
+
+def is_over(process):
+    return process.poll() is not None
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@needs_ray
+@pytest.mark.skipif(bool(reason := why_not()), reason=reason)
+def test_two_ray_nodes_give_the_local_table_though_one_is_cut_off_and_killed(tmp_path, local):
+    options = ("--engine", "ray", "--address", HEAD, "--engine-option", "cpus=1")
+    command, log = sweep(tmp_path / "b.sqlite", *options), tmp_path / "log"
+    with (
+        two_nodes() as (head, other, living),
+        log.open("w") as said,
+        inside(head, command, cwd=tmp_path, stdout=said, stderr=said) as driver,
+    ):
+        try:
+            wait_for(other.runs_a_job, 600, "the first job on the second node")
+            cable(other.namespace, "down")
+            wait_for(lambda: living() == 1, 300, "the loss of the node that was cut off")
+            cable(other.namespace, "up")
+            wait_for(other.has_ended, 300, "the end of the node that was given up")
+            other.start()
+            wait_for(lambda: other.runs_a_job() or is_over(driver), 900, "another job")
+            assert not is_over(driver), "the sweep was over before the node could be killed"
+            other.kill()
+            driver.wait(1800)
+        finally:
+            driver.kill()
+    assert driver.returncode == 0, log.read_text()
+    evaluations, results = table(tmp_path / "b.sqlite")
+    assert evaluations == local
+    attempts = sorted(result.provenance["engine"]["attempt"] for result in results)
+    assert sum(attempts) == len(results) + 2, attempts
