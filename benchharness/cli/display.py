@@ -58,11 +58,11 @@ class Display:
         """Takes what a running job says of itself."""
         self._running[job.key] = (job, progress)
         if progress.note:
-            self._print(f"{job_name(job)} {progress.note}.")
+            self.say(f"{job_name(job)} {progress.note}.")
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
-            self._print(f"{self._headline()}; {describe(job, progress)}")
+            self.say(f"{self._headline()}; {describe(job, progress)}")
 
     def finish(self, outcome: Result | Failure) -> None:
         """Takes what a job has left behind, and prints a line about it."""
@@ -71,14 +71,15 @@ class Display:
         self.leave_out(job)
         self._failed += isinstance(outcome, Failure)
         self._last_line = time.monotonic()
-        self._print(f"[{self._done}/{self._jobs}] {job_name(job)}: {_ending(outcome)}")
+        self.say(f"[{self._done}/{self._jobs}] {job_name(job)}: {_ending(outcome)}")
 
     def leave_out(self, job: Job) -> None:
         """Takes that a job has not to be run any more."""
         self._done += 1
         self._done_weight += self._weight(job)
 
-    def _print(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Prints a line above what is live."""
         self._console.print(Text(visible(line)), soft_wrap=True)
 
     def _weight(self, job: Job) -> float:

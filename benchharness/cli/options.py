@@ -21,6 +21,7 @@ __all__ = [
     "Jobs",
     "KeepCheckpoints",
     "Limit",
+    "Log",
     "Out",
     "ProcessesPerJob",
     "RecipeName",
@@ -48,6 +49,14 @@ Database = Annotated[
     ),
 ]
 Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML report to write.")]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="tensorboard|wandb|mlflow|trackio",
+        help="Tell this tracker of every job; repeatable. Needs the extra of its name.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
 StartFrom = Annotated[
     str,

@@ -22,6 +22,7 @@ from benchharness.cli.options import (
     Jobs,
     KeepCheckpoints,
     Limit,
+    Log,
     Out,
     ProcessesPerJob,
     RecipeName,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from benchharness.cli.outlook import Outlook
     from benchharness.cli.request import Request
     from benchharness.engines.process import Engine, Outcome
+    from benchharness.loggers import Loggers
     from benchharness.restart.folder import SnapshotFolder
     from leaderboard.job import Job
     from leaderboard.store import Store
@@ -116,6 +118,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     checkpoint_every: CheckpointEvery = CHECKPOINT_MINUTES,
     db: Database = DATABASE,
     out: Out = REPORT,
+    log: Log = None,
     force: Force = False,
     no_floors: NoFloors = False,
     keep_checkpoints: KeepCheckpoints = False,
@@ -130,13 +133,16 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     """
     from benchharness.cli.conclusion import conclude
     from benchharness.cli.handover import Handover, folder_beside
+    from benchharness.cli.missing_rows import name_missing_rows
     from benchharness.cli.outlook import look_into
     from benchharness.cli.request import check_request
     from benchharness.engines.choice import EngineChoice
+    from benchharness.loggers import open_loggers
     from benchharness.models import Trust
     from benchharness.restart.folder import SnapshotFolder
     from leaderboard.store import open_store
 
+    loggers = open_loggers(log or (), folder_beside(db))
     request = check_request(
         models=model,
         suites=suite or (),
@@ -157,7 +163,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
-    _name_missing_rows(request, planned, test=test)
+    name_missing_rows(request, planned, test=test)
     handover = Handover.of(planned, db, keep=keep_checkpoints)
     outlook = look_into(db, handover, request.slots, force=force)
     if dry_run:
@@ -173,7 +179,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     )
     with open_store(db) as store:
         _announce(outlook, as_json=as_json)
-        outcomes = _drive(outlook, crew, store, handover, snapshots, force=force)
+        outcomes = _drive(outlook, crew, store, handover, snapshots, loggers=loggers, force=force)
         raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
 
 
@@ -213,34 +219,6 @@ def _plan(  # noqa: PLR0913  (options of the command)
         return [*(planned if encoders else ()), *floor_jobs(planned, wanted, request.tasks)]
 
 
-def _name_missing_rows(request: "Request", jobs: "Sequence[Job]", *, test: bool) -> None:
-    _name_left_out(jobs)
-    if test:
-        _name_untested(request, jobs)
-
-
-def _name_left_out(jobs: "Sequence[Job]") -> None:
-    """Says which splits are shorter than their files."""
-    from benchharness.plan import left_out_rows
-
-    if counts := left_out_rows(jobs):
-        splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        typer.echo(visible(f"bench: rows left out as their benchmark does: {splits}."), err=True)
-
-
-def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
-    """Says which tasks have no test rows here; their jobs run all the same."""
-    predicted = {split for job in jobs for split in job.predicted_splits}
-    without = [
-        task.name
-        for task in request.tasks
-        if not any((task.name, split) in predicted for split in task.test_splits)
-    ]
-    if without:
-        names = ", ".join(without)
-        typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
-
-
 def _announce(outlook: "Outlook", *, as_json: bool) -> None:
     """Says what will run before anything starts."""
     for line in (outlook.sentence(), *outlook.start_sentences()):
@@ -273,6 +251,7 @@ def _drive(  # noqa: PLR0913  (who takes part in it)
     handover: "Handover",
     snapshots: "SnapshotFolder | None",
     *,
+    loggers: "Loggers",
     force: bool,
 ) -> "list[Outcome]":
     """Runs what is missing under a display; says what is kept when it is interrupted."""
@@ -280,11 +259,15 @@ def _drive(  # noqa: PLR0913  (who takes part in it)
 
     from benchharness.cli.display import Display
     from benchharness.cli.drive import drive
+    from benchharness.loggers import Listening
 
     try:
-        with Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display:
+        with (
+            Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display,
+            Listening(display, loggers, display.say) as ears,
+        ):
             return drive(
-                outlook.todo, engine, store, display, handover, force=force, snapshots=snapshots
+                outlook.todo, engine, store, ears, handover, force=force, snapshots=snapshots
             )
     except (KeyboardInterrupt, SystemExit):
         kept = len(store.finished_keys(job.key for job in outlook.jobs))

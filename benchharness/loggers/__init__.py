@@ -1,0 +1,11 @@
+"""What the trackers of others are told of a run: TensorBoard, Weights & Biases, MLflow, trackio.
+
+One file a tracker, each imported only where it is asked for. They listen to the driver and never to
+training: what a tracker does, or fails to do, changes no result and stops no job.
+"""
+
+from benchharness.loggers.choice import LOGGERS, Loggers, open_loggers
+from benchharness.loggers.listening import Listening
+from benchharness.loggers.logger import Logger
+
+__all__ = ["LOGGERS", "Listening", "Logger", "Loggers", "open_loggers"]

@@ -1,0 +1,217 @@
+"""Loggers listen to the driver; whatever they do, the run goes on."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from benchharness.loggers import LOGGERS, Listening, open_loggers
+from benchharness.loggers.logged_run import LoggedRun, curve_of, facts_of
+from benchharness.progress import Progress
+from tasks.errors import BenchError
+from tests.leaderboard.results import make_failure, make_job, make_result
+
+TRAINING = Progress(phase="training", step=7, steps=20, loss=0.61, examples_per_second=30.0)
+
+
+class Watching:
+    """A watcher that remembers what it was told."""
+
+    def __init__(self):
+        self.told = []
+
+    def report(self, job, progress):
+        self.told.append(("report", job.key))
+
+    def finish(self, outcome):
+        self.told.append(("finish", outcome.job.key))
+
+    def leave_out(self, job):
+        self.told.append(("leave_out", job.key))
+
+
+class Remembering:
+    """A logger that remembers, and raises or waits in the method that is named."""
+
+    def __init__(self, raises="", waits=""):
+        self.calls = []
+        self.raises = raises
+        self.waits = waits
+        self.go_on = threading.Event()
+
+    place = "here"
+
+    def begin(self, run):
+        self._take("begin", run)
+
+    def log(self, key, step, values):
+        self._take("log", key, step, values)
+
+    def end(self, key, facts, *, failed):
+        self._take("end", key, facts, failed)
+
+    def close(self):
+        self._take("close")
+
+    def _take(self, name, *words):
+        if name == self.raises:
+            raise OSError("no  route\nto host")
+        if name == self.waits:
+            self.go_on.wait(60)
+        self.calls.append((name, *words))
+
+
+def listen(loggers, tell, error=None):
+    """What a watcher was told and what was warned of, with these loggers beside it."""
+    watcher, warnings = Watching(), []
+    makers = {name: lambda logger=logger: logger for name, logger in loggers.items()}
+    try:
+        with Listening(watcher, makers, warnings.append) as ears:
+            tell(ears)
+            if error is not None:
+                raise error
+    except KeyboardInterrupt:
+        pass
+    return watcher.told, warnings
+
+
+def one_run(ears):
+    result = make_result()
+    ears.report(result.job, Progress(phase="loading"))
+    ears.report(result.job, TRAINING)
+    ears.finish(result)
+
+
+def test_a_run_is_begun_logged_and_ended_in_order():
+    logger, result = Remembering(), make_result()
+    told, warnings = listen({"mine": logger}, one_run)
+    key = result.job.key
+    assert told == [("report", key), ("report", key), ("finish", key)]
+    assert warnings == ["--log mine: here"]
+    names = [call[0] for call in logger.calls]
+    assert names == ["begin", "log", "log", "log", "end", "close"]
+    live, first, second = logger.calls[1:4]
+    assert live == ("log", key, 7, {"live/loss": 0.61, "live/examples_per_second": 30.0})
+    assert first == ("log", key, 10, {"train/loss": 0.69, "train/learning_rate": 2e-5})
+    assert second[2] == 20
+    assert {"train/loss", "dev/accuracy"} <= second[3].keys()
+
+
+def test_losses_are_told_about_once_a_second():
+    logger = Remembering()
+
+    def tell(ears):
+        for _ in range(50):
+            ears.report(make_job(), TRAINING)
+
+    listen({"mine": logger}, tell)
+    assert [call[0] for call in logger.calls] == ["begin", "log", "close"]
+
+
+def test_a_failed_job_and_one_that_never_reported_are_ended_too():
+    logger, failure = Remembering(), make_failure()
+    listen({"mine": logger}, lambda ears: ears.finish(failure))
+    begin, end, _ = logger.calls
+    assert begin[1] == LoggedRun.of(failure.job)
+    assert end == ("end", failure.job.key, {"status": "diverged", "error": failure.error}, True)
+
+
+@pytest.mark.parametrize("method", ["begin", "log", "end", "close"])
+def test_a_logger_that_raises_is_one_warning_and_the_others_go_on(method):
+    broken, sound = Remembering(raises=method), Remembering()
+    told, warnings = listen({"broken": broken, "sound": sound}, one_run)
+    assert len(told) == 3
+    assert [call[0] for call in sound.calls][-1] == "close"
+    failed, place = sorted(warnings)
+    assert place == "--log sound: here"
+    assert failed == (
+        "--log broken has failed and is told nothing more (OSError: no route to host); the run "
+        "goes on."
+    )
+
+
+def test_a_logger_that_cannot_be_made_is_a_warning():
+    def make():
+        raise RuntimeError("no login")
+
+    warnings = []
+    with Listening(Watching(), {"broken": make}, warnings.append) as ears:
+        one_run(ears)
+    assert "RuntimeError: no login" in warnings[0]
+
+
+def test_a_logger_that_hangs_holds_up_neither_the_run_nor_its_end(monkeypatch):
+    monkeypatch.setattr("benchharness.loggers.listening.LAST_SECONDS", 0.3)
+    logger = Remembering(waits="begin")
+    start = time.monotonic()
+    told, warnings = listen({"slow": logger}, one_run)
+    assert time.monotonic() - start < 5
+    logger.go_on.set()
+    assert len(told) == 3
+    assert "was not done 0.3 seconds after the last job" in warnings[0]
+
+
+def test_an_interruption_closes_what_is_open():
+    logger = Remembering()
+    listen({"mine": logger}, lambda ears: ears.report(make_job(), TRAINING), KeyboardInterrupt())
+    assert logger.calls[-1] == ("close",)
+
+
+def test_without_loggers_only_the_watcher_is_told():
+    told, warnings = listen({}, one_run)
+    assert len(told) == 3
+    assert warnings == []
+
+
+def test_the_config_has_every_setting_with_its_source():
+    run = LoggedRun.of(make_job(model="a/b", task="glue/rte", seed=3))
+    assert run.name == "a/b glue/rte seed 3"
+    assert run.config["settings/learning_rate"] == 2e-5
+    assert run.config["sources/learning_rate"] == "a paper"
+    assert run.config["job"] == run.key
+    assert run.folder_name == f"a-b-glue-rte-seed-3-{run.key[:12]}"
+
+
+def test_neither_paths_nor_tokens_nor_the_machines_name_are_told(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    job = make_job(data="/home/me/glue", checkpoint="/home/me/model")
+    provenance = {"machine": {"host": "5bce98f73f3e", "cpu": "a processor"}, "nothing": None}
+    result = make_result(job, provenance=provenance)
+    told = json.dumps([vars(LoggedRun.of(job)), list(curve_of(result)), facts_of(result)])
+    assert "/home/me" not in told
+    assert "5bce98f73f3e" not in told
+    assert "hf_secret" not in told
+    assert "a processor" in told
+
+
+def test_losses_that_are_no_numbers_are_left_out():
+    from dataclasses import replace
+
+    result = make_result()
+    points = tuple(replace(point, loss=float("nan")) for point in result.curve)
+    assert all("train/loss" not in values for _, values in curve_of(replace(result, curve=points)))
+
+
+def test_unknown_loggers_and_missing_packages_are_one_sentence(monkeypatch, tmp_path):
+    with pytest.raises(BenchError, match=r"no logger is called 'tensorbord'\. Did you mean"):
+        open_loggers(["tensorbord"], tmp_path)
+    monkeypatch.setattr("benchharness.loggers.choice.find_spec", lambda name: None)
+    with pytest.raises(BenchError, match=r"--log wandb needs the package wandb.*benchharness\[w"):
+        open_loggers(["wandb"], tmp_path)
+
+
+def test_a_folder_that_wandb_has_left_is_no_package(monkeypatch, tmp_path):
+    (tmp_path / "mlflow").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    with pytest.raises(BenchError, match="needs the package mlflow"):
+        open_loggers(["mlflow"], tmp_path)
+
+
+def test_every_logger_has_an_extra_of_its_name():
+    import tomllib
+
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert set(LOGGERS) <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
