@@ -5,6 +5,9 @@
 for (const section of document.querySelectorAll("section.plots")) {
   chooseAxes(section);
   pointOut(section);
+  section.querySelectorAll(".spreads").forEach((fold) => {
+    fold.addEventListener("toggle", () => unpackInside(section, fold));
+  });
   section.addEventListener("click", (event) => {
     const mark = event.target.closest(".mark[data-href]");
     if (mark) location.hash = mark.dataset.href;
@@ -23,9 +26,11 @@ function chooseAxes(section) {
   fill(score, views);
   score.parentElement.hidden = views.length < 2;
   part.querySelector(".pickers").hidden = false;
-  const show = () => {
-    const chosen = cost.value;
+  const show = async () => {
     const view = views[score.selectedIndex];
+    await unpackInside(section, view);
+    if (view !== views[score.selectedIndex]) return; // another one was chosen meanwhile
+    const chosen = cost.value;
     const figures = [...view.querySelectorAll("figure")];
     fill(cost, figures);
     const place = figures.findIndex((figure) => figure.dataset.choice === chosen);
@@ -36,6 +41,17 @@ function chooseAxes(section) {
   score.addEventListener("change", show);
   cost.addEventListener("change", show);
   show();
+}
+
+// Of long boards the plots are packed until they are looked at.
+async function unpackInside(section, element) {
+  const script = element.querySelector(":scope > script");
+  if (!script) return;
+  const html = await unpack(script);
+  if (!script.isConnected) return;
+  script.previousElementSibling.remove();
+  script.replaceWith(parseHtml(html));
+  section.dispatchEvent(new Event("unpacked"));
 }
 
 function fill(select, elements) {
@@ -55,6 +71,7 @@ function pointOut(section) {
     }
   };
   picker.addEventListener("change", () => light(picker.value));
+  section.addEventListener("unpacked", () => light(picker.value));
   section.addEventListener("pointerover", (event) => {
     const mark = event.target.closest(".mark[data-entry]");
     light(mark ? mark.dataset.entry : picker.value);

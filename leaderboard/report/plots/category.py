@@ -41,8 +41,8 @@ LEFT, RIGHT, TOP, BOTTOM = 150, 46, 6, 42
 BAR, HEADING, GAP = 17, 18, 8
 """The heights of a bar with its space, of a category's name and of the space below a category."""
 
-MOST_ENTRIES = 4
-"""More bars than this in one category are no picture; the table below has them all."""
+MOST_ENTRIES, MOST_ROWS = 4, 200
+"""More bars than this in one category are no picture, and more rows than this no table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,10 @@ class CategoryLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Categories:
-    """One task's figure; `rows` are all entries' texts, category by category of `columns`."""
+    """One task's figure; `rows` are entries' texts, category by category of `columns`.
+
+    `left_out` counts those without bars.
+    """
 
     task: str
     title: str
@@ -127,7 +130,7 @@ def categories_of_task(
         height=BAR - 5,
         lines=lines,
         columns=tuple(labels),
-        rows=tuple(_text_row(row, labels) for row in rows),
+        rows=tuple(_text_row(row, labels) for row in rows[:MOST_ROWS]),
         left_out=len(rows) - len(drawn),
     )
 

@@ -19,6 +19,11 @@ __all__ = ["Background", "Plots", "TradeoffView", "build_plots"]
 FEW_ROWS = 60
 """Of all spreads: one or two screens."""
 
+FEW_ENTRIES = 40
+"""Of more, the plots are so many elements that a page with all of them opens slowly."""
+
+MOST_HISTORIES = 40
+
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
@@ -62,6 +67,7 @@ class Plots:
     spreads: tuple[Spread, ...]
     categories: tuple[Categories, ...]
     histories: tuple[History, ...]
+    more_histories: int
 
     @property
     def is_small(self) -> bool:
@@ -78,6 +84,11 @@ class Plots:
         """Whether a run has collapsed."""
         return any(figure.has_crosses for figure in self.spreads)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether all but the first plots are packed, to be unpacked when they are looked at."""
+        return len(self.entries) > FEW_ENTRIES
+
     def __bool__(self) -> bool:
         return bool(self.tradeoffs or self.spreads)
 
@@ -88,6 +99,7 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
     `facts` are those of the runs that have a section in the page.
     """
     named = named_entries(board, anchor)
+    past = histories(board, background.past, facts)
     views = tuple(_tradeoff_views(board, anchor, named, facts, background.sizes))
     return Plots(
         anchor=f"{anchor}-plots",
@@ -100,7 +112,8 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         categories=tuple(
             found for task in board.tasks if (found := categories_of_task(named, board.rule, task))
         ),
-        histories=histories(board, background.past, facts),
+        histories=past[:MOST_HISTORIES],
+        more_histories=max(len(past) - MOST_HISTORIES, 0),
     )
 
 

@@ -10,11 +10,11 @@ import pytest
 from leaderboard.board import build_boards
 from leaderboard.past import PastRun
 from leaderboard.report import write_report
-from leaderboard.report.plots.section import Background
+from leaderboard.report.plots.section import FEW_ENTRIES, Background
 from leaderboard.result import Result
 from tests.leaderboard.boards import GLUE, row_of
-from tests.leaderboard.browser import WHEN, Opened, Scheme, opened, running_browser
-from tests.leaderboard.report_plots.plotted import suite_of
+from tests.leaderboard.browser import WHEN, Opened, Scheme, opened, running_browser, save
+from tests.leaderboard.report_plots.plotted import plotted, suite_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -177,3 +177,24 @@ def test_axe_finds_no_serious_fault(browser: "Browser", path: Path) -> None:
         found = axe.Axe().run(page.page, context=context).response
         bad = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
         assert [(v["id"], [n["html"] for n in v["nodes"][:3]]) for v in bad] == []
+
+
+def test_plots_of_long_boards_are_unpacked_when_they_are_looked_at(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    runs = [
+        plotted(f"model {i}", task, score=0.5 + i / 200, parameters=10**6 * (i + 1))
+        for i in range(FEW_ENTRIES + 1)
+        for task in ("glue/rte", "glue/cola")
+    ]
+    with opened(browser, save(tmp_path, [*runs])) as page:
+        assert shown(page) == ["cola against parameters"]
+        page.page.locator(".pick-entry").select_option("model 7")
+        page.page.locator(".pick-score").select_option("rte")
+        page.page.locator("figcaption b", has_text="rte against parameters").wait_for()
+        assert page.run("document.querySelectorAll('.choice:not([hidden]) .lit').length") == 3
+        page.page.locator(".spreads > summary").click()
+        page.page.locator("figcaption b", has_text="rte, seed by seed").wait_for()
+        assert page.run("document.querySelectorAll('.mark.row').length") == len(runs)
+        assert page.run("document.querySelectorAll('.mark.row.lit').length") == 2
+        assert page.complaints == []
