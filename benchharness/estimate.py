@@ -10,7 +10,10 @@ from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 
-__all__ = ["Estimate", "estimate_memory", "estimate_seconds"]
+__all__ = ["Estimate", "estimate_memory", "estimate_seconds", "memory_of"]
+
+BERT_BASE = 110.0
+"""Its parameters in millions."""
 
 
 class Estimate(NamedTuple):
@@ -68,7 +71,7 @@ def _rough_seconds(job: Job, *, gpu: bool) -> float:
 
 def _parameters(job: Job) -> float:
     """Those of its encoder; of BERT-base where the model is not in the table."""
-    return (find_model(job.checkpoint).parameters or 110) * 1e6
+    return (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
 
 
 _PROCESS_BYTES = 2e9
@@ -78,13 +81,18 @@ _ACTIVATIONS = 2
 
 
 def estimate_memory(job: Job, *, gpu: bool = False) -> int:
-    """The bytes of main memory that a job needs at most, roughly; a GPU's are not counted.
+    """The bytes of main memory that a job needs at most, roughly; a GPU's are not counted."""
+    if job.kind == "floor":
+        return int(_PROCESS_BYTES)
+    return memory_of(find_model(job.checkpoint).parameters, gpu=gpu)
+
+
+def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
+    """The same for an encoder of so many million parameters; BERT-base's where that is not known.
 
     Libraries and rows take 2 GB. On a CPU a parameter takes 16 bytes (weight, gradient and the two
     moments of Adam, in fp32), and activations about as much again; for a GPU the weights are there
     twice while they are loaded.
     """
-    if job.kind == "floor":
-        return int(_PROCESS_BYTES)
     each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
-    return int(_PROCESS_BYTES + each * _parameters(job))
+    return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)

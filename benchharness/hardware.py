@@ -5,9 +5,10 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-__all__ = ["cpu_flags", "cpu_has_bf16", "gpu_names"]
+__all__ = ["cpu_flags", "cpu_has_bf16", "gpu_names", "main_memory"]
 
 CPUINFO = Path("/proc/cpuinfo")
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @cache
@@ -28,6 +29,15 @@ def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
     AVX-512's dot product (403 against 174). Elsewhere torch emulates bf16, which is slower.
     """
     return not cpu_flags(cpuinfo).isdisjoint({"amx_bf16", "avx512_bf16"})
+
+
+def main_memory(limit: Path = MEMORY_LIMIT) -> int:
+    """The bytes of memory that this process may have: the machine's, or its container's."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(physical, int(limit.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit ("max")
+        return physical
 
 
 @cache

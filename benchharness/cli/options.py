@@ -147,8 +147,8 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         metavar="auto|N",
-        help="How many jobs run at once; auto is one per GPU, or one on all cores "
-        "(tiny: one per core).",
+        help="How many jobs run at once; auto is one per GPU, or one per core as far as jobs and "
+        "memory go, at most 8.",
     ),
 ]
 EngineName = Annotated[

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 from benchharness.engines.choice import EngineChoice, Place, find_place
 from benchharness.engines.slots import Slot
+from benchharness.estimate import memory_of
+from benchharness.hardware import main_memory
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.trust import NOTHING, Trust
 from leaderboard.job import SCRATCH
@@ -66,10 +68,15 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     found_seeds = trial.get(_choose_seeds, seeds, seed)
     overrides = trial.get(_parse_settings, settings)
     start = trial.get(_find_start, start_from, trust)
-    # By the models alone, never by the jobs that are left: threads change the last digits.
-    small = all(model and (model.is_builtin or model.is_floor) for model in found_models)
-    count = trial.get(_parse_jobs, jobs)
-    place = trial.get(find_place, replace(engine, device=device, jobs=count, small=small))
+    asked = len(found_models) * len(found_tasks or ()) * len(found_seeds or ())
+    choice = replace(
+        engine,
+        device=device,
+        jobs=trial.get(_parse_jobs, jobs),
+        small=all(model and (model.is_builtin or model.is_floor) for model in found_models),
+        fit=_count_fitting([model for model in found_models if model], asked),
+    )
+    place = trial.get(find_place, choice)
     trial.check()
     assert place is not None, "a place that was not found is a complaint"
     return Request(
@@ -80,6 +87,15 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         place=place,
         start_from=start,
     )
+
+
+def _count_fitting(models: Sequence[ModelSpec], jobs: int) -> int:
+    """How many of the jobs have room in this machine's memory.
+
+    By what is asked for, never by the jobs that are left: threads change the last digits.
+    """
+    needed = max((memory_of(model.parameters) for model in models), default=1)
+    return max(1, min(jobs, main_memory() // needed))
 
 
 class _Trial:

@@ -54,8 +54,9 @@ class Place:
 class EngineChoice:
     """The words of the command line; `jobs` is how many at once, None for the engine's own choice.
 
-    Each job trains in so many `processes`. `small` jobs start up for longer than they compute. In
-    `folder` is what a run keeps beside its database.
+    Each job trains in so many `processes`. `small` jobs start up for longer than they compute, and
+    `fit` of them can be here at once, by their number and memory. In `folder` is what a run keeps
+    beside its database.
     """
 
     name: str = "local"
@@ -65,6 +66,7 @@ class EngineChoice:
     jobs: int | None = None
     processes: int = 1
     small: bool = False
+    fit: int = 1
     folder: Path = Path()
 
     @cached_property
@@ -93,7 +95,7 @@ def _local(choice: EngineChoice) -> Place:
 
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
-    slots = find_slots(choice.device, choice.jobs, small=choice.small, processes=choice.processes)
+    slots = find_slots(choice.device, choice.jobs, fit=choice.fit, processes=choice.processes)
     if choice.processes == 1:
         return Place(slots=slots, engine=partial(LocalEngine, slots))
     command = worker_command(choice.processes)

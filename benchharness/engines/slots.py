@@ -24,32 +24,38 @@ class Slot:
         return self.device != "cpu"
 
 
-SMALL_AT_ONCE = 4
-"""How many small jobs run at once unless told otherwise: each holds some 600 MB of libraries."""
+AT_ONCE = 8
+"""How many jobs share a CPU unless told otherwise: with fewer cores each, the longest of a suite
+would run alone at the end."""
 
 
 def find_slots(
-    device: str = "auto", jobs: int | None = None, *, small: bool = False, processes: int = 1
+    device: str = "auto", jobs: int | None = None, *, fit: int = 1, processes: int = 1
 ) -> tuple[Slot, ...]:
     """The slots of this machine for `jobs` processes at once on `device`.
 
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
-    Without `jobs` there is one process per GPU, or one with every core of the CPU; `small` jobs,
-    which start up for longer than they compute, get a core each. More processes than GPUs share
-    them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set. A job in several
-    `processes` has as many GPUs, or a part of its cores for each.
+    Without `jobs` there is one process per GPU; on a CPU one per core, as long as that many jobs
+    `fit` there and AT_ONCE is not passed: threads of one job wait for each other. More processes
+    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set. A job
+    in several `processes` has as many GPUs, or a part of its cores for each.
     """
     gpus = _choose_gpus(device)
     if gpus and len(gpus) < processes:
         raise BenchError(
             f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
         )
-    count = jobs or len(gpus) // processes or (min(_count_cores(), SMALL_AT_ONCE) if small else 1)
+    count = jobs or len(gpus) // processes or _count_at_once(fit, processes)
     cores = _count_cores() // (count * processes)
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores))
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
     return tuple(_slot(",".join(place), threads) for place in places)
+
+
+def _count_at_once(fit: int, processes: int) -> int:
+    """How many jobs of so many processes share the CPU."""
+    return max(1, min(fit, AT_ONCE, _count_cores() // processes))
 
 
 def _slot(gpu: str, threads: str) -> Slot:

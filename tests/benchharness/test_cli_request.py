@@ -70,7 +70,17 @@ def test_jobs_are_slots(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 2)
     assert len(check(jobs="3").slots) == 3
     assert len(check().slots) == 2
-    assert len(check(models=["bert"]).slots) == len(check(models=["tiny", "bert"]).slots) == 1
+    assert len(check(tasks=["cola"], seeds=1).slots) == 1
+
+
+def test_as_many_jobs_run_as_memory_holds(monkeypatch):
+    monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 4)
+    for gigabytes, jobs in ((1, 1), (8, 1), (12, 2), (24, 4), (512, 4)):
+        monkeypatch.setattr(
+            "benchharness.cli.request.main_memory", lambda size=gigabytes: size << 30
+        )
+        assert len(check(models=["bert"]).slots) == jobs
+        assert len(check(models=["tiny", "bert"]).slots) == jobs
 
 
 @pytest.mark.parametrize(

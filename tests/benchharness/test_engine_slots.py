@@ -51,13 +51,17 @@ def test_cpu_slots_share_the_cores(nvidia_smi):
     assert shape(find_slots("cpu", 20)) == [("cpu", "", "1")] * 20
 
 
-def test_small_jobs_have_a_core_each_up_to_a_limit(monkeypatch, nvidia_smi):
+def test_jobs_that_fit_have_cores_of_their_own_up_to_a_limit(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
-    assert shape(find_slots("cpu", small=True)) == [("cpu", "", "2")] * 4
-    assert len(find_slots("cpu", 3, small=True)) == 3
-    assert len(find_slots("cuda", small=True)) == 2
+    assert shape(find_slots("cpu", fit=3)) == [("cpu", "", "2")] * 3
+    assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 8
+    assert shape(find_slots("cpu", fit=50, processes=4)) == [("cpu", "", "1")] * 2
+    assert len(find_slots("cpu", 3, fit=50)) == 3
+    assert len(find_slots("cuda", fit=50)) == 2
+    monkeypatch.setattr(slots, "_count_cores", lambda: 64)
+    assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "8")] * 8
     monkeypatch.setattr(slots, "_count_cores", lambda: 2)
-    assert shape(find_slots("cpu", small=True)) == [("cpu", "", "1")] * 2
+    assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 2
 
 
 def test_threads_of_the_user_stay(monkeypatch):

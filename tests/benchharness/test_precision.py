@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchharness import hardware
-from benchharness.hardware import cpu_flags, cpu_has_bf16, gpu_names
+from benchharness.hardware import cpu_flags, cpu_has_bf16, gpu_names, main_memory
 from benchharness.precision import Compute
 from tasks.errors import BenchError
 
@@ -67,3 +67,12 @@ def test_gpu_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     assert gpu_names() == ()
     hardware.gpu_names.cache_clear()
+
+
+def test_memory_is_the_machines_or_the_containers(tmp_path: Path):
+    physical = main_memory(tmp_path / "none")
+    assert physical > 1 << 28
+    limit = tmp_path / "memory.max"
+    for text, expected in (("max\n", physical), ("1048576\n", 1 << 20), (f"{1 << 60}", physical)):
+        limit.write_text(text)
+        assert main_memory(limit) == expected
