@@ -19,7 +19,11 @@ __all__ = ["HubServer", "serve_hub"]
 
 
 class HubServer(ThreadingHTTPServer):
-    """The server; `requests` lists "METHOD path" of all that was asked."""
+    """The server; `requests` lists "METHOD path" of all that was asked.
+
+    A path that holds a key of `failing` is answered with that status. Of the files that `cut`
+    names half is sent once and the connection closed; of those in `flipped` a bit is changed.
+    """
 
     daemon_threads = True
 
@@ -28,6 +32,9 @@ class HubServer(ThreadingHTTPServer):
         self.root = root
         self.refs = refs
         self.requests: list[str] = []
+        self.failing: dict[str, int] = {}
+        self.cut: set[str] = set()
+        self.flipped: set[str] = set()
 
     @property
     def endpoint(self) -> str:
@@ -83,6 +90,10 @@ class HubHandler(BaseHTTPRequestHandler):
         quoted = urlsplit(self.path).path
         path = unquote(quoted)
         self.server.requests.append(f"{self.command} {path}")
+        for part, status in self.server.failing.items():
+            if part in path:
+                self._send(status, b"", {"Retry-After": "0"})
+                return
         # A slash inside a ref is quoted, and no separator.
         parts = [unquote(part) for part in quoted.strip("/").split("/")]
         if parts[0] == "api" and len(parts) >= 4:
@@ -122,15 +133,22 @@ class HubHandler(BaseHTTPRequestHandler):
         elif not (folder / name).is_file():
             self._send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": folder.name})
         else:
-            self._send_file(folder, (folder / name).read_bytes())
+            self._send_file(folder, name)
 
-    def _send_file(self, folder: Path, content: bytes) -> None:
+    def _send_file(self, folder: Path, name: str) -> None:
+        content = (folder / name).read_bytes()
         headers = {
-            "ETag": f'"{hashlib.sha1(content).hexdigest()}"',
+            "ETag": f'"{_git_digest(content)}"',
             "X-Repo-Commit": folder.name,
             "Accept-Ranges": "bytes",
         }
+        if name in self.server.flipped:
+            content = content[:-1] + bytes([content[-1] ^ 1])
         asked = self.headers.get("Range", "")
+        if name in self.server.cut and self.command == "GET":
+            self.server.cut.remove(name)
+            self._send(200, content, headers, sent=len(content) // 2)
+            return
         if not asked.startswith("bytes="):
             self._send(200, content, headers)
             return
@@ -146,14 +164,18 @@ class HubHandler(BaseHTTPRequestHandler):
     def _send_json(self, value: object, status: int = 200) -> None:
         self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
-    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+    def _send(
+        self, status: int, content: bytes, headers: dict[str, str], sent: int | None = None
+    ) -> None:
+        """Answer; where only some bytes are `sent`, the connection is closed after them."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(content[:sent])
+        self.close_connection |= sent is not None
 
 
 def _entry(folder: Path, path: Path) -> dict[str, object]:
@@ -161,8 +183,12 @@ def _entry(folder: Path, path: Path) -> dict[str, object]:
     if path.is_dir():
         return {"type": "directory", "path": name, "oid": "0" * 40, "size": 0}
     content = path.read_bytes()
-    digest = hashlib.sha1(content).hexdigest()
-    return {"type": "file", "path": name, "oid": digest, "size": len(content)}
+    return {"type": "file", "path": name, "oid": _git_digest(content), "size": len(content)}
+
+
+def _git_digest(content: bytes) -> str:
+    """What git, and so the hub, calls a file with this content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str, object]:

@@ -165,7 +165,8 @@ def _runs_of(store: "Store", model: str, suite: str) -> "list[RunRow]":
 def _default_name(suite: str, model: str) -> str:
     """A name in the current folder, such as glue-roberta-base.zip."""
     ending = {"squad": "", "race": ".tsv"}.get(suite.lower(), ".zip")
-    safe = re.sub(r"[^\w.-]+", "-", model).strip("-.")
+    # Linux takes 255 bytes for a name, of which a character may have four.
+    safe = re.sub(r"[^\w.-]+", "-", model).strip("-.")[:50]
     return f"{suite.lower()}-{safe or 'model'}{ending}"
 
 

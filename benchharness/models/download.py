@@ -5,6 +5,7 @@ from pathlib import Path
 from benchharness.models.trust import NOTHING, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import go_offline_if_unreachable
+from tasks.sources.hub_files import arriving
 
 __all__ = ["cache_folder", "download", "require_checkpoint", "unreachable"]
 
@@ -40,14 +41,13 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     )
 
     try:
-        return Path(
-            snapshot_download(
+        with arriving(cache_folder(hub_id)) as damaged:
+            folder = snapshot_download(
                 hub_id,
                 revision=revision,
                 allow_patterns=_patterns(trust),
                 local_files_only=offline,
             )
-        )
     except LocalEntryNotFoundError:
         raise unreachable(hub_id) from None
     except (HTTPError, ValueError, OSError) as error:
@@ -56,6 +56,12 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
             f"the hub does not give the checkpoint {hub_id} ({reason}); check its name, or give a "
             "folder with --model."
         ) from error
+    if damaged:
+        raise ModelError(
+            f"{len(damaged)} files of the checkpoint {hub_id} were damaged on their way from the "
+            "hub and are deleted: the same command fetches them again."
+        )
+    return Path(folder)
 
 
 def _patterns(trust: Trust) -> list[str]:

@@ -75,7 +75,7 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
         raise BenchError(
             f"the recipe {path} cannot be read ({error}); expected a TOML file."
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
 

@@ -6,6 +6,7 @@ once per process, and where it is silent the libraries are switched offline befo
 """
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import DataError
+from tasks.sources.hub_files import arriving
 from tasks.sources.source import Row, Source, Split
 
 __all__ = ["go_offline_if_unreachable", "hub_is_reachable", "hub_rows"]
@@ -75,7 +77,17 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     offline = go_offline_if_unreachable()
     if offline and not _is_cached(source):
         raise DataError(_absent(source, "the hub cannot be reached and nothing is cached"))
-    dataset = _load(source, split, offline)
+    with arriving(_repository(source)) as damaged:
+        dataset = _load(source, split, offline)
+    if damaged:
+        _forget(dataset)
+        raise DataError(
+            _absent(
+                source,
+                f"{len(damaged)} of its files were damaged on their way and are deleted; the same "
+                "command fetches them again",
+            )
+        )
     _check_revision(source, dataset)
     _check_label_names(source, dataset)
     return _rows(source, split, dataset)
@@ -88,10 +100,25 @@ def _absent(source: Source, reason: str) -> str:
     )
 
 
+def _home() -> Path:
+    return Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+
+
+def _repository(source: Source) -> Path:
+    """Where the libraries keep the files of this data set as they came."""
+    files = Path(os.environ.get("HF_HUB_CACHE") or _home() / "hub")
+    return files / f"datasets--{source.hub.replace('/', '--')}"
+
+
+def _forget(dataset: Any) -> None:
+    """Delete what the libraries have made of damaged files."""
+    for file in dataset.cache_files:
+        shutil.rmtree(Path(file["filename"]).parent, ignore_errors=True)
+
+
 def _is_cached(source: Source) -> bool:
     """Whether a folder of the libraries' caches holds this data set, without importing them."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    prepared = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
+    prepared = Path(os.environ.get("HF_DATASETS_CACHE") or _home() / "datasets")
     return (prepared / source.hub.replace("/", "___") / source.config).is_dir()
 
 

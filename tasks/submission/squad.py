@@ -126,7 +126,7 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         return math.isfinite(float(value))
-    except ValueError:
+    except (ValueError, OverflowError):
         return False
 
 

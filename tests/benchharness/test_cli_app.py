@@ -104,11 +104,6 @@ def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code
     assert (ended.out, ended.err) == ("", "bench: this is wrong.\nbench: and this.\n")
 
 
-def test_a_hostile_error_steers_no_terminal(bench, monkeypatch):
-    raise_in_report(monkeypatch, BenchError("\x1b[2J is no file."))
-    assert bench("report").err == "bench: \\x1b[2J is no file.\n"
-
-
 def test_ctrl_c_is_130(bench, monkeypatch):
     raise_in_report(monkeypatch, KeyboardInterrupt())
     ended = bench("report")

@@ -135,14 +135,3 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
         shown.report(JOBS[0], training())
         shown.finish(make_result(JOBS[0]))
     assert "\x1b" not in console.file.getvalue()
-
-
-def test_a_hostile_name_steers_no_terminal():
-    console = plain()
-    job = make_job(model="\x1b[2J[red]evil[/red]\n")
-    with Display(1, {}, console) as shown:
-        shown.finish(make_failure(job, error="\x1b]0;title\x07"))
-    text = console.file.getvalue()
-    assert "\x1b" not in text
-    assert "[red]evil[/red]" in text
-    assert text.count("\n") == 1

@@ -128,14 +128,6 @@ def test_an_unknown_family_is_refused(damaged: Path):
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_pickled_weights_are_not_opened(damaged: Path):
-    weights = load_file(damaged / "model.safetensors")
-    (damaged / "model.safetensors").unlink()
-    torch.save(weights, damaged / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"only pickled weights .*can run code"):
-        load_encoder(str(damaged), None, seed=1)
-
-
 def test_a_folder_without_config_is_no_checkpoint(tmp_path: Path):
     with pytest.raises(ModelError, match="is not a checkpoint: it has no config"):
         load_encoder(str(tmp_path), None, seed=1)
@@ -145,13 +137,3 @@ def test_a_tokenizer_with_more_tokens_than_embeddings_is_refused(tmp_path: Path)
     folder = save_checkpoint(tmp_path / "small", vocab_size=500)
     with pytest.raises(ModelError, match=r"\d+ tokens and its network only 500"):
         load_encoder(str(folder), None, seed=1)
-
-
-def test_a_hub_id_is_never_taken_from_the_current_folder(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    shutil.copytree(checkpoint, tmp_path / "org" / "name")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("benchharness.models.download.go_offline_if_unreachable", lambda: True)
-    with pytest.raises(ModelError, match="'org/name' is not in the cache and the hub cannot"):
-        load_encoder("org/name", None, seed=1)

@@ -168,17 +168,6 @@ def test_a_folder_is_known_by_its_name_and_kept_by_its_absolute_path(
     assert not spec.is_hub
 
 
-def test_a_folder_never_stands_in_for_a_known_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_checkpoint(tmp_path / "roberta-base")
-    write_checkpoint(tmp_path / "FacebookAI" / "roberta-base")
-    monkeypatch.chdir(tmp_path)
-    assert find_model("roberta-base") == MODELS["roberta-base"]
-    assert find_model("FacebookAI/roberta-base") == MODELS["roberta-base"]
-    assert find_model("./roberta-base").is_folder
-
-
 def test_a_folder_may_be_said_to_be_a_known_model(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "snapshots" / "3276f0")
     spec = find_model(f"MiniLM-L6={folder}")
@@ -226,13 +215,6 @@ def test_roberta_and_its_kin_count_positions_from_padding_on(tmp_path: Path, fam
 def test_relative_positions_have_no_bound(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "t5", max_position_embeddings=None)
     assert find_model(str(folder)).max_tokens is None
-
-
-def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "old")
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"only pickled weights .*can run code.*--allow-pickle"):
-        find_model(str(folder))
 
 
 def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:

@@ -301,6 +301,3 @@ def test_regression():
     assert np.corrcoef(numbers, targets)[0, 1] > 0.95
 
 
-def test_one_example():
-    trained = train(make_network(), data=make_data(rows=1))
-    assert (trained.steps, trained.examples) == (2, 2)

@@ -180,20 +180,6 @@ def test_failed_job_is_listed_with_its_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_text(name: str) -> None:
-    settings = {name: Setting(value=name, source=name)}
-    job = replace(make_job(model=name), checkpoint=name, recipe=name, settings=settings)
-    failed = make_failure(make_job(model=name, seed=1), error=name, details=name)
-    result = make_result(job, provenance={name: {name: [name, None]}})
-    plain = Page(report([make_result(make_job()), make_failure(make_job(seed=1))]))
-    page = Page(report([result, failed]))
-    assert " ".join(name.split()) in page.text
-    known = {"script", "style", "img", "b"}
-    assert _count(page, known - {"b"}) == _count(plain, known - {"b"})
-    assert not [a for _, a in page.elements if any(key.startswith("on") for key in a)]
-
-
 def _count(page: Page, tags: set[str]) -> Counter[str]:
     return Counter(tag for tag, _ in page.elements if tag in tags)
 

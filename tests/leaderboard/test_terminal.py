@@ -1,6 +1,5 @@
 import io
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -67,21 +66,6 @@ def test_no_color_is_honoured(board: Board, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "[link=http://x]y"])
 def test_markup_in_names_is_text(name: str) -> None:
     assert name in of(make_rows(name), width=120)
-
-
-@pytest.mark.parametrize(
-    ("name", "seen"),
-    [
-        ("a\x1b[2Jb", r"a\x1b[2Jb"),
-        ("a\u202eb", r"a\u202eb"),
-        ("a\nb", r"a\nb"),
-        ("\udc80", r"\udc80"),
-    ],
-)
-def test_control_characters_in_names_are_spelled_out(name: str, seen: str) -> None:
-    text = of([replace(row, model=name) for row in make_rows()], width=120)
-    assert seen in text
-    assert name not in text
 
 
 def test_incomplete_and_failed_entries_say_so() -> None:

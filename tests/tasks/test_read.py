@@ -60,12 +60,6 @@ def test_hidden_labels_are_none(tmp_path: Path) -> None:
     assert read(IRONY, "test", data).examples[0] == PairExample(id="0", text_a="Oh.", label=None)
 
 
-def test_an_empty_split_is_refused(tmp_path: Path) -> None:
-    data = write(tmp_path, ["label\tsentence"])
-    with pytest.raises(DataError, match=r"mine/irony train .* is empty"):
-        read(IRONY, "train", data)
-
-
 @pytest.mark.parametrize("score", ["nan", "inf", "-0.1", "5.1"])
 def test_a_number_outside_the_range_is_refused(tmp_path: Path, score: str) -> None:
     data = write(tmp_path, ["a\tb\tscore", "x\ty\t3", f"x\ty\t{score}"])

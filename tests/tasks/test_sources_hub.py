@@ -83,76 +83,12 @@ def test_the_three_doors_give_the_same_rows_in_silence(tmp_path: Path) -> None:
             assert read(task, split, data).fingerprint == digest
 
 
-def test_a_data_set_that_has_changed_is_refused(tmp_path: Path) -> None:
-    hub = tmp_path / "hub"
-    row: dict[str, object] = {"sentence": "a", "label": 1, "idx": 0}
-    write_config(hub, "cola", {"train": [row]}, COLA_NAMES[::-1])
-    write_config(hub, "sst2", {"train": [row, row | {"label": -1}]}, GLUE["glue/sst2"].labels)
-    write_config(hub, "rte", {"train": [row]}, GLUE["glue/rte"].labels)
-    with serve_hub(hub) as server:
-        names = ("glue/cola:train", "glue/sst2:train", "glue/rte:train")
-        answer = ask(server.endpoint, tmp_path / "home", *names)
-    assert answer.status == 4
-    order, hidden, columns = answer.error.splitlines()
-    assert "are acceptable, unacceptable; expected unacceptable, acceptable: use" in order
-    assert "nyu-mll/glue (sst2, train) row 1 has the label -1; expected 0 to 1: use" in hidden
-    assert "has no column sentence1, sentence2; it has sentence, label, idx: use" in columns
-
-
 def test_a_hub_without_the_data_set_is_a_data_error(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     with serve_hub(tmp_path / "hub") as server:
         answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
     assert answer.status == 4
     assert "Dataset 'nyu-mll/glue' doesn't exist on the Hub" in answer.error
-
-
-def test_a_hub_that_refuses_is_answered_within_five_seconds(tmp_path: Path) -> None:
-    answer = ask(free_endpoint(), tmp_path / "home", "glue/cola:train")
-    assert answer.status == 4
-    assert "--data DIR" in answer.error
-    assert "--data mini" in answer.error
-    assert answer.seconds < 5
-
-
-def test_a_silent_hub_is_answered_within_five_seconds(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        answer = ask(endpoint, tmp_path / "home", "glue/cola:train")
-    assert answer.status == 4
-    assert "the hub cannot be reached and nothing is cached" in answer.error
-    assert answer.seconds < 5
-
-
-def test_cached_data_are_read_while_the_hub_is_down(tmp_path: Path) -> None:
-    write_cola(tmp_path / "hub")
-    names = ("glue/cola:train", "glue/cola:test")
-    with serve_hub(tmp_path / "hub") as server:
-        online = ask(server.endpoint, tmp_path / "home", *names)
-    offline = ask(server.endpoint, tmp_path / "home", *names)
-    assert (offline.status, offline.error) == (0, "")
-    assert offline.rows == online.rows != {}
-    assert offline.seconds < 15, "without the probe it takes 23 seconds or more"
-
-    prepared = tmp_path / "home" / "datasets" / "nyu-mll___glue" / "cola" / "0.0.0"
-    (prepared / REVISION).rename(prepared / ("e" * 40))
-    another = ask(server.endpoint, tmp_path / "home", *names[:1])
-    assert another.status == 4
-    assert f"revision {REVISION} is out of reach and only {'e' * 40} is cached" in another.error
-
-
-def test_a_local_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> None:
-    write_cola(tmp_path / "hub")
-    trap = tmp_path / "here" / HUB
-    trap.mkdir(parents=True)
-    (trap / "train.csv").write_text("sentence,label\nfrom the trap,1\n")
-    (trap / "glue.py").write_text("raise SystemExit('the trap ran')\n")
-    with serve_hub(tmp_path / "hub") as server:
-        names = ("glue/cola:train",)
-        answer = ask(server.endpoint, tmp_path / "home", *names, folder=tmp_path / "here")
-    assert answer.status == 0, answer.error
-    _, found = answer.rows["glue/cola:train"]
-    assert [row["sentence"] for row in found] == ['He said "NA" 😀.', "null"]
 
 
 def test_the_pinned_revision_is_read_and_not_the_newest(tmp_path: Path) -> None:

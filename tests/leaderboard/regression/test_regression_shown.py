@@ -30,13 +30,6 @@ def test_markdown_is_a_table_and_lists_what_was_lost():
     assert "* The checkpoint is not the one of the baseline." in text
 
 
-def test_markdown_shows_names_as_text():
-    text = to_markdown(FOUND)
-    assert "mine/\\<b\\>\\|x" in text
-    assert "\u202e" not in text
-    assert "b\\|\\<b\\>c" in text  # a lost example's id
-
-
 def test_junit_has_a_case_a_task():
     suites = ET.fromstring(to_junit(FOUND))
     (suite,) = suites
@@ -48,14 +41,6 @@ def test_junit_has_a_case_a_task():
     assert "would see: " in failure.text
     assert cases["glue/cola"].find("failure") is None
     assert cases["mine/<b>|x"].find("error").attrib["type"] == "not compared"
-
-
-def test_annotations_are_one_line_each_and_start_no_other_command():
-    first, second, third = annotations(FOUND)
-    assert first.startswith("::error title=glue/rte is worse::19.40 points below the baseline's")
-    assert second.startswith("::error title=mine/<b>|x was not compared::50%25 lost:\\n::error")
-    assert third.startswith("::notice ")
-    assert "\n" not in first + second + third
 
 
 def test_a_clean_check_is_one_notice():

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from squad_oracle import evaluate_v1, evaluate_v2
+from squad_sets import examples_of, random_set
 
 from tasks.errors import BenchError
 from tasks.examples import SpanExample, SpanPrediction
@@ -12,70 +13,6 @@ from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, off
 from tasks.metrics.answers import normalise
 
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
-WORDS = (
-    *("the", "The", "a", "an", "An", "A", "Paris", "paris", "PARIS.", "1,000", "1000", "U.S."),
-    *("us", "theory", "-", "...", "«là»", "naïve", "l'an", "the-", "a_b", "İstanbul", "ß", "東京"),
-)
-
-
-def random_text(random: Random, most: int = 4) -> str:
-    return random.choice([" ", "  ", "\t"]).join(random.choices(WORDS, k=random.randint(0, most)))
-
-
-def random_set(random: Random, *, every_has_answer: bool):
-    """Questions in the official terms, answers to them, and no-answer scores in another order."""
-    data = [
-        {
-            "id": f"q{index}",
-            "answers": [random_text(random) for _ in range(random.randint(1, 3))]
-            if every_has_answer or random.random() < 0.5
-            else [],
-        }
-        for index in range(random.randint(1, 25))
-    ]
-    answers = {q["id"]: _answer(random, q["answers"]) for q in data}
-    draw = random.choice([random.random, lambda: random.choice([-1.0, 0.0, 0.5, 2.0])])
-    names = random.sample(list(answers), len(answers))
-    return data, answers, {name: draw() for name in names}
-
-
-def _answer(random: Random, golds: list[str]) -> str:
-    if golds and random.random() < 0.5:
-        return random.choice(golds).upper()
-    return random_text(random)
-
-
-def examples_of(data, answers, no_answer):
-    predictions = [
-        SpanPrediction(id=name, text=text, no_answer_score=no_answer[name])
-        for name, text in answers.items()
-    ]
-    examples = [
-        SpanExample(
-            id=q["id"], question="?", context="", answers=tuple((a, 0) for a in q["answers"])
-        )
-        for q in data
-    ]
-    return predictions, examples
-
-
-def test_a_thousand_random_sets_score_as_evaluate_v1_does():
-    for seed in range(1000):
-        data, answers, no_answer = random_set(Random(seed), every_has_answer=True)
-        found = official_v1(*examples_of(data, answers, no_answer))
-        assert found == evaluate_v1(data, answers), seed
-
-
-def test_a_thousand_random_sets_score_as_evaluate_v2_does():
-    for seed in range(1000):
-        random = Random(seed)
-        data, answers, no_answer = random_set(random, every_has_answer=False)
-        built, threshold = (
-            examples_of(data, answers, no_answer),
-            random.choice([-1.0, 0.0, 0.4, 1.0]),
-        )
-        found = official_v2(*built, threshold, sweep_order=list(no_answer))
-        assert found == evaluate_v2(data, answers, no_answer, threshold), seed
 
 
 def test_without_a_no_answer_file_nothing_is_swept():

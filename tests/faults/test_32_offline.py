@@ -1,4 +1,4 @@
-"""`bench` with and without its hub: real processes, and a hub on the loopback that can go away."""
+"""Fault 32: `bench` with and without its hub, which can go away: real processes."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def repositories(tmp_path):
     return root
 
 
-def test_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
+def test_32_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
     with serve_hub(repositories) as server:
         fetched, fetching = bench(tmp_path, server.endpoint, "fetch", *CHOICE, "--json")
         endpoint = server.endpoint
@@ -79,7 +79,7 @@ def test_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
     ],
     ids=["data", "known model", "any model"],
 )
-def test_a_hub_out_of_reach_is_one_sentence_within_5_seconds(tmp_path, words):
+def test_32_a_hub_out_of_reach_is_one_sentence_within_5_seconds(tmp_path, words):
     ended, seconds = bench(tmp_path, NOWHERE, "run", *words, "--db", "x.sqlite")
     assert ended.returncode == 4
     assert ended.stdout == ""

@@ -1,4 +1,4 @@
-"""A thousand seeded sets of predictions for each metric against another's numbers or its formula.
+"""Fault 31: a thousand seeded sets for each metric against another's numbers or its formula.
 
 SQuAD, ReCoRD and entities have theirs beside their own tests.
 """
@@ -93,14 +93,16 @@ def binary(rows: Rows) -> list[float]:
     ],
     ids=["multirc", "cb", "f1 and matthews"],
 )
-def test_a_thousand_sets_of_labels(labels, metrics, oracle: Callable[[Rows], list[float]]) -> None:
+def test_31_a_thousand_sets_of_labels(
+    labels, metrics, oracle: Callable[[Rows], list[float]]
+) -> None:
     for seed in range(1000):
         rows = draw(Random(seed), labels)
         found = [metric.compute(*build(rows)) for metric in metrics]
         assert found == pytest.approx(oracle(rows), abs=1e-12), seed
 
 
-def test_a_thousand_sets_of_numbers_score_as_in_scipy() -> None:
+def test_31_a_thousand_sets_of_numbers_score_as_in_scipy() -> None:
     for seed in range(1000):
         random = np.random.default_rng(seed)
         gold = np.round(random.uniform(0, 5, random.integers(3, 40)), 2)

@@ -1,4 +1,4 @@
-"""Whatever a text holds: every head trains on it and answers, or says one sentence."""
+"""Fault 25: whatever a text holds: every head trains on it and answers, or says one sentence."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -122,7 +122,7 @@ def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
 
 @every_road
 @pytest.mark.parametrize("limits", LIMITS, ids=["little room", "hardly any"])
-def test_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) -> None:
+def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) -> None:
     head, task, examples = make(road)
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features = head.encode(examples, encoder.tokenizer, limits)
@@ -160,7 +160,7 @@ def test_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) ->
 
 @every_road
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_tokenizer_reads_any_text_for_every_head(road: str, kind: str) -> None:
+def test_25_every_tokenizer_reads_any_text_for_every_head(road: str, kind: str) -> None:
     head, task, examples = make(road)
     features = head.encode(examples, make_tokenizer(kind), LIMITS[0])
     assert features.lengths.max() <= LIMITS[0].max_tokens

@@ -1,12 +1,10 @@
-"""Checkpoints that bring code of their own, or pickled weights."""
+"""Fault 36: code that a checkpoint brings along is not run, and nobody is asked whether to."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from benchharness.encoder import load_encoder
 from benchharness.floor_jobs import floor_jobs
@@ -53,16 +51,6 @@ def with_code(tmp_path: Path, monkeypatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def pickled(tmp_path: Path) -> Path:
-    """A checkpoint with pytorch_model.bin and nothing else."""
-    folder = save_checkpoint(tmp_path / "old")
-    weights = load_file(folder / "model.safetensors")
-    torch.save(weights, folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    return folder
-
-
 def plan(folder: Path, trust: Trust) -> Job:
     model, task = find_model(str(folder), trust), find_task("glue/wnli")
     values = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "16"}
@@ -73,7 +61,7 @@ def plan(folder: Path, trust: Trust) -> Job:
 # code
 
 
-def test_code_is_not_run_and_the_sentence_says_how_it_would_be(with_code: Path):
+def test_36_code_is_not_run_and_the_sentence_says_how_it_would_be(with_code: Path):
     with pytest.raises(
         ModelError, match=r"needs the Python code .* --trust-remote-code\."
     ) as caught:
@@ -81,13 +69,22 @@ def test_code_is_not_run_and_the_sentence_says_how_it_would_be(with_code: Path):
     assert "\n" not in str(caught.value)
 
 
-def test_trusted_code_is_run(with_code: Path):
+def test_36_nobody_is_asked_even_at_a_terminal(with_code: Path, monkeypatch):
+    """transformers asks on a terminal, and waits 15 seconds for the answer."""
+    monkeypatch.setattr("sys.stdin", None)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question was asked"))
+    (with_code / "configuration_mine.py").write_text("raise SystemExit('the code ran')\n")
+    with pytest.raises(ModelError, match="--trust-remote-code"):
+        load_encoder(str(with_code), None, seed=1)
+
+
+def test_36_trusted_code_is_run(with_code: Path):
     encoder = load_encoder(str(with_code), None, 1, CODE)
     assert type(encoder.network).__name__ == "MineModel"
     assert encoder.family == "mine"
 
 
-def test_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
+def test_36_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
     job = plan(with_code, CODE)
     assert (job.trust_remote_code, job.allow_pickle) == (True, False)
     result = run_job(job)
@@ -95,7 +92,7 @@ def test_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
 
 
-def test_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
+def test_36_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
     spec = find_model(str(with_code), CODE)
     before = weights_identity(spec)
     (with_code / "modeling_mine.py").write_text(MODELING + "x = 1\n")
@@ -104,41 +101,10 @@ def test_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
     assert checkpoint_files(with_code, untrusted.trust)["code"] == []
 
 
-# pickles
-
-
-def test_pickled_weights_are_refused_before_anything_is_planned(pickled: Path):
-    with pytest.raises(
-        ModelError, match=r"only pickled weights \(pytorch_model.bin\).*--allow-pickle"
-    ):
-        find_model(str(pickled))
-    with pytest.raises(ModelError, match="--allow-pickle"):
-        load_encoder(str(pickled), None, seed=1)
-
-
-def test_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
-    encoder = load_encoder(str(pickled), None, 1, PICKLE)
-    stored = torch.load(pickled / "pytorch_model.bin", weights_only=True)
-    name = "embeddings.word_embeddings.weight"
-    assert torch.equal(encoder.network.state_dict()[name], stored[name])
-    spec = find_model(str(pickled), PICKLE)
-    assert (spec.parameters, spec.trust) == (None, PICKLE)
-    assert plan(pickled, PICKLE).allow_pickle
-
-
-def test_safetensors_come_first(tmp_path: Path):
-    folder = save_checkpoint(tmp_path / "both")
-    (folder / "pytorch_model.bin").write_bytes(b"not even a pickle")
-    assert [path.name for path in checkpoint_files(folder, PICKLE)["weights"]] == [
-        "model.safetensors"
-    ]
-    load_encoder(str(folder), None, 1, PICKLE)
-
-
 # the key, and where trust does not go
 
 
-def test_trust_is_part_of_the_key():
+def test_36_trust_is_part_of_the_key():
     (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8)
     keys = {
         job.key,
@@ -149,17 +115,17 @@ def test_trust_is_part_of_the_key():
     assert len(keys) == 4
 
 
-def test_floors_and_our_own_encoder_need_no_trust(with_code: Path):
+def test_36_floors_and_our_own_encoder_need_no_trust(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
     for floor in floor_jobs([plan(with_code, CODE)], FLOORS, [find_task("glue/wnli")]):
         assert not floor.trust_remote_code
 
 
-def test_models_of_the_hub_have_the_trust_of_the_command():
+def test_36_models_of_the_hub_have_the_trust_of_the_command():
     assert find_model("roberta", CODE).trust == find_model("org/name", CODE).trust == CODE
 
 
-def test_only_what_is_trusted_is_fetched():
+def test_36_only_what_is_trusted_is_fetched():
     assert not [p for p in download._patterns(Trust()) if p.endswith((".py", ".bin"))]
     assert "*.py" in download._patterns(CODE)
     assert "pytorch_model*.bin" in download._patterns(PICKLE)

@@ -1,0 +1,64 @@
+"""Fault 19: one answer throughout, or nothing to correlate, is 0 with a flag and never NaN."""
+
+import json
+import math
+
+import pytest
+
+from leaderboard.canonical import to_text
+from leaderboard.store import open_store
+from tasks.errors import StoreError
+from tasks.examples import PairExample, PairPrediction
+from tasks.metrics import matthews, pearson, prediction_flags, spearman
+from tests.leaderboard.results import make_evaluation, make_job, make_result
+
+
+def build(pairs):
+    """Predictions and examples of (predicted, gold)."""
+    predictions = [PairPrediction(id=str(i), label=guess) for i, (guess, _) in enumerate(pairs)]
+    examples = [PairExample(id=str(i), text_a="x", label=g) for i, (_, g) in enumerate(pairs)]
+    return predictions, examples
+
+
+def test_19_one_class_throughout_has_a_coefficient_of_zero() -> None:
+    """Matthews' is 0/0 there."""
+    predictions, examples = build([("yes", "yes"), ("yes", "no"), ("yes", "yes")])
+    assert matthews.compute(predictions, examples) == 0.0
+    assert prediction_flags(predictions) == ("constant predictions",)
+
+
+@pytest.mark.parametrize("metric", [pearson, spearman])
+def test_19_a_constant_prediction_scores_zero_not_nan(metric):
+    assert metric.compute(*build([(2.5, 1.0), (2.5, 2.0), (2.5, 3.0)])) == 0.0
+
+
+@pytest.mark.parametrize("metric", [pearson, spearman])
+def test_19_a_nearly_constant_prediction_gets_a_finite_score_without_a_warning(metric):
+    assert math.isfinite(metric.compute(*build([(2.5, 1.0), (math.nextafter(2.5, 3), 2.0)])))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_19_what_is_no_number_is_never_stored(tmp_path, value: float) -> None:
+    job = make_job()
+    evaluation = make_evaluation(job, job.task, "dev", scores={"accuracy": value})
+    with open_store(tmp_path / "x.sqlite") as store:
+        with pytest.raises(StoreError, match="cannot be stored"):
+            store.add_result(make_result(job, evaluations=(evaluation,)))
+        assert store.runs() == []
+    with pytest.raises(StoreError, match="cannot be stored"):
+        to_text({"value": value})
+
+
+def test_19_a_majority_stands_on_the_board_with_numbers_and_its_flag(bench) -> None:
+    """The floor answers alike throughout: CoLA's 0/0, and STS-B's correlation with a constant."""
+    words = ("--task", "glue/cola", "--task", "glue/stsb", "--data", "mini", "--limit", "60")
+    ended = bench("run", "--model", "majority", *words, "--db", "x.sqlite", "--out", "x.html")
+    assert ended.code == 0, ended.err
+    (board,) = json.loads(bench("leaderboard", "--db", "x.sqlite", "--json").out)
+    (entry,) = (entry for entry in board["entries"] if entry["model"] == "majority")
+    assert {cell["median"] for cell in entry["tasks"].values()} == {0.0}
+    assert "NaN" not in json.dumps(board)
+    runs = json.loads(bench("list", "runs", "--db", "x.sqlite", "--json").out)
+    flags = {run["task"]: run["flags"] for run in runs if run["model"] == "majority"}
+    assert flags["glue/cola"] == {"glue/cola": ["constant predictions"]}
+    assert flags["glue/stsb"] == {"glue/stsb": ["constant predictions"]}

@@ -1,0 +1,90 @@
+"""Fault 21: files that are cut short or hold a foreign byte, in every layout, say where."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import DataError
+from tasks.mini import folder as mini_folder
+from tasks.read import read
+from tasks.sources import Data
+from tasks.sources.files import find_files
+from tasks.sources.hub import hub_rows
+from tasks.suites import find_task
+
+TASKS = ("glue/sst2", "superglue/boolq", "squad/v2.0", "race/all", "swag/regular", "conll2003/ner")
+"""One of each layout: tab-separated, JSON lines, SQuAD's JSON, a folder, quoted CSV, columns."""
+
+every_layout = pytest.mark.parametrize("name", TASKS)
+
+
+def read_changed(name: str, folder: Path, content: bytes) -> None:
+    """Read the train split with other bytes in its (first) file."""
+    task = find_task(name)
+    original = find_files(task.source, task.source.splits["train"], mini_folder())[0]
+    path = folder / original.relative_to(mini_folder())
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    read(task, "train", Data(door="files", folder=folder))
+
+
+def original(name: str) -> bytes:
+    task = find_task(name)
+    return find_files(task.source, task.source.splits["train"], mini_folder())[0].read_bytes()
+
+
+@every_layout
+def test_21_a_byte_that_is_no_text_names_file_and_line(tmp_path: Path, name: str) -> None:
+    content = original(name)
+    line = content.count(b"\n") // 2
+    before = b"".join(content.splitlines(keepends=True)[:line])
+    with pytest.raises(DataError, match=rf" line {line + 1} is not UTF-8 text"):
+        read_changed(name, tmp_path, before + b"\xff" + content[len(before) :])
+
+
+@every_layout
+def test_21_a_file_that_is_cut_short_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    """In the middle of its last row: of a sentence's columns one word alone is left."""
+    content = original(name).rstrip()
+    end = content.rindex(b"\n") + 2 if name == "conll2003/ner" else len(content) - 2
+    cut = content[: len(content) // 2] if name in ("squad/v2.0", "race/all") else content[:end]
+    cut = cut.rsplit(b"\t", 1)[0] if name == "glue/sst2" else cut
+    with pytest.raises(DataError, match=r"train|\.txt"):
+        read_changed(name, tmp_path, cut)
+
+
+def damages(content: bytes) -> Iterator[bytes]:
+    yield b""
+    yield content[: len(content) // 2]
+    yield content[:-1]
+    yield b"PAR1" + b"\0" * 100 + b"PAR1"
+    yield content[:40] + bytes(200) + content[240:]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_21_a_damaged_parquet_file_is_one_sentence(tmp_path: Path, number: int) -> None:
+    """Through the real loader, with a local file in the place of the hub's."""
+    import datasets
+
+    path = tmp_path / "train.parquet"
+    table = pa.table({"sentence": [f"It rains {n}." for n in range(50)], "label": [0, 1] * 25})
+    pq.write_table(table, path)
+    path.write_bytes(list(damages(path.read_bytes()))[number])
+    real = datasets.load_dataset
+
+    def load(*_: object, **__: object) -> object:
+        files = {"train": str(path)}
+        return real("parquet", data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
+
+    source = replace(find_task("glue/cola").source, revision="main")
+    with (
+        patch("tasks.sources.hub.go_offline_if_unreachable", lambda: False),
+        patch("datasets.load_dataset", load),
+        pytest.raises(DataError, match=r"nyu-mll/glue \(cola\) could not be loaded"),
+    ):
+        hub_rows(source, "train")

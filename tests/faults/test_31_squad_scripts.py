@@ -1,0 +1,26 @@
+"""Fault 31: SQuAD's scores are those of its scripts, on a thousand random sets of each."""
+
+from random import Random
+
+from tasks.metrics import official_v1, official_v2
+from tests.tasks.metrics.squad_oracle import evaluate_v1, evaluate_v2
+from tests.tasks.metrics.squad_sets import examples_of, random_set
+
+
+def test_31_a_thousand_random_sets_score_as_evaluate_v1_does():
+    for seed in range(1000):
+        data, answers, no_answer = random_set(Random(seed), every_has_answer=True)
+        found = official_v1(*examples_of(data, answers, no_answer))
+        assert found == evaluate_v1(data, answers), seed
+
+
+def test_31_a_thousand_random_sets_score_as_evaluate_v2_does():
+    for seed in range(1000):
+        random = Random(seed)
+        data, answers, no_answer = random_set(random, every_has_answer=False)
+        built, threshold = (
+            examples_of(data, answers, no_answer),
+            random.choice([-1.0, 0.0, 0.4, 1.0]),
+        )
+        found = official_v2(*built, threshold, sweep_order=list(no_answer))
+        assert found == evaluate_v2(data, answers, no_answer, threshold), seed

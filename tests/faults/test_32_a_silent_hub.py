@@ -1,0 +1,52 @@
+"""Fault 32: no name server, a closed port, a silent hub; what is cached still serves."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tasks.glue import COLA, REVISION
+from tests.hub_server import serve_hub
+from tests.tasks.hub_fixture import write_embedded
+from tests.tasks.hub_reader import ask
+
+CLOSED = "http://127.0.0.1:9"
+NO_NAME = "http://host.invalid"
+
+
+@pytest.mark.parametrize("endpoint", [CLOSED, NO_NAME], ids=["refused", "no name"])
+def test_32_a_hub_that_is_not_there_is_answered_within_five_seconds(
+    tmp_path: Path, endpoint: str
+) -> None:
+    answer = ask(endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "--data DIR" in answer.error
+    assert "--data mini" in answer.error
+    assert answer.seconds < 5
+
+
+def test_32_a_silent_hub_is_answered_within_five_seconds(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        answer = ask(endpoint, tmp_path / "home", "glue/cola:train")
+    assert answer.status == 4
+    assert "the hub cannot be reached and nothing is cached" in answer.error
+    assert answer.seconds < 5
+
+
+def test_32_cached_data_are_read_while_the_hub_is_down(tmp_path: Path) -> None:
+    write_embedded(tmp_path / "hub", COLA.source)
+    names = ("glue/cola:train", "glue/cola:test")
+    with serve_hub(tmp_path / "hub") as server:
+        online = ask(server.endpoint, tmp_path / "home", *names)
+    offline = ask(server.endpoint, tmp_path / "home", *names)
+    assert (offline.status, offline.error) == (0, "")
+    assert offline.rows == online.rows != {}
+    # The libraries' own retries take 23 seconds or more; being online, how slow we are here.
+    assert offline.seconds < 15 + 2 * online.seconds
+
+    prepared = tmp_path / "home" / "datasets" / "nyu-mll___glue" / "cola" / "0.0.0"
+    (prepared / REVISION).rename(prepared / ("e" * 40))
+    another = ask(server.endpoint, tmp_path / "home", *names[:1])
+    assert another.status == 4
+    assert f"revision {REVISION} is out of reach and only {'e' * 40} is cached" in another.error

@@ -1,0 +1,112 @@
+"""Fault 33: downloads that are cut, damaged, refused, or of a revision that has moved on."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.glue import COLA, HUB, REVISION
+from tests.benchharness.checkpoints import save_checkpoint
+from tests.hub_server import HubServer, serve_hub
+from tests.tasks.hub_fixture import write_embedded
+from tests.tasks.hub_reader import ask
+
+COMMIT, NEXT = "ab" * 20, "cd" * 20
+WEIGHTS = "model.safetensors"
+
+FETCH = """
+import sys
+from benchharness.models.download import download
+from tasks.errors import BenchError
+try:
+    print(download("org/name", sys.argv[1]))
+except BenchError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.fixture
+def repositories(tmp_path: Path) -> Path:
+    root = tmp_path / "repositories"
+    save_checkpoint(root / "models" / "org" / "name" / COMMIT)
+    return root
+
+
+def fetch(
+    server: HubServer, home: Path, revision: str = COMMIT
+) -> subprocess.CompletedProcess[str]:
+    """Fetch the checkpoint in a process of its own: the library reads HF_* on import."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    hub = {"HF_ENDPOINT": server.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    return subprocess.run(
+        (sys.executable, "-P", "-c", FETCH, revision),
+        env=kept | hub,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_33_a_download_that_is_cut_goes_on(tmp_path: Path, repositories: Path) -> None:
+    with serve_hub(repositories) as server:
+        server.cut.add(WEIGHTS)
+        done = fetch(server, tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    source = repositories / "models" / "org" / "name" / COMMIT
+    assert (Path(done.stdout.strip()) / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
+
+
+def test_33_a_byte_that_changed_on_the_way_is_noticed(tmp_path: Path, repositories: Path) -> None:
+    with serve_hub(repositories) as server:
+        server.flipped.add(WEIGHTS)
+        done = fetch(server, tmp_path / "home")
+        assert (done.returncode, done.stdout) == (4, "")
+        assert "1 files of the checkpoint org/name were damaged on their way" in done.stderr
+        server.flipped.clear()
+        again = fetch(server, tmp_path / "home")
+    assert again.returncode == 0, again.stderr
+    source = repositories / "models" / "org" / "name" / COMMIT
+    assert (Path(again.stdout.strip()) / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
+
+
+def test_33_rows_that_changed_on_the_way_are_noticed(tmp_path: Path) -> None:
+    write_embedded(tmp_path / "hub", COLA.source)
+    name = "cola/train-00000-of-00001.parquet"
+    path = tmp_path / "hub" / "datasets" / HUB / REVISION / name
+    assert path.is_file()
+    with serve_hub(tmp_path / "hub") as server:
+        server.flipped.add("README.md")  # a flipped bit in its last line changes no row
+        answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+        assert answer.status == 4
+        assert "damaged on their way" in answer.error or "could not be loaded" in answer.error
+        server.flipped.clear()
+        again = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
+    assert again.status == 0, again.error
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
+def test_33_a_refusal_is_one_sentence(tmp_path: Path, repositories: Path, status: int) -> None:
+    with serve_hub(repositories) as server:
+        server.failing["org/name"] = status
+        done = fetch(server, tmp_path / "home")
+    assert done.returncode == 4
+    assert "org/name" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_33_a_revision_that_moves_on_changes_no_run(tmp_path: Path, repositories: Path) -> None:
+    """What was planned at a commit is fetched at it, whatever "main" is by then."""
+    folder = repositories / "models" / "org" / "name"
+    shutil.copytree(folder / COMMIT, folder / NEXT)
+    config = json.loads((folder / NEXT / "config.json").read_text())
+    (folder / NEXT / "config.json").write_text(json.dumps(config | {"moved": True}))
+    with serve_hub(repositories) as server:
+        done = fetch(server, tmp_path / "home", COMMIT)
+        assert not any(NEXT in request for request in server.requests)
+    assert "moved" not in (Path(done.stdout.strip()) / "config.json").read_text()

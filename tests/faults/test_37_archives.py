@@ -1,0 +1,100 @@
+"""Fault 37: archives that name places outside, hold links or unpack without end."""
+
+import ast
+import gzip
+import io
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from leaderboard.imports.archive import check_archive
+from tasks.errors import DataError
+from tasks.submission import check
+from tests.tasks.submission.small import clean, shrink_all, zipped
+
+PACKAGES = ("tasks", "leaderboard", "benchharness")
+ROOT = Path(__file__).parents[2]
+
+OUTSIDE = ("../escaped.tsv", "/tmp/escaped.tsv", "a/../../escaped.tsv", "..\\escaped.tsv", "C:\\x")
+
+
+def test_37_nothing_is_ever_unpacked_to_the_disk():
+    """By design: a zip is read in memory, a gzip line by line, and no tar at all."""
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not names & {"extract", "extractall", "unpack_archive"}, path
+        modules = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        assert "tarfile" not in modules, path
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink_all(monkeypatch)
+
+
+def faults_of(folder: Path, content: bytes) -> list[str]:
+    """What a check says, and that it leaves nothing anywhere."""
+    home = folder / "deep" / "er"
+    home.mkdir(parents=True)
+    path = home / "submission.zip"
+    path.write_bytes(content)
+    found = [str(fault) for fault in check(path)]
+    assert [each for each in folder.rglob("*") if each.is_file()] == [path]
+    return found
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_37_a_name_outside_the_zip_is_a_fault(tmp_path: Path, name: str):
+    assert faults_of(tmp_path, zipped({**clean("glue"), name: b"index\tprediction\n"}))
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
+def test_37_links_and_devices_are_their_bytes(tmp_path: Path, kind: int):
+    """A zip holds a link as a file with the target in it: read as answers, which it is none of."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in clean("glue").items():
+            info = zipfile.ZipInfo(name)
+            is_link = name == "CoLA.tsv"
+            info.external_attr = (kind | 0o777) << 16 if is_link else 0
+            archive.writestr(info, b"/etc/passwd" if is_link else content)
+    assert any("CoLA.tsv" in fault for fault in faults_of(tmp_path, buffer.getvalue()))
+
+
+def test_37_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "submission.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("CoLA.tsv", b"0" * 200_000)
+    monkeypatch.setattr("tasks.submission.archive.LARGEST", 100_000)
+    assert "submission.zip: it unpacks to 200,000 bytes" in str(check(path)[0])
+
+
+def test_37_a_bomb_inside_a_zip_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("CoLA.tsv", b"0" * 200_000)
+    path = tmp_path / "submission.zip"
+    path.write_bytes(zipped({"in.zip": inner.getvalue()}))
+    monkeypatch.setattr("tasks.submission.archive.LARGEST", 100_000)
+    assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))
+
+
+def test_37_a_zip_that_lies_about_its_sizes_is_damage(tmp_path: Path):
+    content = bytearray(zipped({"CoLA.tsv": b"0" * 5000}))
+    place = content.rindex(b"PK\x01\x02") + 24  # the size in the central directory
+    content[place : place + 4] = (10).to_bytes(4, "little")
+    assert faults_of(tmp_path, bytes(content))
+
+
+def test_37_a_gzip_bomb_of_one_line_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("leaderboard.imports.archive.LONGEST_LINE", 100_000)
+    path = tmp_path / "runs.jsonl.gz"
+    path.write_bytes(gzip.compress(b"[" * 50_000_000))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match=r"line 1 of .* is no JSON object"):
+        check_archive(path)

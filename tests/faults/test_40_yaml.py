@@ -1,0 +1,48 @@
+"""Fault 40: YAML's object tags, alias bombs and doubled keys: no YAML is read here at all."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import find_model
+from benchharness.recipes.resolve import resolve_sweep
+from tasks.errors import BenchError
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_40_nothing_reads_yaml():
+    for package in ("tasks", "leaderboard", "benchharness"):
+        for path in (ROOT / package).rglob("*.py"):
+            nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+            modules = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+            modules |= {str(n.module) for n in nodes if isinstance(n, ast.ImportFrom)}
+            assert not {m for m in modules if m.partition(".")[0] in ("yaml", "ruamel")}, path
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("default: {epochs: !!python/object/apply:os.system ['true']}", "is not valid TOML"),
+        ("[default]\nepochs = 3\nepochs = 4\n", "is not valid TOML"),
+        ("[default]\nepochs = 3\n[default]\nepochs = 4\n", "is not valid TOML"),
+        (f"[default]\nepochs = {'[' * 5000}", "is not valid TOML"),
+    ],
+    ids=["tags", "a key twice", "a table twice", "deep"],
+)
+def test_40_a_recipe_is_toml_and_says_everything_once(tmp_path: Path, text: str, words: str):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(BenchError, match=words):
+        resolve_sweep(find_model("bert"), "glue/rte", str(path), {})
+
+
+def test_40_a_grid_is_no_bomb(tmp_path: Path):
+    """Ten settings with a hundred values each are 10^20 recipes: said before any is made."""
+    names = ("learning_rate", "epochs", "weight_decay", "adam_epsilon", "max_grad_norm")
+    lines = [f"{name} = {[n / 1000 for n in range(1, 101)]}" for name in names]
+    path = tmp_path / "mine.toml"
+    path.write_text("[default]\n" + "\n".join(lines))
+    with pytest.raises(BenchError, match=r"10,000,000,000 points; expected at most"):
+        resolve_sweep(find_model("bert"), "glue/rte", str(path), {})

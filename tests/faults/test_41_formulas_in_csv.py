@@ -1,0 +1,48 @@
+"""Fault 41: names that a spreadsheet would compute."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from leaderboard.exports.csv_rows import inert, to_csv, without_apostrophe
+from leaderboard.exports.score_line import score_lines
+from leaderboard.visible import visible
+from tests.leaderboard.boards import make_rows, one_board
+
+FORMULAS = (
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\uff1d1+1",
+    " '=1",
+    "'=1",
+    "\t=1",
+    "\r=1",
+    "line\n=1",
+    '"quoted", with comma',
+    "a name",
+)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_41_no_cell_of_csv_is_a_formula(name: str) -> None:
+    board = one_board(make_rows(name, [0.5], data="hub", recipe=name))
+    text = to_csv(score_lines([board]))
+    rows = list(csv.DictReader(io.StringIO(text), strict=True))
+    for row in rows:
+        for column in ("model", "recipe", "source", "data", "task"):
+            assert not re.match(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r]", row[column])
+    assert visible(name) in {without_apostrophe(row["model"]) for row in rows}
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, "", "'", "''", "'a", "''=1", " -", "=", "x=1"])
+def test_41_the_apostrophe_can_be_taken_away(text: str) -> None:
+    assert without_apostrophe(inert(text)) == text
+
+
+def test_41_numbers_stay_numbers() -> None:
+    text = to_csv(score_lines([one_board(make_rows(values=[-0.25], data="hub"))]))
+    assert {row["score"] for row in csv.DictReader(io.StringIO(text))} == {"-0.25"}

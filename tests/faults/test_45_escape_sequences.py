@@ -1,0 +1,67 @@
+"""Fault 45: names, errors and logs with escape sequences steer no terminal."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from benchharness.cli.display import Display
+from leaderboard.terminal import render
+from tasks.errors import BenchError
+from tests.benchharness.fake_worker import make_failure, make_job
+from tests.leaderboard.boards import make_rows, one_board
+
+
+def on_console(**options) -> Console:
+    return Console(file=io.StringIO(), width=120, **options)
+
+
+def test_45_a_hostile_name_steers_no_terminal():
+    console = on_console()
+    job = make_job(model="\x1b[2J[red]evil[/red]\n")
+    with Display(1, {}, console) as shown:
+        shown.finish(make_failure(job, error="\x1b]0;title\x07"))
+    text = console.file.getvalue()
+    assert "\x1b" not in text
+    assert "[red]evil[/red]" in text
+    assert text.count("\n") == 1
+
+
+def test_45_a_hostile_error_steers_no_terminal(bench, monkeypatch):
+    def fail(*args, **options):
+        raise BenchError("\x1b[2J is no file.")
+
+    monkeypatch.setattr("leaderboard.store.open_store", fail)
+    assert bench("report").err == "bench: \\x1b[2J is no file.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\nb", r"a\nb"),
+        ("\udc80", r"\udc80"),
+    ],
+)
+def test_45_control_characters_in_names_are_spelled_out(name: str, seen: str) -> None:
+    console = on_console()
+    render(one_board([replace(row, model=name) for row in make_rows()]), console)
+    text = console.file.getvalue()
+    assert seen in text
+    assert name not in text
+
+
+def test_45_a_failures_log_is_shown_without_its_escapes(bench, tmp_path):
+    from leaderboard.store import open_store
+
+    job = make_job(model="\x1b]0;title\x07")
+    failure = replace(make_failure(job, error="\x1b[31mred"), details="\x1b[2Jgone\nnext line")
+    with open_store(tmp_path / "x.sqlite") as store:
+        store.add_failure(failure)
+    ended = bench("show", job.key, "--db", "x.sqlite")
+    assert ended.code == 0
+    assert "\x1b" not in ended.out
+    assert "gone" in ended.out
+    assert "\x1b" not in bench("list", "runs", "--db", "x.sqlite").out
