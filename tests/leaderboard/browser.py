@@ -21,6 +21,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 WHEN = "2026-08-01 12:00 UTC"
 
+PATIENCE = 120_000
+"""Milliseconds until a step counts as failed: busy machines are slow."""
+
 Scheme = Literal["light", "dark"]
 
 
@@ -49,7 +52,7 @@ def running_browser() -> Iterator["Browser"]:
         pytest.skip("Chromium is not installed")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
         )
         yield browser
         browser.close()
@@ -72,6 +75,7 @@ def opened(
         java_script_enabled=scripts,
         reduced_motion="reduce",
     )
+    context.set_default_timeout(PATIENCE)
     found = Opened(context.new_page())
 
     def asked(request: "Request") -> None:
