@@ -1,0 +1,23 @@
+from benchharness.cli.sizes import NOT_DENSE, known_sizes
+from benchharness.models import MODELS
+from leaderboard.published.systems import systems
+
+
+def test_sizes_are_found_by_every_name_of_a_checkpoint() -> None:
+    sizes = known_sizes()
+    bert = sizes["bert-base-uncased"]
+    assert (bert.parameters, bert.backbone, bert.is_dense) == (110e6, 85.1e6, True)
+    assert sizes["bert-base"] == bert
+    assert sizes["bert_uncased_l-2_h-128_a-2"] == sizes["bert-tiny"]
+
+
+def test_families_that_use_weights_otherwise_are_not_dense() -> None:
+    sizes = known_sizes()
+    assert not sizes["albert-base-v2"].is_dense
+    assert set(NOT_DENSE) <= {spec.family for spec in MODELS.values()}
+
+
+def test_most_published_systems_that_run_here_have_a_size() -> None:
+    sizes = known_sizes()
+    models = {system.model for system in systems() if system.model}
+    assert len(models & sizes.keys()) > 0.9 * len(models)
