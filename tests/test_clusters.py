@@ -25,7 +25,7 @@ needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installe
 TASKS = ("glue/cola", "glue/rte", "glue/wnli")
 
 
-def sweep(db, *options, tasks=TASKS, seeds=4):
+def sweep(db, *options, tasks=TASKS, seeds=3):
     """The command of the sweep; each job has one thread wherever it runs."""
     named = [word for task in tasks for word in ("--task", task)]
     run = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run")

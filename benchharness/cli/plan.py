@@ -1,4 +1,4 @@
-"""`bench plan`: how many seeds would tell two systems apart."""
+"""`bench plan`: how many seeds would tell two systems apart, or what a sweep costs."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 System = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="SYSTEM",
         help="A model with stored runs; MODEL:RECIPE where it has several rows on a board.",
@@ -30,25 +30,69 @@ Power = Annotated[
     float, typer.Option("--power", help="The chance to see a difference that is there.")
 ]
 
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Say what a sweep of this model costs, instead of comparing; repeatable.",
+    ),
+]
+Seeds = Annotated[
+    int, typer.Option("--seeds", min=1, metavar="N", help="Seeds of each task, with --model.")
+]
+PeakTflops = Annotated[
+    float,
+    typer.Option("--peak-tflops", min=0.1, help="What a GPU computes at most, with --model."),
+]
+Utilisation = Annotated[
+    float,
+    typer.Option(
+        "--utilisation", min=0.001, max=1, help="The share of that which is reached, with --model."
+    ),
+]
+
 COLUMNS = ("task", "one", "other", "difference", "p-value", "seeds now", "seeds of each")
 
 
 def plan(  # noqa: PLR0913  (one parameter for each option)
-    one: System,
-    other: System,
+    one: System = None,
+    other: System = None,
     *,
+    model: Models = None,
     suite: Suites = None,
     task: Tasks = None,
     data: DataFilter = None,
     alpha: Alpha = 0.05,
     power: Power = 0.8,
+    seeds: Seeds = 5,
+    peak_tflops: PeakTflops = 312.0,
+    utilisation: Utilisation = 0.3,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many seeds would tell two systems apart, by the spread of their stored runs.
+    """Say how many seeds would tell two systems apart, or what a sweep would cost.
 
-    The test is Welch's two-sided t-test of the means over seeds.
+    Two systems are told apart by the spread of their stored runs: the test is Welch's two-sided
+    t-test of the means over seeds. With --model nothing is looked up but published sizes.
     """
+    if model:
+        from benchharness.cli.sweep import show_costs
+
+        show_costs(
+            model,
+            suite or (),
+            task or (),
+            seeds=seeds,
+            peak_tflops=peak_tflops,
+            utilisation=utilisation,
+            as_json=as_json,
+        )
+        return
+    if one is None or other is None:
+        from tasks.errors import BenchError
+
+        raise BenchError("name two systems to compare, or a --model whose sweep is to be reckoned.")
     from benchharness.cli.rows import find_rows
     from leaderboard.comparison import compare
     from leaderboard.store import open_store
