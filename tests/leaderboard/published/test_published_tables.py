@@ -32,6 +32,7 @@ COUNTS_AND_SUMS = {
     "roberta_paper_masking": (3, 9, "764.1"),
     # Four rows of 52 printed numbers, and WNLI's 65.1 of the caption for each.
     "spanbert_paper_glue": (4, 52 + 4, str(Decimal("4377.3") + 4 * Decimal("65.1"))),
+    "squad2_leaderboard_2020": (8, 18, "1603.666"),
     "squad2_leaderboard_2021": (6, 12, "1095.812"),
     "squad2_leaderboard_2022": (8, 18, "1646.248"),
     "superglue_leaderboard_2021": (17, 255, "20376.3"),

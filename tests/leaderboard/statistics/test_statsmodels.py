@@ -1,0 +1,40 @@
+"""Tests and corrections against statsmodels itself, where it is installed."""
+
+import numpy as np
+import pytest
+
+from leaderboard.statistics import holm, mcnemar_chi2, mcnemar_exact
+
+pytestmark = pytest.mark.filterwarnings("default")  # its warnings are not ours to mend
+
+
+def test_holm_on_drawn_p_values() -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    draw = np.random.default_rng(1)
+    for count in (1, 2, 8, 20):
+        p_values = draw.random(count) ** 3
+        theirs = multitest.multipletests(p_values, method="holm")[1]
+        assert holm(list(p_values)) == pytest.approx(list(theirs))
+
+
+def test_mcnemar_on_drawn_tables() -> None:
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    draw = np.random.default_rng(2)
+    for _ in range(50):
+        only_one, only_other = (int(n) for n in draw.integers(1, 60, size=2))
+        table = [[100, only_one], [only_other, 30]]
+        exact = tables.mcnemar(table, exact=True).pvalue
+        assert mcnemar_exact(only_one, only_other) == pytest.approx(exact)
+        chi2 = tables.mcnemar(table, exact=False, correction=True).pvalue
+        if only_one != only_other:  # the correction does not reach beyond no difference
+            assert mcnemar_chi2(only_one, only_other) == pytest.approx(chi2)
+
+
+def test_the_interval_of_a_mean_over_examples() -> None:
+    weightstats = pytest.importorskip("statsmodels.stats.weightstats")
+    from leaderboard.statistics import mean_interval
+
+    outcomes = np.random.default_rng(3).normal(0.7, 0.3, size=60)
+    low, high = weightstats.DescrStatsW(outcomes).tconfint_mean()
+    ours = mean_interval(outcomes)
+    assert (ours.low, ours.high) == pytest.approx((low, high))
