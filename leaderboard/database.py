@@ -21,8 +21,10 @@ from tasks.errors import StoreError
 
 __all__ = ["explained", "file_of", "name_of", "open_engine", "reading", "writing"]
 
-BUSY_SECONDS = 60
-"""How long a transaction waits for another's: 64 writers at once waited 3.8 s at most."""
+BUSY_SECONDS = 300
+"""How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more
+than a minute where the machine had fifty times the work it can do; what is not stored is lost.
+"""
 
 WRITERS_LOCK = 5_230_842_017
 """The advisory lock that makes writers take turns in PostgreSQL; any number of our own will do."""

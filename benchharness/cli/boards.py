@@ -29,7 +29,7 @@ class Recent(NamedTuple):
             yield f"{', '.join(self.shown)} ran last; --suite NAME shows {more} more: {some}."
 
 
-def recent_suites(store: Store, first: Sequence[str] = (), most: int = MANY_RUNS) -> Recent:
+def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
     """The suites with runs, those that ran last first, as far as they have no more than `most`.
 
     Those of `first` come before them. One is always shown; in a small store it is all of them, in

@@ -13,6 +13,7 @@ from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.outlook import Outlook
 from benchharness.cli.report import make_report
 from benchharness.engines.process import Outcome
+from leaderboard.board import Board
 from leaderboard.result import Failure
 from leaderboard.selection import boards_of
 from leaderboard.store import Store
@@ -33,9 +34,10 @@ def conclude(
     """
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in outlook.jobs)
+    boards = gather_boards(store, _suites(outlook))
     if not as_json and finished:
-        _show_boards(outlook, store, finished)
-    make_report(store, out, last=_suites(outlook))
+        _show_boards(boards_of(finished, boards), finished)
+    make_report(store, out, last=boards)
     if as_json:
         typer.echo(json.dumps(_summary(outlook, failures, finished, out), indent=2))
     else:
@@ -46,9 +48,8 @@ def conclude(
     return _exit_code(failures)
 
 
-def _show_boards(outlook: Outlook, store: Store, finished: set[str]) -> None:
+def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
     """The boards on which the jobs stand: the best, and what was asked for."""
-    whole = boards_of(finished, gather_boards(store, _suites(outlook)))
     boards = [top_of(board, TOP, keep=finished) for board in whole]
     show_boards(boards)
     for line in left_out(whole, boards):

@@ -30,7 +30,7 @@ Intervals = Annotated[
 MANY_RUNS = 250
 """Reading more than so many takes longer than a report should."""
 
-MOST_RUNS = 1_000
+MOST_RUNS = 500
 """Runs of a report; more would make it slow to write and to open."""
 
 
@@ -58,13 +58,13 @@ def make_report(
     suites: Sequence[str] = (),
     *,
     intervals: bool | None = None,
-    last: Sequence[str] = (),
+    last: "Sequence[Board]" = (),
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
-    Of a large store that is the suites that ran last, those named by `last` before them, and the
-    best rows; the report says so. With intervals or without, by default with them where few runs
-    need be read. Raises BenchError where the file cannot be written.
+    Of a large store that is the suites that ran last, before them those of the boards in `last`,
+    and the best rows; the report says so. With intervals or without, by default with them where few
+    runs need be read. Raises BenchError where the file cannot be written.
     """
     from benchharness.cli.sizes import known_sizes
     from leaderboard.report import write_report
@@ -88,14 +88,16 @@ def make_report(
 
 
 def _chosen(
-    store: "Store", suites: Sequence[str], last: Sequence[str]
+    store: "Store", suites: Sequence[str], last: "Sequence[Board]"
 ) -> "tuple[list[Board], list[str]]":
     """The boards to show, and what is said of those that are left out."""
     from benchharness.cli.boards import gather_boards, left_out, recent_suites
     from leaderboard.top import best_of
 
-    recent = None if suites else recent_suites(store, first=last)
-    whole = gather_boards(store, suites or (recent.shown if recent else ()))
+    known = {board.suite for board in last}
+    recent = None if suites else recent_suites(store, first=known)
+    shown = suites or (recent.shown if recent else ())
+    whole = last if set(shown) == known else gather_boards(store, shown)
     boards = best_of(whole, MOST_RUNS)
     return boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
 

@@ -1,9 +1,11 @@
 """A process that stores results: `python -m tests.leaderboard.writer DB NAME COUNT SIZE`.
 
-It waits for the file DB.go, opens the store anew for each result, as so many commands would, and
-prints each job key once the result is stored. The job of seed 0 is the same for every NAME.
+It waits for the file DB.go, or the one that WRITER_GO names, opens the store anew for each result,
+as so many commands would, and prints each job key once the result is stored. The job of seed 0 is
+the same for every NAME.
 """
 
+import os
 import random
 import sys
 import time
@@ -16,7 +18,8 @@ from tests.leaderboard.results import make_job, make_result
 
 def main(database: str, name: str, count: str, size: str) -> None:
     results = [_result(name, seed, int(size)) for seed in range(int(count))]
-    while not Path(f"{database}.go").exists():
+    go = Path(os.environ.get("WRITER_GO", f"{database}.go"))
+    while not go.exists():
         time.sleep(0.002)
     for result in results:
         with open_store(database) as store:

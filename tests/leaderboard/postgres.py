@@ -1,0 +1,61 @@
+"""A PostgreSQL server of the tests' own, from the machine's packages, on a socket of its own."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path("/usr/lib/postgresql")
+"""Where Debian puts each version's programs."""
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URL of an empty database; skips the test where there is no PostgreSQL."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    programs = _programs()
+    # Not in pytest's folder, which only the user of the tests may enter: root may run no server.
+    folder = Path(tempfile.mkdtemp(prefix="bench-pg-", dir="/tmp"))
+    try:
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam(_user())
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+        _run(programs / "initdb", "--pgdata", folder / "data", "--auth=trust", "--username=bench")
+        options = f"-c listen_addresses='' -c max_connections=200 -k {folder}"
+        start = ("--pgdata", folder / "data", "--log", folder / "log", "--wait")
+        _run(programs / "pg_ctl", *start, "--options", options, "start")
+        try:
+            yield f"postgresql+psycopg://bench@/postgres?host={folder}"
+        finally:
+            _run(programs / "pg_ctl", *start, "--mode", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path:
+    versions = sorted(PROGRAMS.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    if not versions:
+        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
+    if os.geteuid() == 0 and not _user():
+        pytest.skip("root may run no PostgreSQL, and there is no user postgres or nobody")
+    return versions[-1].parent
+
+
+def _user() -> str:
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next((name for name in ("postgres", "nobody") if name in names), "")
+
+
+def _run(program: Path, *words: object) -> None:
+    as_user = ["runuser", "-u", _user(), "--"] if os.geteuid() == 0 else []
+    command = [*as_user, str(program), *map(str, words)]
+    ended = subprocess.run(
+        command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
