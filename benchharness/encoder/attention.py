@@ -27,16 +27,22 @@ CHUNK_SCORES = 1 << 18
 
 
 def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    rate: float,
+    window: int | None = None,
 ) -> Tensor:
     """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
 
     All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
-    probabilities.
+    probabilities. With a `window` tokens see those that are fewer places away.
     """
     with torch.autocast("cpu", enabled=False):
         states = [tensor.contiguous() for tensor in (query, key, value)]
-        attended: Tensor = _Attention.apply(*states, packing, scale, rate)  # type: ignore[no-untyped-call]
+        attended: Tensor = _Attention.apply(*states, packing, scale, rate, window)  # type: ignore[no-untyped-call]
         return attended
 
 
@@ -58,19 +64,22 @@ class _Attention(torch.autograd.Function):
         packing: Packing,
         scale: float,
         rate: float,
+        window: int | None,
     ) -> Tensor:
         output = torch.empty_like(query)
         scaled = query * scale
         kept_for_backward = []
         for group in packing.groups:
             q, k, v = (_gather(tensor, group) for tensor in (scaled, key, value))
-            mask = _mask(group, query)
+            mask, is_far = _mask(group, query), _is_far(group, window)
             attended = torch.empty_like(q)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
             for part in _parts(signed):
                 scores = q[part] @ k[part].mT
                 if mask is not None:
                     scores += mask[part]
+                if is_far is not None:
+                    scores.masked_fill_(is_far, torch.finfo(scores.dtype).min)
                 signed[part] = _mark_dropped(scores.softmax(-1), rate)
                 torch.matmul(signed[part].relu(), v[part], out=attended[part])
             _scatter(attended, group, output)
@@ -104,7 +113,7 @@ class _Attention(torch.autograd.Function):
             for states, total in zip((to_q, to_k, to_v), gradients, strict=True):
                 _scatter(states, group, total)
         to_query, to_key, to_value = gradients
-        return to_query.mul_(ctx.scale), to_key.mul_(ctx.scale), to_value, None, None, None
+        return to_query.mul_(ctx.scale), to_key.mul_(ctx.scale), to_value, *[None] * 4
 
 
 def _gather(states: Tensor, group: Group) -> Tensor:
@@ -132,6 +141,15 @@ def _mask(group: Group, states: Tensor) -> Tensor | None:
     return mask.repeat_interleave(states.shape[1], dim=0)[:, None]
 
 
+def _is_far(group: Group, window: int | None) -> Tensor | None:
+    """Which tokens (tokens, tokens) of a sequence do not see each other; None where all do."""
+    tokens = group.places.shape[1]
+    if window is None or tokens <= window:
+        return None
+    places = torch.arange(tokens, device=group.places.device)
+    return (places[:, None] - places).abs() >= window
+
+
 def _parts(scores: Tensor) -> Iterator[slice]:
     """The rows of scores (rows, tokens, tokens) in parts of about CHUNK_SCORES."""
     size = max(1, CHUNK_SCORES // scores[0].numel())
@@ -148,18 +166,32 @@ def _mark_dropped(probabilities: Tensor, rate: float) -> Tensor:
     return probabilities.view(bits).bitwise_or_(signs).view(probabilities.dtype)
 
 
-def predict_attend(
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float
+def predict_attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    window: int | None = None,
 ) -> Tensor:
     """`attend` without dropout and gradients, by torch's own kernel for that."""
     output, heads = torch.empty_like(query), query.shape[1]
     for group in packing.groups:
         shape = (len(group.places), heads, *_gather(query[:, :1], group).shape[1:])
         q, k, v = (_gather(tensor, group).view(shape) for tensor in (query, key, value))
-        mask = None if group.is_real is None else group.is_real[:, None, None]
+        mask = _is_seen(group, window)
         attended = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         _scatter(attended.flatten(0, 1), group, output)
     return output
+
+
+def _is_seen(group: Group, window: int | None) -> Tensor | None:
+    """What a group's tokens see, to be spread over (sequences, heads, tokens, tokens)."""
+    is_real = None if group.is_real is None else group.is_real[:, None, None]
+    is_far = _is_far(group, window)
+    if is_far is None:
+        return is_real
+    return ~is_far if is_real is None else is_real & ~is_far
 
 
 def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
@@ -204,6 +236,7 @@ def _forward(  # noqa: PLR0913, PLR0917  (transformers' signature of an attentio
     attention_mask: Tensor | None,  # noqa: ARG001
     dropout: float = 0.0,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     **_options: Any,
 ) -> tuple[Tensor, None]:
     """Attention by transformers' signature.
@@ -214,9 +247,12 @@ def _forward(  # noqa: PLR0913, PLR0917  (transformers' signature of an attentio
     assert packing is not None
     scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
     query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    if key.shape[1] < query.shape[1]:  # several heads of the queries share one of the keys
+        shares = query.shape[1] // key.shape[1]
+        key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
     if is_at_first_token(module):
         with torch.autocast("cpu", enabled=False):
             return attend_first(query, key, value, packing, scale, dropout)[None], None
     if torch.is_grad_enabled():
-        return attend(query, key, value, packing, scale, dropout)[None], None
-    return predict_attend(query, key, value, packing, scale)[None], None
+        return attend(query, key, value, packing, scale, dropout, sliding_window)[None], None
+    return predict_attend(query, key, value, packing, scale, sliding_window)[None], None

@@ -24,6 +24,8 @@ PACKABLE = frozenset(
         "distilbert",
         "electra",
         "ernie",
+        "eurobert",
+        "modernbert",
         "roberta",
         "xlm-roberta",
     }

@@ -36,6 +36,11 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
         raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(
+            f"the tokenizer in {folder} is not usable: its model_max_length is "
+            f"{tokenizer.model_max_length!r}, expected a number."
+        )
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
     types = [TYPES] if gives_types and _has_types(config) else []

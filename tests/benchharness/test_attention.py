@@ -31,11 +31,13 @@ def make_packing(lengths: list[int]) -> Packing:
     return Packing.of((torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long())
 
 
-def plain(states: list[Tensor], lengths: list[int]) -> Tensor:
+def plain(states: list[Tensor], lengths: list[int], window: int = 1000) -> Tensor:
     """The formula, a sequence at a time."""
     outputs = []
     for query, key, value in zip(*(s.float().split(lengths) for s in states), strict=True):
         scores = torch.einsum("qhd,khd->hqk", query, key) * SCALE
+        places = torch.arange(len(query))
+        scores[:, (places[:, None] - places).abs() >= window] = -torch.inf
         outputs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), value))
     return torch.cat(outputs)
 
@@ -54,6 +56,23 @@ def test_outputs_and_gradients_are_those_of_the_formula(
     (expected * weights).sum().backward()
     for ours, theirs in zip(states, same, strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 100])
+def test_a_window_hides_what_is_far_away(window: int) -> None:
+    lengths = LENGTHS["far"]
+    states, same = make_states(lengths), make_states(lengths)
+    packing = make_packing(lengths)
+    output, expected = attend(*states, packing, SCALE, 0.0, window), plain(same, lengths, window)
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
+    weights = torch.randn(output.shape)
+    (output * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for ours, theirs in zip(states, same, strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+    with torch.inference_mode():
+        predicted = predict_attend(*states, packing, SCALE, window)
+    torch.testing.assert_close(predicted, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:

@@ -12,6 +12,9 @@ from transformers import AutoModel
 from benchharness.encoder.attention import NAME, use_cpu_attention
 from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
 
+WINDOWS = {"modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2}}
+"""Every other layer sees four tokens to either side."""
+
 LENGTHS = {
     "mixed": [9, 1, 33, 16, 2, 40],
     "one example": [12],
@@ -23,7 +26,8 @@ LENGTHS = {
 def make_network(family: str) -> Any:
     """An encoder without dropout, computing in training mode."""
     torch.manual_seed(3)
-    network = AutoModel.from_config(make_config(family, max_position_embeddings=64)).train()
+    config = make_config(family, max_position_embeddings=64, **WINDOWS.get(family, {}))
+    network = AutoModel.from_config(config).train()
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
