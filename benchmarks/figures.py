@@ -83,7 +83,9 @@ class Comparison:
 
 
 def comparisons(record: Mapping[str, Any]) -> list[Comparison]:
-    return [Comparison.of(entry, record) for entry in record["workloads"]]
+    """Of every workload that ours has run, which in an interrupted measurement are not all."""
+    found = [Comparison.of(entry, record) for entry in record["workloads"]]
+    return [comparison for comparison in found if "ours" in comparison.runs]
 
 
 def floor_seconds(comparison: Comparison) -> float:

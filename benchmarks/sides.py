@@ -11,10 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.record import ROOT
+from benchmarks.trainer.flags import FLAGS
 from benchmarks.whole_process import Ended, run_whole
 from benchmarks.workloads import Workload
 
-__all__ = ["SIDES", "Run", "machine", "measure_peak"]
+__all__ = ["SIDES", "USUAL", "Run", "machine", "measure_peak"]
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
 
@@ -63,11 +64,11 @@ def _ours(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int])
         side="ours",
         seed=seeds[0],
         **_outside(ended),
-        train_seconds=cost["train_seconds"],
-        predict_seconds=cost["predict_seconds"],
-        scores=evaluation["scores"],
+        train_seconds=round(cost["train_seconds"], 2),
+        predict_seconds=round(cost["predict_seconds"], 2),
+        scores=_rounded(evaluation["scores"]),
         details={
-            "job_seconds": cost["seconds"],
+            "job_seconds": round(cost["seconds"], 2),
             "train_tokens": cost["train_tokens"],
             "precision": stored["job"]["precision"],
         },
@@ -111,9 +112,9 @@ def _trainer(flags: str) -> Side:
             side=flags,
             seed=seed,
             **_outside(ended),
-            train_seconds=told["train_seconds"],
-            predict_seconds=told["predict_seconds"],
-            scores=told["scores"],
+            train_seconds=round(told["train_seconds"], 2),
+            predict_seconds=round(told["predict_seconds"], 2),
+            scores=_rounded(told["scores"]),
             details={n: told[n] for n in ("train_rows", *TOKENS)},
         )
 
@@ -123,19 +124,22 @@ def _trainer(flags: str) -> Side:
 TOKENS = ("train_tokens", "train_squares", "dev_tokens")
 
 
+def _rounded(scores: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(score, 5) for name, score in scores.items()}
+
+
 def _outside(ended: Ended) -> dict[str, Any]:
     return {
-        "seconds": ended.seconds,
-        "cpu_seconds": ended.cpu_seconds,
+        "seconds": round(ended.seconds, 2),
+        "cpu_seconds": round(ended.cpu_seconds, 2),
         "peak_bytes": ended.peak_bytes,
     }
 
 
-SIDES: Mapping[str, Side] = {
-    "ours": _ours,
-    "best": _trainer("best"),
-    "default": _trainer("default"),
-}
+SIDES: Mapping[str, Side] = {"ours": _ours} | {flags: _trainer(flags) for flags in FLAGS}
+"""Ours, and the Trainer with each of its flags."""
+
+USUAL = ("ours", "best", "default")
 """In the order in which they take turns."""
 
 

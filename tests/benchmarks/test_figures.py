@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from benchmarks import tables
-from benchmarks.figures import Comparison, floor_seconds, mean_ratio, training_flops
+from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_ratio, training_flops
 from benchmarks.growth import SERIES, Point
 from benchmarks.growth_figure import curves, growth_figure
 from benchmarks.step_profile import OTHER, kind_of
@@ -94,6 +94,12 @@ def test_a_side_that_was_not_run_has_no_figures():
     assert comparison.middle("default", "seconds") is None
     assert comparison.share_of_peak("default") is None
     assert mean_ratio([comparison], "default") is None
+
+
+def test_a_workload_that_was_not_reached_is_left_out():
+    record = make_record()
+    record["workloads"].append({**record["workloads"][0], "runs": []})
+    assert len(comparisons(record)) == 1
 
 
 def test_shares_are_of_the_best_peak_in_the_sides_own_precision():

@@ -1,0 +1,81 @@
+"""Whole processes of both sides on a few rows: what the tables need comes out of them."""
+
+import argparse
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.__main__ import _chosen, _turns
+from benchmarks.figures import Comparison
+from benchmarks.sample import draw_sample
+from benchmarks.shapes import MINI
+from benchmarks.sides import SIDES, USUAL, machine
+from benchmarks.workloads import Values, find_workload
+from tests.benchharness.checkpoints import save_checkpoint
+
+pytest.importorskip("accelerate")
+
+FEW = replace(
+    find_workload("glue/rte"), train_rows=16, dev_rows=8, values=Values(epochs=1, max_tokens=40)
+)
+
+
+@pytest.mark.slow
+def test_both_sides_tell_what_is_compared(tmp_path):
+    checkpoint = save_checkpoint(tmp_path / "model")
+    data = draw_sample(FEW, MINI, tmp_path / "data")
+    runs = [SIDES[side](FEW, str(checkpoint), data, [1]) for side in ("ours", "best")]
+    assert [run.side for run in runs] == ["ours", "best"]
+    assert {tuple(run.scores) for run in runs} == {("accuracy",)}
+    assert all(run.seconds > run.train_seconds > 0 for run in runs)
+    assert all(run.peak_bytes > 100e6 for run in runs)
+    ours, best = runs
+    assert ours.details["train_tokens"] == best.details["train_tokens"]
+    entry = {"name": "RTE", "task": FEW.task, "runs": [vars(run) for run in runs]}
+    sizes = json.loads((checkpoint / "config.json").read_text())
+    record = {"model": sizes, "peak_gflops": [{"fp32": 1.0, "bf16": 1.0}]}
+    comparison = Comparison.of(entry, record)
+    assert comparison.ratio("best") > 0
+    assert comparison.share_of_peak("ours") > 0
+
+
+def test_samples_are_the_same_every_time(tmp_path):
+    texts = [
+        (draw_sample(FEW, MINI, tmp_path / name) / "RTE" / "train.tsv").read_text()
+        for name in ("first", "second")
+    ]
+    assert texts[0] == texts[1]
+    assert len(texts[0].splitlines()) == 1 + 16
+
+
+def make_options(**changes):
+    options = {"task": None, "limit": None, "side": None, "default_rounds": None}
+    return argparse.Namespace(**options | changes)
+
+
+def test_a_limit_is_for_every_task():
+    chosen = _chosen(make_options(limit=8, task=["glue/rte", "race/all"]))
+    assert [(w.task, w.train_rows, w.dev_rows) for w in chosen] == [
+        ("glue/rte", 8, 2),
+        ("race/all", 8, 2),
+    ]
+
+
+def test_the_slow_side_may_have_fewer_rounds():
+    options = make_options(default_rounds=1)
+    assert [tuple(_turns(options, seed)) for seed in (1, 2)] == [USUAL, ("ours", "best")]
+    assert tuple(_turns(make_options(), 2)) == USUAL
+
+
+def test_the_machine_is_described_without_names():
+    told = machine()
+    assert told["cores"] >= 1
+    assert set(told) == {
+        "processor",
+        "cores",
+        "matrix_units",
+        "load_before",
+        "threads",
+        "versions",
+    }
