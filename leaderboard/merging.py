@@ -6,7 +6,13 @@ from heapq import merge
 from typing import NamedTuple
 
 from sqlalchemy import func, select, update
-from sqlalchemy.exc import IntegrityError, InterfaceError, ProgrammingError
+from sqlalchemy.exc import (
+    DatabaseError,
+    IntegrityError,
+    InterfaceError,
+    ProgrammingError,
+    StatementError,
+)
 from sqlalchemy.orm import Session
 
 from leaderboard.headline import place_headline, replace_headline
@@ -14,6 +20,9 @@ from leaderboard.record import StoredRun, not_as_written, stored_to_run
 from leaderboard.schema import FINISHED, Run
 
 __all__ = ["Merged", "append_run", "merge_runs"]
+
+UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
+"""What a database says of a row that its schema does not take."""
 
 
 class Merged(NamedTuple):
@@ -61,7 +70,9 @@ def _append_stored(session: Session, run: Run, stored: StoredRun) -> int:
     """Store a run of another store, and let go of it: an archive may be larger than the memory."""
     try:
         append_run(session, run)
-    except (IntegrityError, InterfaceError, ProgrammingError, OverflowError) as error:
+    except (StatementError, OverflowError) as error:
+        if isinstance(error, DatabaseError) and not isinstance(error, UNFIT):
+            raise  # locked, full or damaged
         # Its digest fits, but nothing that this schema holds looks so.
         raise not_as_written(stored) from error
     number = run.id

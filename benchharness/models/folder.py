@@ -90,7 +90,7 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
 def _read_config(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
             f"{path} is not readable JSON ({error}); copy the checkpoint again."
         ) from None
@@ -127,7 +127,14 @@ def _header_parameters(path: Path) -> int:
                 raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
             header = json.loads(file.read(length))
         return sum(prod(t["shape"]) for name, t in header.items() if name != "__metadata__")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise ModelError(
             f"{path} is not a whole safetensors file ({error}); copy the checkpoint again."
         ) from None

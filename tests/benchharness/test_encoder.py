@@ -107,6 +107,7 @@ def test_a_broken_config_is_refused(damaged: Path):
         ("config.json", "[" * 100_000, r"config\.json is not usable"),
         ("config.json", {"add_cross_attention": [False]}, r"config\.json is not usable"),
         ("tokenizer_config.json", "null", "tokenizer in .* is not usable"),
+        ("tokenizer_config.json", {"model_max_length": []}, "tokenizer in .* is not usable"),
         ("tokenizer.json", "null", "tokenizer in .* is not usable"),
         ("tokenizer.json", {"added_tokens": None}, "tokenizer in .* is not usable"),
     ],

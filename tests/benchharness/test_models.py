@@ -243,6 +243,8 @@ def test_a_folder_that_lacks_a_file_is_no_checkpoint(tmp_path: Path, missing: st
         ("config.json", b"\xff\xfe", "config.json is not readable JSON"),
         ("config.json", b"[]", "config.json has no model_type"),
         ("config.json", b"{}", "config.json has no model_type"),
+        ("config.json", b"[" * 100_000, "config.json is not readable JSON"),
+        ("model.safetensors", struct.pack("<Q", 9000) + b"[" * 9000, "not a whole safetensors"),
         ("model.safetensors", b"", "not a whole safetensors file"),
         ("model.safetensors", b"\xff" * 64, "not a whole safetensors file"),
         ("model.safetensors", struct.pack("<Q", 4) + b"[{}]", "not a whole safetensors file"),

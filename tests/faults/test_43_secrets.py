@@ -1,0 +1,83 @@
+"""Fault 43: tokens of the environment and passwords of an URL are in nothing that we leave."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY")
+SECRET = "hf_verysecretvalue0123456789"
+PASSWORD = "correct-horse-battery"
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+RUN = (
+    "run",
+    "--model",
+    "tiny",
+    "--task",
+    "cola",
+    "--data",
+    "mini",
+    "--limit",
+    "16",
+    "--seeds",
+    "1",
+)
+SHORT = ("--set", "epochs=1", "--set", "batch_size=4", "--device", "cpu", "--no-floors")
+
+
+def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """One command with secrets in its environment."""
+    return subprocess.run(
+        (*BENCH, *words),
+        cwd=folder,
+        env=os.environ | dict.fromkeys(TOKENS, SECRET) | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+def assert_nothing_tells(
+    folder: Path, secret: str, *ended: subprocess.CompletedProcess[str]
+) -> None:
+    """Neither a file nor a line that was printed holds the secret."""
+    printed = [text for each in ended for text in (each.stdout, each.stderr)]
+    for content in [text.encode() for text in printed] + [
+        path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    ]:
+        assert secret.encode() not in content
+
+
+@pytest.mark.parametrize(("rate", "code"), [("1e-3", 0), ("1e30", 1)], ids=["passing", "failing"])
+def test_43_a_run_leaves_no_token(tmp_path: Path, rate: str, code: int) -> None:
+    ran = bench(tmp_path, *RUN, *SHORT, "--set", f"learning_rate={rate}", "--db", "x.sqlite")
+    assert ran.returncode == code, ran.stderr
+    listed = bench(tmp_path, "list", "runs", "--db", "x.sqlite", "--json")
+    key = listed.stdout.partition('"key": "')[2][:64]
+    shown = bench(tmp_path, "show", key, "--db", "x.sqlite", "--json")
+    exported = bench(tmp_path, "export", "--all", "all.jsonl.gz", "--db", "x.sqlite")
+    assert (shown.returncode, exported.returncode) == (0, 0)
+    assert (tmp_path / "x.sqlite").stat().st_size > 1000
+    assert_nothing_tells(tmp_path, SECRET, ran, listed, shown, exported)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql+psycopg://me:{PASSWORD}@127.0.0.1:9/bench",
+        f"mysql://me:{PASSWORD}@127.0.0.1/bench",
+        f"nonsense://me:{PASSWORD}@host/bench",
+        f"sqlite://me:{PASSWORD}@host/bench",
+    ],
+)
+@pytest.mark.parametrize("command", ["leaderboard", "doctor"])
+def test_43_the_password_of_a_database_is_never_said(
+    tmp_path: Path, url: str, command: str
+) -> None:
+    ended = bench(tmp_path, command, "--db", url)
+    assert ended.returncode != 0
+    assert "Traceback" not in ended.stderr
+    assert_nothing_tells(tmp_path, PASSWORD, ended)
