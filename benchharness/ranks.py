@@ -49,7 +49,7 @@ class Ranks:
         file = os.environ.get(STORE)
         dist.init_process_group(
             "nccl" if own_gpu else "gloo",
-            store=None if file is None else dist.FileStore(file, count),
+            store=None if file is None else dist.FileStore(file, count),  # type: ignore[attr-defined]
             rank=rank,
             world_size=count,
         )
@@ -100,7 +100,8 @@ class Ranks:
         for bucket in _buckets([w for w, flag in zip(weights, flags, strict=True) if flag]):
             gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in bucket]
             total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
-            parts = total.split([weight.numel() for weight in bucket])
+            sizes = [weight.numel() for weight in bucket]
+            parts = total.split(sizes)  # type: ignore[no-untyped-call]
             for weight, part in zip(bucket, parts, strict=True):
                 weight.grad = part.view_as(weight)
 
