@@ -32,7 +32,13 @@ class Signals:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """A block that no signal interrupts; Interrupted is raised before or after it."""
+        """A block that no signal interrupts; Interrupted is raised before or after it.
+
+        Within another one it is a part of that.
+        """
+        if self.is_held:
+            yield
+            return
         self._raise_arrived()
         self.is_held = True
         try:

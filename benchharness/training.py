@@ -162,10 +162,13 @@ class Training:
     def mark(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         """Does what the plan says after the last step: reads losses, evaluates, marks the curve."""
         if self.meter.step in self.plan.reads:
-            self.meter.read()
+            with SIGNALS.held_back():
+                self.meter.read()
         if self.is_due:
             is_evaluated = self.meter.step in self.plan.evaluations
-            self.meter.mark(self.meter.pause(evaluate) if is_evaluated else {})
+            scores = self.meter.pause(evaluate) if is_evaluated else {}
+            with SIGNALS.held_back():
+                self.meter.mark(scores)
             self.network.train()
 
     def _cut(self, batch: Indices) -> list[Indices]:

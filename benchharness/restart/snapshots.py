@@ -29,8 +29,8 @@ class Snapshots:
 
     They are used where all conditions are still as they were, most of which `provenance` tells.
     `accumulation` is the number of parts in which batches are computed. Of several processes of a
-    job all read states, and one is the writer. `saved` is when one was
-    written last, and `ours` are those that are there and can be gone on from, oldest first.
+    job all read states, and one is the writer. `saved` is when one was written last and `position`
+    how far the job was then; `ours` are those that are there and can be gone on from, oldest first.
     """
 
     folder: Path
@@ -41,6 +41,7 @@ class Snapshots:
     report: Reporter
     is_writer: bool = True
     saved: float = field(default_factory=time.monotonic)
+    position: tuple[int, int] | None = None
     ours: list[Path] = field(default_factory=list)
 
     @cached_property
@@ -77,14 +78,14 @@ class Snapshots:
         if manifest["accumulation"] < self.accumulation:  # memory did not suffice for that
             return None
         state = read_state(path)
-        self.accumulation = int(manifest["accumulation"])
+        self.accumulation, self.position = int(manifest["accumulation"]), state.position
         self._note(f"goes on after step {state.step}, from {path}")
         return state
 
     def save_when_due(self, take: Callable[[], State]) -> None:
         """Saves a state where the last one is older than `every` seconds."""
         if time.monotonic() - self.saved >= self.every:
-            self.save(take())
+            self.save(take)
 
     @contextmanager
     def saved_at_a_signal(self, take: Callable[[], State]) -> Iterator[None]:
@@ -92,17 +93,33 @@ class Snapshots:
         try:
             yield
         except Interrupted:
-            self.save(take())
+            self.save(take)
             raise
 
-    def save(self, state: State) -> None:
-        """Writes a state, whole or not at all, and deletes all but the newest two.
+    def save(self, take: Callable[[], State]) -> None:
+        """Writes the state that `take` gives, whole or not at all; no signal interrupts that.
 
-        A job does not fail because its state cannot be kept: that is reported, and tried again when
-        the next one is due.
+        Nothing is written where the last one is of the same position. A job does not fail because
+        its state cannot be kept: that is reported, and tried again when the next one is due.
         """
         if not self.is_writer:
             return
+        with SIGNALS.held_back():
+            state = take()
+            if state.position == self.position:
+                return
+            self.report(Progress(phase="saving", step=state.step))
+            try:
+                path = self._write(state)
+            except (OSError, SafetensorError) as error:
+                self._note(f"goes on, but its state cannot be kept: {error}")
+            else:
+                self.position = state.position
+                self._keep_newest(path)
+            finally:
+                self.saved = time.monotonic()
+
+    def _write(self, state: State) -> Path:
         path = self.folder / f"step-{state.step:010}"
         facts = {
             "run": self.key,
@@ -110,16 +127,9 @@ class Snapshots:
             "accumulation": self.accumulation,
             "conditions": self.conditions,
         }
-        self.report(Progress(phase="saving", step=state.step))
-        try:
-            with SIGNALS.held_back(), new_folder(path, facts) as draft:
-                write_state(draft, state)
-        except (OSError, SafetensorError) as error:
-            self._note(f"goes on, but its state cannot be kept: {error}")
-        else:
-            self._keep_newest(path)
-        finally:
-            self.saved = time.monotonic()
+        with new_folder(path, facts) as draft:
+            write_state(draft, state)
+        return path
 
     def _keep_newest(self, path: Path) -> None:
         self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]

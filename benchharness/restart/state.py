@@ -30,6 +30,11 @@ class State:
         """How many steps were made before it."""
         return int(self.numbers["meter"]["step"])
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """How far the job has come: its steps, and what it has predicted after the last one."""
+        return self.step, len(self.numbers["job"]["evaluations"])
+
 
 def write_state(folder: Path, state: State) -> None:
     """Writes one file of safetensors for each group, and one of JSON; no pickle.

@@ -55,6 +55,20 @@ def test_a_signal_in_a_block_that_fails_is_not_lost(signals: Signals):
     assert not entered
 
 
+def test_a_block_within_a_block_is_a_part_of_it(signals: Signals):
+    done = []
+
+    def block() -> None:
+        with signals.held_back():
+            with signals.held_back():
+                send()
+            done.append("after the inner one")
+
+    with pytest.raises(Interrupted):
+        block()
+    assert done
+
+
 def test_nothing_happens_without_a_signal(signals: Signals):
     with signals.held_back():
         pass

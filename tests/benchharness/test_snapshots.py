@@ -5,6 +5,7 @@ import random
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.interruption import Interrupted
+from benchharness.interruption import SIGNALS, Interrupted
 from benchharness.progress import Progress
 from benchharness.restart import conditions as conditions_module
 from benchharness.restart import snapshots as snapshots_module
@@ -33,7 +34,8 @@ PROVENANCE: dict[str, Any] = {
 
 def state(step: int) -> State:
     tensors = {"weights": {"w": torch.full((3,), step / 3)}, "optimizer": {}, "random": {}}
-    return State(tensors=tensors, numbers={"meter": {"step": step, "losses": [0.1 + 0.2]}})
+    meter = {"step": step, "losses": [0.1 + 0.2]}
+    return State(tensors=tensors, numbers={"meter": meter, "job": {"evaluations": []}})
 
 
 def snapshots(folder: Path, said: list[str] | None = None, **changes: Any) -> Snapshots:
@@ -57,7 +59,7 @@ def snapshots(folder: Path, said: list[str] | None = None, **changes: Any) -> Sn
 def save(folder: Path, *steps: int, **changes: Any) -> list[Path]:
     kept = snapshots(folder, **changes)
     for step in steps:
-        kept.save(state(step))
+        kept.save(partial(state, step))
     return sorted((folder / KEY).iterdir())
 
 
@@ -90,7 +92,7 @@ def test_the_one_that_was_taken_up_is_kept_beside_the_first_new_one(tmp_path: Pa
     save(tmp_path, 5, 20)
     again = snapshots(tmp_path)
     assert again.newest()
-    again.save(state(30))
+    again.save(lambda: state(30))
     assert [path.name[-2:] for path in sorted((tmp_path / KEY).iterdir())] == ["20", "30"]
 
 
@@ -173,7 +175,7 @@ def test_what_does_not_fit_is_deleted_when_there_is_a_new_one(tmp_path: Path):
     other = {**PROVENANCE, "versions": {}}
     again = snapshots(tmp_path, provenance=other)
     assert again.newest() is None
-    again.save(state(3))
+    again.save(lambda: state(3))
     assert [path.name for path in (tmp_path / KEY).iterdir()] == ["step-0000000003"]
 
 
@@ -231,6 +233,33 @@ def test_a_signal_saves_first(tmp_path: Path):
     assert newest_step(tmp_path) == 9
 
 
+def test_what_was_just_saved_is_not_saved_again(tmp_path: Path):
+    (only,) = save(tmp_path, 9)
+    written = (only / MANIFEST).stat().st_mtime_ns
+    again = snapshots(tmp_path)
+    assert again.newest()
+    with pytest.raises(Interrupted):
+        interrupt(again)
+    assert (only / MANIFEST).stat().st_mtime_ns == written
+
+
+def test_a_signal_waits_for_what_is_being_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def write_and_be_told(folder: Path, kept: State) -> None:
+        SIGNALS.take(signal.SIGTERM)
+        write_state(folder, kept)
+
+    write_state = snapshots_module.write_state
+    monkeypatch.setattr(snapshots_module, "write_state", write_and_be_told)
+    with pytest.raises(Interrupted):
+        snapshots(tmp_path).save(lambda: state(5))
+    assert newest_step(tmp_path) == 5
+
+
+def test_of_several_processes_one_writes(tmp_path: Path):
+    snapshots(tmp_path, is_writer=False).save(lambda: state(5))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(folder: Path, state: State) -> None:
         (folder / "weights.safetensors").write_bytes(b"half")
@@ -239,7 +268,7 @@ def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(snapshots_module, "write_state", fail)
     said: list[str] = []
     kept = snapshots(tmp_path, said)
-    kept.save(state(4))
+    kept.save(lambda: state(4))
     assert said == ["goes on, but its state cannot be kept: [Errno 28] No space left on device"]
     assert list((tmp_path / KEY).iterdir()) == [], "nothing half written is left"
 

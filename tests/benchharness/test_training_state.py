@@ -1,14 +1,19 @@
 """A training that was stopped after any step and restored goes on as if nothing had happened."""
 
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from benchharness.interruption import SIGNALS, Interrupted
 from benchharness.meter import DivergedError, Fit
 from benchharness.restart.state import State, read_state, write_state
 from benchharness.training import Training, fit
@@ -19,6 +24,9 @@ FOUR_STEPS = replace(RECIPE, epochs=2, batch_size=32, evaluations=2)
 ACROSS_EPOCHS = replace(RECIPE, epochs=3, batch_size=24, accumulation=3, layer_decay=0.9)
 GRADUAL = replace(RECIPE, epochs=3, batch_size=32, unfreeze="gradual")
 RECIPES = {"plain": FOUR_STEPS, "across epochs": ACROSS_EPOCHS, "gradual": GRADUAL}
+
+
+OURS = ("benchharness.training", "benchharness.meter")
 
 
 class StoppedError(Exception):
@@ -122,6 +130,40 @@ def test_the_time_between_does_not_count():
     training.meter.restore(numbers)
     assert training.meter.seconds == pytest.approx(100, abs=1)
     assert training.meter.result().evaluation_seconds == 10.0
+
+
+def test_a_signal_at_any_call_leaves_a_state_that_is_whole(tmp_path: Path):
+    """Wherever it arrives, what is kept goes on to the same bits."""
+    whole = begin(make_network(), FOUR_STEPS)
+    expected = fit(whole, lambda: {"x": 0.5})
+    for count in range(1, 400, 37):
+        stopped = begin(make_network(), FOUR_STEPS)
+        with suppress(Interrupted), signal_at_call(count):
+            fit(stopped, lambda: {"x": 0.5})
+        state = through_files(stopped.state(), tmp_path / str(count))
+        again = begin(make_network(), FOUR_STEPS)
+        again.restore(state)
+        assert fit(again, lambda: {"x": 0.5}).curve == expected.curve
+        assert torch.equal(weights_of(again.network), weights_of(whole.network))
+
+
+@contextmanager
+def signal_at_call(count: int) -> Iterator[None]:
+    """Lets a signal arrive at so many-th call of a function of ours."""
+    calls = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        if event == "call" and frame.f_globals.get("__name__", "") in OURS:
+            calls += 1
+            if calls == count:
+                SIGNALS.take(signal.SIGTERM)
+
+    sys.setprofile(trace)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
 def test_what_has_diverged_is_not_kept(monkeypatch: pytest.MonkeyPatch):
