@@ -1,0 +1,95 @@
+"""Fault 15: memory that runs out: micro-batches halve in a fresh start, the batch stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchharness import prediction, training
+from benchharness.worker.run import run_job
+from tasks.errors import JobError
+from tests.benchharness.stopped import EVERY_STEP, Reporter, deterministic, small_job, stop
+
+
+def limit_micro_batches(monkeypatch: pytest.MonkeyPatch, items: int, after: int = 0) -> None:
+    """Makes the GPU's error appear at larger micro-batches, after so many small or large ones."""
+    made = 0
+    part = training._backward_part
+
+    def backward(*args: Any, **options: Any) -> torch.Tensor:
+        nonlocal made
+        made += 1
+        if made > after and len(options["part"]) > items:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+        return part(*args, **options)
+
+    monkeypatch.setattr(training, "_backward_part", backward)
+
+
+def without_recipe(result: Any) -> dict[str, Any]:
+    found = dict(deterministic(result))
+    return {name: found[name] for name in found if name not in ("job", "recipe")}
+
+
+def test_15_the_result_is_that_of_twice_as_many_parts(monkeypatch: pytest.MonkeyPatch):
+    expected = run_job(small_job(accumulation="2"))
+    limit_micro_batches(monkeypatch, 4, after=3)
+    reporter = Reporter()
+    found = run_job(small_job(), reporter)
+    assert without_recipe(found) == without_recipe(expected), "dropout's draws too"
+    assert found.provenance["recipe"]["accumulation"] == 2
+    assert found.provenance["recipe"]["batch_size"] == 8
+    assert found.job.settings["accumulation"].value == 1
+    assert reporter.notes == ["ran out of memory and starts anew with each batch in 2 parts"]
+
+
+def test_15_a_stop_after_that_keeps_the_smaller_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    expected = run_job(small_job(accumulation="2"))
+    with monkeypatch.context() as limited:
+        limit_micro_batches(limited, 4)
+        stop(small_job(), tmp_path / "snapshots", 5, checkpoint_every=EVERY_STEP)
+    found = run_job(small_job(), snapshots=tmp_path / "snapshots")
+    assert without_recipe(found) == without_recipe(expected)
+    assert found.provenance["recipe"]["accumulation"] == 2
+    assert found.provenance["resumed"]["steps"] == [5]
+
+
+def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPatch):
+    limit_micro_batches(monkeypatch, 0)
+    reporter = Reporter()
+    with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
+        run_job(small_job(), reporter)
+    assert (caught.value.kind, caught.value.exit_code) == ("failed", 1)
+    assert [note.split()[-2] for note in reporter.notes] == ["2", "4", "8"]
+
+
+def test_15_in_an_evaluation_only_its_batches_shrink(monkeypatch: pytest.MonkeyPatch):
+    expected = run_job(small_job())
+    inputs_of = prediction.inputs_of
+
+    def inputs(features: Any, rows: Any, device: Any) -> Any:
+        if len(rows) > 5:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return inputs_of(features, rows, device)
+
+    monkeypatch.setattr(prediction, "inputs_of", inputs)
+    found = run_job(small_job())
+    assert found.provenance["recipe"] == expected.provenance["recipe"]
+    assert [point.loss for point in found.curve] == [point.loss for point in expected.curve]
+    labels = [[row["label"] for row in e.predictions] for e in found.evaluations]
+    assert labels == [[row["label"] for row in e.predictions] for e in expected.evaluations]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_15_on_a_gpu_that_is_really_full():
+    """Takes nearly all memory away, so that only smaller micro-batches have room."""
+    _, total = torch.cuda.mem_get_info()
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 100e6 / total))
+    try:
+        found = run_job(small_job(batch_size="512", limit=None, max_tokens="128"))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert found.provenance["recipe"]["accumulation"] > 1

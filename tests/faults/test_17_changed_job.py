@@ -1,0 +1,63 @@
+"""Fault 17: a state is used by its job alone: another recipe, other data or code start over."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.restart import conditions, snapshots
+from benchharness.worker.run import run_job
+from leaderboard.job import Job
+from tests.benchharness.stopped import Reporter, deterministic, small_job, stop
+
+JOB = small_job()
+
+OTHERS: dict[str, Job] = {
+    "learning rate": small_job(learning_rate="0.0007"),
+    "batch": small_job(batch_size="4"),
+    "data": small_job("glue/rte"),
+    "rows": replace(JOB, fingerprints={**JOB.fingerprints, "glue/cola:train": "0" * 64}),
+    "seed": replace(JOB, seed=2),
+    "weights": replace(JOB, weights="builtin:tiny@other"),
+    "method": replace(JOB, method=JOB.method + 1),
+    "precision": replace(JOB, precision="bf16"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_17_another_job_has_another_folder(other: Job):
+    assert other.key != JOB.key
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept") / "snapshots"
+    stop(JOB, folder)
+    return folder
+
+
+def test_17_a_state_that_was_put_into_its_folder_is_not_used(tmp_path: Path, kept: Path):
+    folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
+    other, reporter = small_job(learning_rate="0.0007"), Reporter()
+    found = run_job(other, reporter, snapshots=folder)
+    assert "it is that of another run" in reporter.notes[0]
+    assert "resumed" not in found.provenance
+    assert deterministic(found) == deterministic(run_job(other))
+
+
+@pytest.mark.parametrize("changed", ["the code", "torch", "threads"])
+def test_17_other_code_versions_or_threads_start_over(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+):
+    def changed_conditions(provenance: object) -> dict[str, str]:
+        return {**now(provenance), changed: "another"}  # type: ignore[arg-type]
+
+    now = conditions.conditions
+    monkeypatch.setattr(snapshots, "conditions", changed_conditions)
+    folder, reporter = Path(shutil.copytree(kept, tmp_path / "snapshots")), Reporter()
+    found = run_job(JOB, reporter, snapshots=folder)
+    (note,) = reporter.notes
+    assert note.startswith(f"starts over, because its snapshot does not fit any more: {changed} (")
+    assert note.endswith("then, another now)")
+    assert "resumed" not in found.provenance
