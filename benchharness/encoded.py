@@ -55,14 +55,16 @@ def encode_once(
 
 def _write(path: Path, features: Features) -> None:
     values = {field.name: getattr(features, field.name) for field in fields(features)}
-    kept = {name: value for name, value in values.items() if value is not None}
+    kept: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    kept[KIND] = type(features).__name__
     with whole_file(path) as file:
-        np.savez(file, **kept, **{KIND: type(features).__name__})
+        np.savez(file, **kept)
 
 
 def _read(path: Path) -> Features | None:
     """The features of a file; None where it is not there or not whole."""
-    kinds = {kind.__name__: kind for kind in (Features, *Features.__subclasses__())}
+    classes: list[type[Features]] = [Features, *Features.__subclasses__()]
+    kinds = {kind.__name__: kind for kind in classes}
     try:
         # A damaged file that np.load has opened by itself stays open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:

@@ -62,7 +62,7 @@ def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])
     kept = torch.cat([weight[torch.from_numpy(rows)], probe])
-    return nn.Embedding(*kept.shape, padding_idx=whole.padding_idx, _weight=kept)
+    return nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
 
 
 def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:

@@ -161,7 +161,7 @@ def _ranked(entries: Sequence[Entry], scores: "Sequence[_Drawn | None]") -> list
     drawn = [score.examples + score.seeds for place in racing if (score := scores[place])]
     if not drawn:
         return list(entries)
-    table = np.round(np.stack(drawn), 12)  # equal systems may differ in their last bits
+    table = np.stack(drawn).round(12)  # equal systems may differ in their last bits
     first, last = (rankdata(-table, method=way, axis=0) for way in ("min", "max"))
     tail = (1 - LEVEL) / 2
     lows = np.quantile(first, tail, axis=1, method="inverted_cdf").astype(int)

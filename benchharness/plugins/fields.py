@@ -1,7 +1,6 @@
 """Whether the plain fields of a plugin's objects have the types that they are declared with."""
 
 from dataclasses import fields
-from functools import cache
 from typing import Any, get_type_hints
 
 __all__ = ["mistyped_field"]
@@ -21,16 +20,11 @@ def mistyped_field(item: Any) -> str:
 
     Fields that hold functions or objects are left alone.
     """
-    hints = _hints(type(item))
+    hints = get_type_hints(type(item))
     for name in (field.name for field in fields(item)):
         if not _fits(getattr(item, name), hints[name]):
             return f"{name} is {getattr(item, name)!r}"
     return ""
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _fits(value: object, declared: Any) -> bool:

@@ -97,15 +97,17 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     def attempt(parts: int) -> Result:
         began = time.monotonic()
         setup = _prepare(job, compute, report, start_from, keep)
-        kept = snapshots and Snapshots(
-            folder=snapshots,
-            key=job.key,
-            every=checkpoint_every,
-            provenance=setup.provenance,
-            accumulation=parts,
-            report=report,
-            is_writer=ranks.is_first,
-        )
+        kept = None
+        if snapshots is not None:
+            kept = Snapshots(
+                folder=snapshots,
+                key=job.key,
+                every=checkpoint_every,
+                provenance=setup.provenance,
+                accumulation=parts,
+                report=report,
+                is_writer=ranks.is_first,
+            )
         recipe = replace(setup.recipe, accumulation=parts)
         return _finish(job, setup, _course(job, replace(setup, recipe=recipe), report, kept, began))
 

@@ -56,7 +56,7 @@ def _make_headlines() -> None:
     op.create_index("headlines_model", "headlines", ["model"])
 
 
-def _newest() -> sa.Select[tuple[int]]:
+def _newest() -> sa.Select[Any]:
     order = ((RUNS.c.status == "finished").desc(), RUNS.c.attempt.desc())
     place = sa.func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
     ranked = sa.select(RUNS.c.id, place).subquery()
