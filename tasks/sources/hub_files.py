@@ -17,15 +17,18 @@ __all__ = ["arriving"]
 def arriving(repository: Path) -> Iterator[list[Path]]:
     """The files that the block adds to a repository's cache and that are not what the hub has.
 
-    The list is filled when the block ends; these files are deleted, so that they are fetched again.
+    The list is filled when the block ends, however it ends; these files are deleted, so that they
+    are fetched again.
     """
     blobs = repository / "blobs"
     known, damaged = set(blobs.glob("*")), list[Path]()
-    yield damaged
-    for path in sorted(set(blobs.glob("*")) - known):
-        if not _is_whole(path):
-            path.unlink()
-            damaged.append(path)
+    try:
+        yield damaged
+    finally:  # a damaged file may be why the block fails
+        for path in sorted(set(blobs.glob("*")) - known):
+            if not _is_whole(path):
+                path.unlink()
+                damaged.append(path)
 
 
 def _is_whole(path: Path) -> bool:
