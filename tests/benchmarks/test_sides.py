@@ -22,6 +22,7 @@ FEW = replace(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_both_sides_tell_what_is_compared(tmp_path):
     checkpoint = save_checkpoint(tmp_path / "model")
     data = draw_sample(FEW, MINI, tmp_path / "data")
