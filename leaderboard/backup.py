@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from leaderboard.database import explained, file_of
 from leaderboard.exports.archive import write_archive
 from leaderboard.record import StoredRun
-from leaderboard.whole_file import flush_to_disk, whole_file
+from leaderboard.whole_file import whole_file
 from tasks.errors import BenchError, StoreError
 
 __all__ = ["archive_runs", "check_new", "copy_sqlite"]
@@ -27,7 +27,6 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
     try:
         with explained(engine), whole_file(target) as file:
             _copy(source, Path(file.name))
-        flush_to_disk(target.parent)
     except OSError as error:
         raise _unwritable(target, error) from error
 

@@ -78,7 +78,7 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Session]:
 def _parse(url_or_path: str | Path) -> URL:
     text = str(url_or_path)
     if isinstance(url_or_path, Path) or "://" not in text:
-        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+        return URL.create("sqlite", database=str(_path(text)))
     try:
         url = make_url(text)
         url.get_dialect()
@@ -98,6 +98,16 @@ def _parse(url_or_path: str | Path) -> URL:
             "sqlite:///results/leaderboard.sqlite."
         )
     return url
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise StoreError(
+            f"the leaderboard {text} cannot be reached: there is no such home folder. Give a path "
+            "without ~."
+        ) from error
 
 
 def _without_password(text: str) -> str:

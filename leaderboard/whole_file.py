@@ -14,7 +14,7 @@ __all__ = ["flush_to_disk", "whole_file"]
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.
 
-    Where the writing fails, what was there before stays. Raises OSError.
+    Where the writing fails or the power, what was there before stays. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."[:200], delete=False) as file:
@@ -26,6 +26,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             # A temporary file is private to its owner; what is written here is made to be read.
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
+            flush_to_disk(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

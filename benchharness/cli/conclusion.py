@@ -30,7 +30,7 @@ def conclude(
     """Shows what came out, writes the report of all that is stored, and gives the exit code.
 
     The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
-    1 otherwise.
+    1 otherwise, also where a job has come to nothing at all.
     """
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in outlook.jobs)
@@ -45,7 +45,8 @@ def conclude(
         typer.echo(visible(f"report: {out}"))
     for line in _complaints(failures):
         typer.echo(visible(f"bench: {line}"), err=True)
-    return _exit_code(failures)
+    lost = not failures and len(finished) < len(outlook.jobs)
+    return JobError.exit_code if lost else _exit_code(failures)
 
 
 def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:

@@ -104,6 +104,8 @@ class _Course:
     def end(self, outcome: Outcome) -> None:
         """Stores what a job has left behind, where it is news, and lets others start from it."""
         job = outcome.job
+        if job.key not in self.going:  # an engine that sends jobs again may bring one back twice
+            return
         self.going.remove(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome

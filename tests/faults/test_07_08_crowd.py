@@ -1,14 +1,13 @@
 """Faults 7 and 8: many writers at once lose and double nothing; many first starts make one schema.
 
-The small crowd of every test run is in tests/leaderboard/test_store_processes.py.
+Eight writers in every test run; 64, and a PostgreSQL server too, in the long one.
 """
 
-import os
-import subprocess
-import sys
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ import pytest
 from leaderboard.store import open_store
 from tests.leaderboard.postgres import server
 from tests.leaderboard.results import make_job
-
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
+from tests.leaderboard.writer import start
 
 WRITERS, COMMITS, STARTS = 64, 20, 8
 
@@ -32,28 +30,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield found
 
 
-def _start(url: str, name: str, count: int, go: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.leaderboard.writer", url, name, str(count), "4"],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "WRITER_GO": str(go)},
-    )
-
-
 def _crowd(url: str, writers: int, count: int, go: Path) -> list[str]:
     """The keys that so many processes said they have stored, all let go at one moment."""
-    started = [_start(url, f"model {n}", count, go) for n in range(writers)]
-    time.sleep(writers / 4)  # so that most have started and wait
+    started = [start(url, f"model {n}", count, 4, go) for n in range(writers)]
+    time.sleep(writers / 8)  # so that most have started and wait
     go.touch()
-    keys: list[str] = []
-    for writer in started:
-        out, err = writer.communicate(timeout=1800)
-        assert (writer.returncode, err) == (0, "")
-        keys += out.split()
-    return keys
+    said = [writer.communicate(timeout=1800) for writer in started]
+    codes = Counter(writer.returncode for writer in started)
+    assert (codes, {err for _, err in said}) == ({0: writers}, {""})
+    return [key for out, _ in said for key in out.split()]
 
 
 def _check(url: str, keys: list[str]) -> None:
@@ -64,6 +49,24 @@ def _check(url: str, keys: list[str]) -> None:
         assert list(store.faults()) == []
 
 
+def test_07_08_eight_writers_that_find_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "board.sqlite"
+    path.parent.mkdir()
+    keys = _crowd(f"sqlite:///{path}", STARTS, 6, tmp_path / "go")
+    assert len(keys) == STARTS * 6
+    _check(f"sqlite:///{path}", keys)
+    shared = make_job(model="shared", seed=0).key
+    with open_store(path) as store, closing(sqlite3.connect(path)) as connection:
+        assert len(store.attempts(shared)) == STARTS
+        query = "SELECT attempt FROM runs WHERE job_key = ? ORDER BY id"
+        found = [attempt for (attempt,) in connection.execute(query, [shared])]
+        assert found == list(range(1, STARTS + 1))
+        assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
+    assert {p.name for p in path.parent.iterdir()} <= {"board.sqlite", ".board.sqlite.lock"}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_07_64_writers_of_20_results(url: str, tmp_path: Path) -> None:
     open_store(url).close()
     keys = _crowd(url, WRITERS, COMMITS, tmp_path / "go")
@@ -72,6 +75,8 @@ def test_07_64_writers_of_20_results(url: str, tmp_path: Path) -> None:
     _check(url, keys)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_08_eight_first_starts(url: str, tmp_path: Path) -> None:
     keys = _crowd(url, STARTS, 2, tmp_path / "go")
     assert len(keys) == STARTS * 2

@@ -1,13 +1,11 @@
 """Where a store is, how it is made, and what its folder or disk can do to it."""
 
-import resource
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from leaderboard import migration
 from leaderboard.database import BUSY_SECONDS
 from leaderboard.store import open_store
 from tasks.errors import StoreError
@@ -116,34 +114,6 @@ def test_a_dangling_link_is_said(tmp_path: Path) -> None:
     (tmp_path / "board.sqlite").symlink_to(tmp_path / "gone.sqlite")
     with pytest.raises(StoreError, match="cannot be read: No such file"):
         open_store(tmp_path / "board.sqlite")
-
-
-def test_a_disk_that_is_full_while_making_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(session: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(migration, "_run_migrations", full)
-    with pytest.raises(StoreError, match=r"disk is full\. Check that the disk has room"):
-        open_store(tmp_path / "board.sqlite")
-    assert {p.name for p in tmp_path.iterdir()} <= {".board.sqlite.lock"}
-
-
-def test_a_disk_that_is_full_while_storing(path: Path) -> None:
-    """The limit on a file's size stands in for the disk's end; Python ignores its signal."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    large = make_result(make_job(seed=9), provenance={"words": "0123456789" * 100_000})
-    with open_store(path) as store:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100_000, hard))
-        try:
-            with pytest.raises(StoreError, match="Check that the disk has room"):
-                store.add_result(large)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert len(store.runs()) == 10
-        store.add_result(large)
-        assert store.result(large.job.key) == large
 
 
 def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,12 @@
 """A process that stores results: `python -m tests.leaderboard.writer DB NAME COUNT SIZE`.
 
-It waits for the file DB.go, or the one that WRITER_GO names, opens the store anew for each result,
-as so many commands would, and prints each job key once the result is stored. The job of seed 0 is
-the same for every NAME.
+It waits for the file that WRITER_GO names, opens the store anew for each result, as so many
+commands would, and prints each job key once the result is stored. All share the job of seed 0.
 """
 
 import os
 import random
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,10 +16,21 @@ from leaderboard.store import open_store
 from tests.leaderboard.results import make_job, make_result
 
 
+def start(database: object, name: str, count: int, size: int, go: Path) -> subprocess.Popen[str]:
+    """A writer in a process of its own, which begins when the file `go` is there."""
+    return subprocess.Popen(
+        [sys.executable, "-m", __spec__.name, str(database), name, str(count), str(size)],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "WRITER_GO": str(go)},
+    )
+
+
 def main(database: str, name: str, count: str, size: str) -> None:
     results = [_result(name, seed, int(size)) for seed in range(int(count))]
-    go = Path(os.environ.get("WRITER_GO", f"{database}.go"))
-    while not go.exists():
+    while not Path(os.environ["WRITER_GO"]).exists():
         time.sleep(0.002)
     for result in results:
         with open_store(database) as store:

@@ -1,4 +1,4 @@
-"""Files that are damaged or belong to something else: refused, and left as they are."""
+"""Fault 9: files that are damaged or belong to something else: refused, and left as they are."""
 
 import random
 import sqlite3
@@ -96,7 +96,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize(("damage", "reason"), DAMAGES.items())
-def test_a_file_that_is_no_store_is_refused_and_left_alone(
+def test_09_a_file_that_is_no_store_is_refused_and_left_alone(
     path: Path, damage: Callable[[Path], None], reason: str, create: bool
 ) -> None:
     damage(path)
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(
     assert {p.name for p in path.parent.iterdir()} <= {path.name, f".{path.name}.lock"}
 
 
-def test_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
+def test_09_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
     """SQLite's own check says "ok" to these: its pages have no checksums."""
     path = tmp_path / "board.sqlite"
     result = make_result(rows=40, provenance={"words": "word " * 100})
@@ -137,7 +137,7 @@ def test_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
         assert path.read_bytes() == bytes(changed)
 
 
-def test_a_flipped_bit_anywhere_never_gives_another_result(tmp_path: Path) -> None:
+def test_09_a_flipped_bit_anywhere_never_gives_another_result(tmp_path: Path) -> None:
     """The same result (the bit was in no use), or an error that a user can read."""
     path = tmp_path / "board.sqlite"
     result = make_result(rows=300)
@@ -158,7 +158,7 @@ def test_a_flipped_bit_anywhere_never_gives_another_result(tmp_path: Path) -> No
     assert 0 < errors < 60
 
 
-def test_a_run_that_only_an_index_knows_is_damage(
+def test_09_a_run_that_only_an_index_knows_is_damage(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flipped bit in a row's number does this; here the look-up of the key plays the index."""
@@ -167,7 +167,7 @@ def test_a_run_that_only_an_index_knows_is_damage(
         store.result("ab")
 
 
-def test_a_number_that_became_infinite_is_damage(path: Path) -> None:
+def test_09_a_number_that_became_infinite_is_damage(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE runs SET cost = replace(cost, '12.5', '1e999')")
         connection.commit()
@@ -176,7 +176,7 @@ def test_a_number_that_became_infinite_is_damage(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"glue', "7", "{}", '{"losses": [1], "flags": {}}'])
-def test_damage_in_a_list_is_said(path: Path, content: str) -> None:
+def test_09_damage_in_a_list_is_said(path: Path, content: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE headlines SET content = ? WHERE run_id = 3", [content])
         connection.commit()

@@ -1,0 +1,86 @@
+"""Faults 6 and 47: several drivers with the same jobs, and results that come too late.
+
+Nothing is reserved, so no lease expires: storing a result looks first whether the job has one.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from benchharness.engines.process import Outcome
+from leaderboard.job import Job
+from leaderboard.store import Store, open_store
+from tests.faults.engines import MadeEngine, driven, jobs_of
+from tests.leaderboard.results import make_cost, make_failure, make_job, make_result
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "board.sqlite") as opened:
+        yield opened
+
+
+def test_06_what_another_driver_stores_meanwhile_is_not_run(store: Store) -> None:
+    jobs = jobs_of(4)
+
+    class Slow(MadeEngine):
+        def run(self, jobs_to_run, report):  # type: ignore[no-untyped-def]
+            for job in jobs_to_run:
+                if job.seed == 0:  # the other driver does two jobs while this one does its first
+                    driven(store, MadeEngine(), jobs[1:3])
+                yield make_result(job)
+
+    stored, told = driven(store, Slow(), jobs)
+    assert [outcome.job.seed for outcome in stored] == [0, 3]
+    assert told.left_out == [1, 2]
+    assert [len(store.attempts(job.key)) for job in jobs] == [1, 1, 1, 1]
+
+
+def test_06_a_job_that_both_compute_is_stored_once(store: Store) -> None:
+    job = make_job()
+
+    def both(jobs: list[Job]) -> Iterator[Outcome]:
+        driven(store, MadeEngine(), jobs)
+        yield make_result(job, cost=make_cost(seconds=99.0))
+
+    stored, told = driven(store, MadeEngine(both), [job])
+    assert (stored, told.finished) == ([], [0])
+    assert [row.seconds for row in store.attempts(job.key)] == [12.5]
+
+
+def test_06_of_many_at_the_same_moment_one_is_stored(tmp_path: Path) -> None:
+    path = tmp_path / "board.sqlite"
+    open_store(path).close()
+
+    def add(number: int) -> bool:
+        with open_store(path) as store:
+            return store.add_missing(make_result(cost=make_cost(seconds=float(number))))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(add, range(16))) == [False] * 15 + [True]
+    with open_store(path) as store:
+        assert len(store.attempts(make_job().key)) == 1
+
+
+def test_06_force_runs_again_what_both_have(store: Store) -> None:
+    jobs = jobs_of(2)
+    for _ in range(2):
+        driven(store, MadeEngine(), jobs, force=True)
+    assert [len(store.attempts(job.key)) for job in jobs] == [2, 2]
+
+
+def test_47_a_late_result_neither_doubles_nor_replaces(store: Store) -> None:
+    first, late = make_result(), make_result(cost=make_cost(seconds=999.0))
+    assert store.add_missing(first)
+    assert not store.add_missing(late)
+    assert store.result(first.job.key) == first
+
+
+def test_47_a_late_result_of_a_job_that_was_given_up_counts(store: Store) -> None:
+    assert store.add_missing(make_failure(kind="timeout"))
+    assert store.add_missing(make_result())
+    assert not store.add_missing(make_failure(kind="timeout"))
+    assert [row.status for row in store.runs()] == ["finished"]
+    assert [row.status for row in store.attempts(make_job().key)] == ["timeout", "finished"]

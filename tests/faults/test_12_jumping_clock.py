@@ -1,0 +1,33 @@
+"""Fault 12: the clock jumps back: no duration, no order and no lease hangs on it."""
+
+import ast
+from pathlib import Path
+
+from leaderboard.store import open_store
+from tests.leaderboard.results import make_job, make_result
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_12_the_newest_attempt_is_the_last_that_was_stored(tmp_path: Path) -> None:
+    job = make_job()
+    first = make_result(job, finished="2026-08-02T00:00:00Z")
+    second = make_result(job, finished="2001-01-01T00:00:00Z")
+    with open_store(tmp_path / "board.sqlite") as store:
+        assert (store.add_result(first), store.add_result(second)) == (1, 2)
+        assert store.result(job.key) == second
+        assert [row.finished for row in store.attempts(job.key)] == [
+            first.finished,
+            second.finished,
+        ]
+        assert not store.add_missing(first), "there is no lease that the jump could have ended"
+
+
+def test_12_durations_are_measured_with_a_clock_that_does_not_jump() -> None:
+    """Nobody takes one time of day from another."""
+    for package in ("benchharness", "leaderboard", "tasks"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                    sides = ast.unparse(node.left), ast.unparse(node.right)
+                    assert not {"time.time()", "datetime.now(UTC)"} & set(sides), path

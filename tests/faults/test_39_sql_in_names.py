@@ -1,0 +1,52 @@
+"""Fault 39: names, keys and filters that are SQL are values, in the store and for commands."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchharness.cli.app import app
+from leaderboard.store import open_store
+from tasks.errors import BenchError
+from tests.leaderboard.results import make_job, make_result
+
+HOSTILE = (
+    "'; DROP TABLE runs; --",
+    'x" OR "1"="1',
+    "x' UNION SELECT digest FROM runs --",
+    "% _ \\ ? :name %s $1 {model}",
+    "nul\0inside",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_39_a_name_is_a_value(tmp_path: Path, name: str) -> None:
+    job = make_job(model=name, data=name, recipe=name, checkpoint=name, weights=name)
+    with open_store(tmp_path / "board.sqlite") as store:
+        store.add_result(make_result(job))
+        store.add_result(make_result(make_job(model="innocent")))
+        assert [row.key for row in store.runs(model=name)] == [job.key]
+        assert store.runs(suite=name) == store.runs(task=[name, "x"]) == store.runs(key=name) == []
+        assert store.count(suite=name) == 0
+        assert len(store.suites()) == 1
+        with pytest.raises(BenchError, match="no run has a key"):
+            store.result(name)
+        assert len(store.runs()) == 2
+        assert list(store.faults()) == []
+
+
+@pytest.mark.parametrize("name", HOSTILE[:-1])
+def test_39_a_filter_is_a_value(tmp_path: Path, name: str) -> None:
+    db = ["--db", str(tmp_path / "board.sqlite")]
+    with open_store(tmp_path / "board.sqlite") as store:
+        store.add_result(make_result())
+    for command in (
+        ["list", "runs", "--model", name],
+        ["show", name],
+        ["leaderboard", "--data", name],
+        ["compare", name, name],
+    ):
+        CliRunner().invoke(app, [*command, *db])
+    with open_store(tmp_path / "board.sqlite") as store:
+        assert len(store.runs()) == 1
+        assert list(store.faults()) == []

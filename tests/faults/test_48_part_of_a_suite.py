@@ -1,0 +1,58 @@
+"""Fault 48: a suite's score needs every task, whole; the board says what is missing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchharness.cli.app import app
+from leaderboard.store import open_store
+from tasks.suites import SUITES
+from tests.leaderboard.boards import SCORES, make_job
+from tests.leaderboard.results import make_evaluation, make_failure, make_result
+
+
+def _store(path: Path, tasks: tuple[str, ...]) -> None:
+    with open_store(path) as store:
+        for task in tasks:
+            job = make_job(task=task)
+            found = [
+                make_evaluation(job, task, split, scores=_scores(task, split))
+                for task, split in job.predicted_splits
+            ]
+            store.add_result(make_result(job, evaluations=tuple(found)))
+
+
+def _scores(task: str, split: str) -> dict[str, float]:
+    ending = split.removeprefix("dev")
+    return {name + ending: value for name, value in SCORES[task].items()}
+
+
+def _entry(path: Path) -> dict[str, object]:
+    ended = CliRunner().invoke(app, ["leaderboard", "--json", "--db", str(path)])
+    (board,) = json.loads(ended.output)
+    (entry,) = board["entries"]
+    return dict(entry)
+
+
+ALL = tuple(SUITES["glue"].rule.cells)
+
+
+def test_48_all_tasks_have_a_score(tmp_path: Path) -> None:
+    _store(tmp_path / "board.sqlite", ALL)
+    entry = _entry(tmp_path / "board.sqlite")
+    assert isinstance(entry["score"], float)
+    assert (entry["rank"], entry["missing"]) == (1, [])
+
+
+@pytest.mark.parametrize("missing", ALL)
+def test_48_without_any_one_task_there_is_none(tmp_path: Path, missing: str) -> None:
+    path = tmp_path / "board.sqlite"
+    _store(path, tuple(task for task in ALL if task != missing))
+    with open_store(path) as store:
+        store.add_failure(make_failure(make_job(task=missing)))
+    entry = _entry(path)
+    assert (entry["score"], entry["rank"], entry["missing"]) == (None, None, [missing])
+    shown = CliRunner().invoke(app, ["leaderboard", "--db", str(path)])
+    assert f"{len(ALL) - 1} of {len(ALL)}" in shown.output
