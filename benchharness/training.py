@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchharness.batching import Features, Indices, count_steps, cut_by_length, shuffled_batches
 from benchharness.encoder.packing import is_packed
 from benchharness.interruption import SIGNALS
-from benchharness.memory import OutOfMemoryError, is_out_of_memory
+from benchharness.memory import OutOfMemoryError, is_out_of_memory, trim_memory
 from benchharness.meter import Fit, Meter, Plan
 from benchharness.param_groups import param_groups, update_groups
 from benchharness.precision import Compute
@@ -37,6 +37,9 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """What starting one more micro-batch costs, in padded tokens; packed batches are not cut. The
 CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured."""
+
+STEPS_BETWEEN_TRIMS = 16
+"""After how many steps freed memory goes back to the system, which takes some milliseconds."""
 
 
 def seed_everything(seed: int) -> None:
@@ -136,6 +139,8 @@ class Training:
         self.optimizer.zero_grad()
         tokens = self.features.lengths[self.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
+        if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
+            trim_memory()
 
     def _gradients(self, batch: Indices) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""

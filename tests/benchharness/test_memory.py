@@ -1,14 +1,17 @@
 """Memory that runs out: predictions go on in smaller batches, a training starts anew."""
 
+import ctypes
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from benchharness.memory import OutOfMemoryError, each_batch, is_out_of_memory
+from benchharness.memory import OutOfMemoryError, each_batch, is_out_of_memory, trim_memory
 from benchharness.prediction import predict
 from benchharness.progress import Progress
 from benchharness.training import fit
@@ -166,3 +169,20 @@ def test_what_is_learned_in_smaller_parts_is_what_the_recipe_of_them_learns():
     fit(begin(asked, replace(RECIPE, accumulation=tried[0])), dict)
     assert tried[0] in (4, 8)
     assert torch.equal(weights_of(network), weights_of(asked))
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
+def test_what_the_c_library_keeps_goes_back_to_the_system() -> None:
+    # Blocks below glibc's limit for pages of their own, with one in use above them all.
+    blocks = [torch.ones(25_000) for _ in range(800)]
+    above = blocks.pop()
+    full = resident_bytes()
+    blocks.clear()
+    trim_memory()
+    assert full - resident_bytes() > 40e6
+    assert above.sum() == 25_000
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
