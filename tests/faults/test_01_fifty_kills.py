@@ -1,0 +1,160 @@
+"""Fault 1, at length: fifty kills at random moments leave table and weights as they were."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from leaderboard.result import Result
+from leaderboard.store import open_store
+from tests.benchharness.stopped import (
+    ENVIRONMENT,
+    EVERY_STEP,
+    deterministic,
+    outcome_of,
+    small_job,
+    start,
+)
+
+KILLS = 50
+SEED = 20261121
+
+SWEEP = (
+    *(sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run"),
+    *("--model", "tiny", "--data", "mini", "--seeds", "3", "--no-floors", "--precision", "fp32"),
+    *("--task", "glue/cola", "--task", "glue/rte", "--task", "glue/stsb"),
+    *("--start-from", "glue/mnli", "--keep-checkpoints", "--device", "cpu", "--jobs", "2"),
+    *("--limit", "24", "--set", "epochs=12", "--set", "batch_size=8"),
+    *("--checkpoint-every", "0.001"),
+)
+"""Twelve jobs of 36 steps: nine of three tasks, and three of MNLI that they start from."""
+
+
+def sweep(folder: Path) -> "subprocess.Popen[bytes]":
+    folder.mkdir(exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "BENCH_DB"}
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            SWEEP, cwd=folder, env=environment | ENVIRONMENT, stdout=log, stderr=log
+        )
+
+
+def descendants_of(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except FileNotFoundError:
+        return []
+    children = [int(word) for word in text.split()]
+    return [*children, *(below for child in children for below in descendants_of(child))]
+
+
+def results_of(folder: Path) -> dict[str, object]:
+    with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
+        return {row.key: deterministic(store.result(row.key)) for row in store.runs()}
+
+
+def weights_of(folder: Path) -> dict[str, bytes]:
+    files = (folder / "results" / "checkpoints").glob("*/model.safetensors")
+    return {file.parent.name: file.read_bytes() for file in files}
+
+
+def faults_of(folder: Path) -> list[str]:
+    database = folder / "results" / "leaderboard.sqlite"
+    if not database.exists():
+        return []
+    with open_store(database, create=False) as store:
+        return list(store.faults())
+
+
+def is_over(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def kill_at_random(folder: Path, seconds: float, chance: random.Random) -> Iterator[None]:
+    """Runs the sweep to its end; yields after each kill.
+
+    What is killed is the driver, or one of the processes below it.
+    """
+    while True:
+        process = sweep(folder)
+        if is_over(process, chance.uniform(0.0, seconds)):
+            if process.returncode == 0:
+                return
+            continue  # a worker was killed before, and its job is missing
+        victim = chance.choice([process.pid, process.pid, *descendants_of(process.pid)])
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+        if victim == process.pid or chance.random() < 0.5:
+            process.kill()
+        process.wait()
+        yield
+
+
+@pytest.mark.soak
+def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
+    began = time.monotonic()
+    whole = sweep(tmp_path / "whole")
+    assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()
+    seconds = time.monotonic() - began
+    expected, weights = results_of(tmp_path / "whole"), weights_of(tmp_path / "whole")
+    assert (len(expected), len(weights)) == (12, 3)
+    chance, kills, sweeps, resumed = random.Random(SEED), 0, 0, 0
+    while kills < KILLS:
+        sweeps += 1
+        folder = tmp_path / f"killed{sweeps}"
+        for _ in kill_at_random(folder, seconds / 3, chance):
+            kills += 1
+            assert faults_of(folder) == []
+        assert results_of(folder) == expected
+        assert weights_of(folder) == weights
+        assert not (folder / "results" / "snapshots").exists()
+        resumed += (folder / "log").read_text().count("goes on after step")
+    sys.stdout.write(f"{kills} kills in {sweeps} sweeps; {resumed} times a job went on\n")
+    assert resumed > 0
+
+
+@pytest.mark.soak
+def test_01_single_jobs_that_are_killed_fifty_times(tmp_path: Path):
+    job = small_job(epochs="60", evaluations="4")
+    began = time.monotonic()
+    whole = start(job, tmp_path / "whole.json", "--keep", tmp_path / "whole")
+    assert whole.wait() == 0
+    seconds = time.monotonic() - began
+    expected = outcome_of(tmp_path / "whole.json")
+    assert isinstance(expected, Result)
+    chance, kills, jobs, steps = random.Random(SEED), 0, 0, []
+    while kills < KILLS:
+        jobs += 1
+        folder = tmp_path / f"job{jobs}"
+        while True:
+            process = start(
+                job,
+                tmp_path / f"{jobs}.json",
+                *("--snapshots", folder / "snapshots", "--checkpoint-every", EVERY_STEP),
+                *("--keep", folder / "kept"),
+            )
+            if is_over(process, chance.uniform(0.0, 1.5 * seconds)):
+                break
+            process.kill()
+            process.wait()
+            kills += 1
+        assert process.returncode == 0
+        found = outcome_of(tmp_path / f"{jobs}.json")
+        assert isinstance(found, Result)
+        assert deterministic(found) == deterministic(expected)
+        kept = [path / "model.safetensors" for path in (folder / "kept", tmp_path / "whole")]
+        assert kept[0].read_bytes() == kept[1].read_bytes()
+        steps += found.provenance.get("resumed", {"steps": []})["steps"]
+    sys.stdout.write(f"{kills} kills in {jobs} jobs, which went on after the steps {steps}\n")
+    assert steps
