@@ -18,7 +18,7 @@ QUICK_TO_NOTICE = {
     "RAY_health_check_initial_delay_ms": "2000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "3000",
-    "RAY_health_check_failure_threshold": "4",
+    "RAY_health_check_failure_threshold": "5",
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -84,14 +84,19 @@ class Node:
                     *("ip", "netns", "exec", self.namespace),
                     *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
                     *(str(RAY), "start", "--block", f"--node-ip-address={SUBNET}.{self.number}"),
-                    *("--num-cpus=1", "--num-gpus=0", "--memory=4000000000"),
-                    *("--object-store-memory=100000000", "--disable-usage-stats", *place),
+                    *("--num-cpus=1", "--num-gpus=0", "--object-store-memory=100000000"),
+                    *("--disable-usage-stats", *place),
                 ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=os.environ | QUICK_TO_NOTICE,
             )
         return self
+
+    def again(self):
+        """Starts a node anew that has ended: Ray gives a start 30 seconds, too few in a crowd."""
+        if self.has_ended():
+            self.start()
 
     def kill(self):
         """Ends the node as a power cut does."""
