@@ -3,14 +3,26 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
 from benchharness.encoder.layers import layers_of
 from benchharness.recipes.recipe import Recipe
 
-__all__ = ["param_groups", "update_groups"]
+__all__ = ["adamw", "param_groups", "update_groups"]
 
 Weights = list[nn.Parameter]
+
+
+def adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW over the groups of the weights that are to be trained."""
+    return torch.optim.AdamW(
+        param_groups(network, recipe),
+        lr=recipe.learning_rate,
+        betas=(recipe.adam_beta1, recipe.adam_beta2),
+        eps=recipe.adam_epsilon,
+        fused=True,
+    )
 
 
 def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:

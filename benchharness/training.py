@@ -21,7 +21,7 @@ from benchharness.encoder.packing import is_packed
 from benchharness.interruption import SIGNALS
 from benchharness.memory import OutOfMemoryError, is_out_of_memory, trim_memory
 from benchharness.meter import Fit, Meter, Plan
-from benchharness.param_groups import param_groups, update_groups
+from benchharness.param_groups import adamw, update_groups
 from benchharness.precision import Compute
 from benchharness.prediction import inputs_of
 from benchharness.progress import Reporter
@@ -98,7 +98,7 @@ class Training:
             seed=seed,
             compute=compute,
             weights=[weight for weight in network.parameters() if weight.requires_grad],
-            optimizer=_adamw(network, recipe),
+            optimizer=adamw(network, recipe),
             plan=plan,
             meter=Meter(items=items, steps=plan.steps, report=report),
         )
@@ -281,16 +281,6 @@ def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
     is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])
     return table.masked_scatter(is_row.to(logits.device), logits)
-
-
-def _adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        param_groups(network, recipe),
-        lr=recipe.learning_rate,
-        betas=(recipe.adam_beta1, recipe.adam_beta2),
-        eps=recipe.adam_epsilon,
-        fused=True,
-    )
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:

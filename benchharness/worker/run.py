@@ -2,8 +2,6 @@
 
 import json
 import os
-import resource
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +20,6 @@ from benchharness.encoder.dropout_rate import set_dropout
 from benchharness.encoder.fast_dropout import use_fast_dropout
 from benchharness.encoder.first_token import use_first_token
 from benchharness.heads import Head, Limits, head_for
-from benchharness.meter import Fit
 from benchharness.models.identity import hub_revision
 from benchharness.models.trust import Trust
 from benchharness.precision import Compute
@@ -39,10 +36,11 @@ from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.used_rows import UsedRows, keep_used_rows
 from benchharness.worker.attempts import in_enough_parts
+from benchharness.worker.cost import cost_of
 from benchharness.worker.course import Course
 from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
-from leaderboard.result import Cost, Evaluation, Result
+from leaderboard.result import Evaluation, Result
 from tasks.read import SplitRows
 from tasks.repeats import count_repeats
 from tasks.suites import find_task
@@ -127,7 +125,7 @@ def _finish(job: Job, setup: _Setup, course: Course) -> Result:
         job=job,
         evaluations=tuple(course.evaluations.values()),
         curve=fitted.curve,
-        cost=_cost(setup.parameters, fitted, course),
+        cost=cost_of(setup.parameters, fitted, course),
         provenance={**setup.provenance, "recipe": recipe, **course.record},
         finished=_now(),
     )
@@ -280,24 +278,3 @@ def _find_device() -> torch.device:
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(number)
     return torch.device("cuda", number)
-
-
-def _cost(parameters: int, fitted: Fit, course: Course) -> Cost:
-    return Cost(
-        seconds=course.seconds,
-        train_seconds=fitted.seconds,
-        predict_seconds=fitted.evaluation_seconds + course.predicting,
-        steps=fitted.steps,
-        train_examples_per_second=fitted.examples / fitted.seconds,
-        train_tokens=fitted.tokens,
-        parameters=parameters,
-        peak_memory_bytes=_peak_memory(),
-    )
-
-
-def _peak_memory() -> int:
-    """The most memory of the device that this process held at once, in bytes."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
