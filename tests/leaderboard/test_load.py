@@ -1,0 +1,116 @@
+"""Large stores: what a command reads grows with what it shows, not with what is stored."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event, text
+
+from leaderboard.store import Store, open_store
+from tests.leaderboard.load import make_store
+
+SUITES, MODELS = 101, 200
+"""Of 10 tasks and 5 seeds each: 1,009,000 results, 9,000 of them GLUE's."""
+
+LIMITS = {
+    "report": 5.0,
+    "leaderboard": 1.0,
+    "leaderboard --suite made07": 1.0,
+    "compare model-00001-of-05 model-00002-of-05 --suite made05": 2.0,
+}
+"""Seconds of the processor on a machine that does nothing else."""
+
+TABLES = ("runs", "scores", "predictions", "headlines")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three suites of two models."""
+    return make_store(tmp_path_factory.mktemp("small"), 3, 2)
+
+
+@pytest.fixture
+def store(small: Path) -> Iterator[Store]:
+    with open_store(small) as opened:
+        yield opened
+
+
+def _plans(engine: Engine, statements: list[tuple[str, object]]) -> list[str]:
+    """How SQLite would go about each statement: "SEARCH ... USING INDEX ..." or "SCAN ..."."""
+    with engine.connect() as connection:
+        return [
+            row[-1]
+            for statement, values in statements
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+        ]
+
+
+def test_made_results_are_like_stored_ones(store: Store) -> None:
+    assert list(store.faults()) == []
+    assert store.count() == (9 + 10 + 10) * 2 * 5
+    assert store.suites() == ["made02", "made01", "glue"]
+
+
+def test_what_is_asked_for_is_searched_for(store: Store) -> None:
+    """No statement goes through a whole table; an index alone may be gone through by its steps."""
+    issued: list[tuple[str, object]] = []
+
+    def note(
+        connection: object, cursor: object, statement: str, values: object, *_: object
+    ) -> None:
+        if statement.startswith("SELECT"):
+            issued.append((statement, values))
+
+    key = store.runs(suite="glue")[0].key
+    event.listen(store._engine, "before_cursor_execute", note)
+    store.runs(suite="made01", model={"model-00001-of-01", "x"})
+    store.runs(key=key[:10])
+    store.runs_with([key])
+    store.finished_keys([key])
+    store.result(key)
+    store.attempts(key)
+    store.suites()
+    store.models()
+    store.count(suite="glue")
+    store.past_runs(store.runs(suite="made02"))
+    event.remove(store._engine, "before_cursor_execute", note)
+    scans = [plan for plan in _plans(store._engine, issued) if plan.startswith("SCAN")]
+    assert [p for p in scans if any(p.startswith(f"SCAN {table}") for table in TABLES)] == []
+
+
+def test_a_scan_would_be_noticed(store: Store) -> None:
+    with store._engine.connect() as connection:
+        plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE data = 'x'"))
+        assert [row[-1] for row in plan] == ["SCAN runs"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_a_million_results(tmp_path: Path) -> None:
+    path = make_store(tmp_path, SUITES, MODELS)
+    with open_store(path) as store:
+        assert store.count() > 1_000_000
+    for words, limit in LIMITS.items():
+        seconds = min(_seconds(words.split(), path) for _ in range(2))
+        sys.stdout.write(f"{words}: {seconds:.2f} s\n")
+        assert seconds < limit, words
+
+
+def _seconds(words: list[str], path: Path) -> float:
+    """What a command takes of the processor; how long it waits for others is the machine's."""
+    environment = {"BENCH_DB": str(path), "BENCH_PLUGINS": str(path.with_name("many.py"))}
+    code = "from benchharness.cli.app import main; main()"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-P", "-c", code, *words],
+        check=True,
+        cwd=path.parent,
+        env=os.environ | environment,
+        capture_output=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
