@@ -135,9 +135,15 @@ class Job:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
-        """The job that `to_json` described."""
+        """The job that `to_json` described; TypeError where it is of something else."""
         settings = {name: Setting(**setting) for name, setting in data["settings"].items()}
-        return cls(**{**data, "settings": settings})
+        job = cls(**{**data, "settings": settings})
+        texts = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe)
+        if not isinstance(job.fingerprints, dict):
+            raise TypeError("its fingerprints are no object")
+        if not all(isinstance(text, str) for text in (*texts, *job.fingerprints.values())):
+            raise TypeError("a name or fingerprint of it is no text")
+        return job
 
 
 def kind_of(weights: str) -> Kind:

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from leaderboard.canonical import recipe_digest
 from leaderboard.job import START_FROM, Job, Setting
 from tests.leaderboard.results import make_job
@@ -40,3 +42,12 @@ def test_a_start_is_named_for_a_reader() -> None:
 def test_a_job_survives_its_json() -> None:
     job = started("glue/mnli")
     assert Job.from_json(job.to_json()) == job
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"fingerprints": []}, {"fingerprints": {"glue/rte:dev": []}}, {"model": None}, {"task": 7}],
+)
+def test_a_job_of_other_types_is_none(changed: dict[str, object]) -> None:
+    with pytest.raises(TypeError):
+        Job.from_json(make_job().to_json() | changed)
