@@ -1,7 +1,9 @@
 """Whether the plain fields of a plugin's objects have the types that they are declared with."""
 
+from collections.abc import Hashable
 from dataclasses import fields
-from typing import Any, get_type_hints
+from functools import cache
+from typing import Any, cast, get_type_hints
 
 __all__ = ["mistyped_field"]
 
@@ -20,11 +22,16 @@ def mistyped_field(item: Any) -> str:
 
     Fields that hold functions or objects are left alone.
     """
-    hints = get_type_hints(type(item))
+    hints = _hints(cast("Hashable", type(item)))
     for name in (field.name for field in fields(item)):
         if not _fits(getattr(item, name), hints[name]):
             return f"{name} is {getattr(item, name)!r}"
     return ""
+
+
+@cache
+def _hints(kind: Hashable) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _fits(value: object, declared: Any) -> bool:
