@@ -299,5 +299,3 @@ def test_regression():
     )
     numbers = predict(network, features, CPU, lambda _: None)[:, 0]
     assert np.corrcoef(numbers, targets)[0, 1] > 0.95
-
-
