@@ -37,11 +37,10 @@ def open_engine(url_or_path: str | Path) -> Engine:
     be gone at the end.
     """
     url = _parse(url_or_path)
-    if url.get_backend_name() == "sqlite":
-        return _sqlite_engine(url)
-    engine = create_engine(url, poolclass=NullPool)
-    event.listen(engine, "begin", _begin_on_server)
-    return engine
+    try:
+        return _sqlite_engine(url) if url.get_backend_name() == "sqlite" else _server_engine(url)
+    except (ArgumentError, ImportError) as error:
+        raise _unusable(url.render_as_string(hide_password=True), error) from error
 
 
 def file_of(engine: Engine) -> Path | None:
@@ -83,10 +82,7 @@ def _parse(url_or_path: str | Path) -> URL:
         url = make_url(text)
         url.get_dialect()
     except (ArgumentError, ImportError) as error:
-        raise StoreError(
-            f"{_without_password(text)!r} is no database that can be used here: {error}. Give a "
-            "path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite."
-        ) from error
+        raise _unusable(_without_password(text), error) from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise StoreError(
             f"{_without_password(text)!r} is no database that can be used here: a leaderboard is "
@@ -98,6 +94,16 @@ def _parse(url_or_path: str | Path) -> URL:
             "sqlite:///results/leaderboard.sqlite."
         )
     return url
+
+
+def _unusable(url: str, error: Exception) -> StoreError:
+    """What is wrong with an URL, or with what it needs."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
+        step = "install it with `pip install 'benchharness[postgresql]'`"
+    else:
+        step = "give a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
+    reason = str(error).splitlines()[0]
+    return StoreError(f"{url!r} is no database that can be used here ({reason}): {step}.")
 
 
 def _path(text: str) -> Path:
@@ -122,6 +128,12 @@ def _sqlite_engine(url: URL) -> Engine:
     )
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_on_sqlite)
+    return engine
+
+
+def _server_engine(url: URL) -> Engine:
+    engine = create_engine(url, poolclass=NullPool)
+    event.listen(engine, "begin", _begin_on_server)
     return engine
 
 

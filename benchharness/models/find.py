@@ -28,10 +28,10 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:
         return replace(known, trust=trust) if known.is_hub or known.is_folder else known
-    if name.strip() and folder.is_dir():
+    if name.strip() and _is_folder(folder):
         return describe_folder(folder.resolve(), trust)
     given, _, path = name.partition("=")
-    if given.strip() and path.strip() and Path(path).expanduser().is_dir():
+    if given.strip() and path.strip() and _is_folder(Path(path).expanduser()):
         return _called(given.strip(), describe_folder(Path(path).expanduser().resolve(), trust))
     if _HUB_ID.fullmatch(name):
         title = f"{name} on the hub"
@@ -40,6 +40,13 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
         "`bench list models` shows the known ones; a folder or an `org/name` on the hub works too."
     )
     raise unknown_name("model or checkpoint folder", name, _names(), hint)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # no name that a file could have
+        return False
 
 
 def _called(name: str, found: ModelSpec) -> ModelSpec:

@@ -36,7 +36,7 @@ def test_10_a_command_upgrades_an_older_store_and_keeps_a_copy(path: Path) -> No
 
     before = _dump(path)
     is_newest = any(f"VALUES('{migration.revisions()[-1]}')" in line for line in before)
-    ended = CliRunner().invoke(app, ["list", "runs", "--db", str(path)])
+    ended = CliRunner().invoke(app, ["list", "runs", "--json", "--db", str(path)])
     assert ended.exit_code == 0
     assert "diverged" in ended.output
     copies = list(path.parent.glob("*.bak"))

@@ -147,7 +147,7 @@ def test_columns_can_be_left_out(report: Opened) -> None:
     cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
     before = cells.count()
     report.page.locator(".columns > summary").first.click()
-    report.page.get_by_label("wnli").uncheck()
+    report.page.get_by_role("checkbox", name="wnli").uncheck()
     assert cells.count() == before - 1
     assert not report.page.locator("th", has_text="wnli").first.is_visible()
 
