@@ -43,8 +43,7 @@ def use_first_token(network: Any) -> None:
         return
     attention = layers[-1].get_submodule("attention")
     attention.get_submodule("output").register_forward_pre_hook(_narrow)
-    for module in attention.modules():
-        module.is_at_first_token = True  # type: ignore[assignment]
+    attention.get_submodule("self").is_at_first_token = True  # type: ignore[assignment]
 
 
 def is_at_first_token(attention: nn.Module) -> bool:

@@ -79,16 +79,20 @@ class Packing:
             tokens=int(lengths.sum()),
             firsts=torch.from_numpy(starts).to(mask.device),
             groups=tuple(
-                _group(np.flatnonzero(widths == width), starts, lengths, mask.device)
+                _group(np.flatnonzero(widths == width), starts, lengths, width, mask.device)
                 for width in np.unique(widths)
             ),
         )
 
 
 def _group(
-    rows: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], device: torch.device
+    rows: NDArray[Any],
+    starts: NDArray[Any],
+    lengths: NDArray[Any],
+    width: int,
+    device: torch.device,
 ) -> Group:
-    columns = np.arange(-(-lengths[rows[0]] // ROUNDING) * ROUNDING)
+    columns = np.arange(width)
     is_real = columns < lengths[rows, None]
     places = np.where(is_real, starts[rows, None] + columns, 0)
     return Group(

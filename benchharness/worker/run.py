@@ -158,7 +158,8 @@ def _prepare(
         features = freeze(network, features, task.head, recipe, compute=compute, report=report)
     if recipe.lora_rank:
         provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
-    parameters, used_rows = sum(weight.numel() for weight in network.parameters()), None
+    parameters = sum(weight.numel() for weight in network.parameters())
+    used_rows = None
     if not (recipe.is_frozen or recipe.lora_rank):
         features, used_rows = keep_used_rows(network.encoder, features)
     return _Setup(

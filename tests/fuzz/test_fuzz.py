@@ -48,7 +48,9 @@ def is_refused(draw: Random, cases: list[Case], folder: Path) -> bool:
 
 @every_reader
 def test_valid_files_are_read(reader: Reader, tmp_path: Path) -> None:
-    for case in reader.cases():
+    cases = reader.cases()
+    assert cases, "a reader without a valid file would pass every test"
+    for case in cases:
         case.read(case.content, tmp_path)
 
 
