@@ -78,6 +78,8 @@ class TableView:
     seeds: str
     has_spread: bool
     has_flags: bool
+    has_best: bool
+    has_ranks: bool
     has_intervals: bool
     reproduced: tuple[ReproducedEntry, ...]
 
@@ -114,7 +116,8 @@ def build_table(board: Board, number: int) -> TableView:
     tasks = dict.fromkeys((*board.tasks, *(task for block in blocks for task in block.tasks)))
     columns = tuple(build_column(board, task) for task in tasks)
     anchor = f"board-{number}"
-    groups = _groups(board, columns, anchor)
+    groups = tuple(_groups(board, columns, anchor))
+    rows = [row for group in groups for row in group.rows]
     return TableView(
         anchor=anchor,
         title=board.title,
@@ -127,6 +130,8 @@ def build_table(board: Board, number: int) -> TableView:
         seeds=_seeds(board),
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
+        has_best=any(cell.best for row in rows for cell in (row.score, *row.cells)),
+        has_ranks=any(row.ranks for row in rows),
         has_intervals=any(entry.standing is not None for entry in board.entries),
         reproduced=reproduced_entries(board),
     )

@@ -180,6 +180,16 @@ def test_failed_job_is_listed_with_its_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
+def test_the_legend_speaks_of_what_is_there() -> None:
+    several = report(make_runs())
+    alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
+    assert "<b>Bold</b> is the best" in several
+    assert "<b>Bold</b> is the best" not in alone
+    for page in (alone, several):  # nobody has asked for intervals
+        assert "Below a rank" not in page
+        assert "has its interval" not in page
+
+
 def _count(page: Page, tags: set[str]) -> Counter[str]:
     return Counter(tag for tag, _ in page.elements if tag in tags)
 
