@@ -76,12 +76,14 @@ def _fitting(board: Board, console: Console) -> tuple[list[Table], tuple[str, ..
     """The tables that fit the console, and the tasks left out of them."""
     everything = range(len(board.tasks))
     counted = [n for n in everything if board.tasks[n] not in board.extras]
-    wide, grid = (_grid(board, gap) for gap in (" ", "\n"))
-    layouts = ((wide, everything, 1), (grid, everything, 1), (grid, everything, 0))
-    for cells, tasks, space in (*layouts, (grid, counted, 0)):
-        if _fits(cells, tasks, space, console):
+    wide = _grid(board, " ")
+    if _fits(wide, everything, 1, console):
+        return [_table(wide, everything, 1)], ()
+    grid = _grid(board, "\n")
+    for tasks, space in ((everything, 1), (everything, 0), (counted, 0)):
+        if _fits(grid, tasks, space, console):
             left_out = tuple(task for n, task in enumerate(board.tasks) if n not in tasks)
-            return [_table(cells, tasks, space)], left_out
+            return [_table(grid, tasks, space)], left_out
     return list(_tables(grid, counted, console)), board.extras
 
 

@@ -47,10 +47,9 @@ class ScoreRule:
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
         """The task's mean over its cells; None unless every cell is there."""
-        cells = self.cells[task]
-        if any(cell not in scores for cell in cells):
-            return None
-        return fmean(scores[cell] for cell in cells)
+        values = [scores.get(cell) for cell in self.cells[task]]
+        known = [value for value in values if value is not None]
+        return fmean(known) if len(known) == len(values) else None
 
     def score(self, scores: Scores) -> float | None:
         """The suite's score; None unless every cell of every task is there."""
