@@ -2,7 +2,7 @@
 # make test    lint, types, floors and tests, as CI runs them
 # make check   the first three alone
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
-# make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about 40 minutes
+# make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about an hour
 # make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
@@ -51,6 +51,8 @@ soak: $(VENV)/installed-dev
 
 benchmark: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks --model $(MODEL) --data $(DATA) --rounds $(ROUNDS)
+	$(BIN)/python -m benchmarks --model $(MODEL) --data $(DATA) --rounds 1 --seeds 3 \
+	    --side ours --side best --out seeds
 	$(BIN)/python -m benchmarks.tables
 
 benchmark-growth: $(VENV)/installed-dev

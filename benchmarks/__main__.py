@@ -3,7 +3,8 @@
     python -m benchmarks --model CHECKPOINT --data FOLDER
 
 Each round has its seed, and runs ours, the Trainer with its best flags, and the Trainer as its
-example script has it, on the same files. The record is written after every run, so what was
+example script has it, on the same files. With `--seeds 3` a round has three: ours trains them in
+one command, the Trainer in a process each. The record is written after every run, so what was
 measured is kept when it is interrupted.
 """
 
@@ -31,10 +32,12 @@ def main() -> None:
     }
     with TemporaryDirectory(prefix="benchmark-") as folder:
         samples = [draw_sample(w, options.data, Path(folder) / w.name) for w in chosen]
-        for seed in range(1, options.rounds + 1):
+        for number in range(1, options.rounds + 1):
+            last = number * options.seeds
+            seeds = range(last - options.seeds + 1, last + 1)
             for workload, data, entry in zip(chosen, samples, record["workloads"], strict=True):
-                for side in _turns(options, seed):
-                    run = SIDES[side](workload, options.model, data, [seed])
+                for side in _turns(options, number):
+                    run = SIDES[side](workload, options.model, data, seeds)
                     entry["runs"].append(asdict(run))
                     write(options.out, record)
                     _tell(workload, run)
@@ -43,18 +46,18 @@ def main() -> None:
             write(options.out, record)
 
 
-def _turns(options: argparse.Namespace, seed: int) -> Sequence[str]:
+def _turns(options: argparse.Namespace, number: int) -> Sequence[str]:
     """The sides of a round; the slowest may be left out of the later ones."""
     sides = options.side or USUAL
-    if options.default_rounds is None or seed <= options.default_rounds:
+    if options.default_rounds is None or number <= options.default_rounds:
         return tuple(sides)
     return [side for side in sides if side != "default"]
 
 
 def _tell(workload: Workload, run: Run) -> None:
     print(
-        f"  {workload.name}, {run.side}, seed {run.seed}: {run.seconds:.1f} s, "
-        f"{run.cpu_seconds:.1f} s of processor, {run.peak_bytes / 1e6:.0f} MB, {dict(run.scores)}",
+        f"  {workload.name}, {run.side}, seeds {list(run.seeds)}: {run.seconds:.1f} s, "
+        f"{run.cpu_seconds:.1f} s of processor, {run.peak_bytes / 1e6:.0f} MB, {run.scores}",
         flush=True,
     )
 
@@ -79,7 +82,8 @@ def _parse() -> argparse.Namespace:
         "--side", action="append", choices=list(SIDES), help="default: ours, best, default"
     )
     parser.add_argument("--limit", type=int, help="train rows of each task, and a quarter for dev")
-    parser.add_argument("--rounds", type=int, default=2, help="each with a seed of its own")
+    parser.add_argument("--rounds", type=int, default=2, help="each with seeds of its own")
+    parser.add_argument("--seeds", type=int, default=1, help="of a round, in one command of ours")
     parser.add_argument(
         "--default-rounds", type=int, help="of the slow side, as shipped; default: all"
     )

@@ -70,9 +70,7 @@ def _points(series: list[str] | None) -> Iterator[tuple[str, Point]]:
 def _measure(  # noqa: PLR0913, PLR0917  (what is run, on what, and where it is noted)
     record: dict[str, Any], name: str, point: Point, side: str, model: Path, folder: Path
 ) -> None:
-    """One command; a peer that has a process for each seed is not asked for several."""
-    if point.seeds > 1 and side != "ours":
-        return
+    """One command; of a peer, one for each seed."""
     checkpoint = _draw_checkpoint(model, point.layers, folder)
     data = folder / f"{point.rows}-{point.tokens}"
     write_rows(data, point)

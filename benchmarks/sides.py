@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.record import ROOT
 from benchmarks.trainer.flags import FLAGS
 from benchmarks.whole_process import Ended, run_whole
 from benchmarks.workloads import Workload
+
+if TYPE_CHECKING:
+    from leaderboard.result import Result
 
 __all__ = ["SIDES", "USUAL", "Run", "machine", "measure_peak"]
 
@@ -22,20 +25,21 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARAL
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One side's whole process for one task; of several seeds only the first one's scores.
+    """One side's whole processes for one task: ours trains several seeds in one, the peer in turn.
 
-    `seconds` and `cpu_seconds` are the process's, `train_seconds` and `predict_seconds` what it
-    says of itself. `details` are the peer's counts: rows, real tokens, and sums of their squares.
+    `seconds` and `cpu_seconds` are those of all processes, `train_seconds` and `predict_seconds`
+    what they say of themselves. `scores` are by seed, then by metric. `details` are sums over the
+    seeds; the peer's are counts: rows, real tokens, and sums of their squares.
     """
 
     side: str
-    seed: int
+    seeds: Sequence[int]
     seconds: float
     cpu_seconds: float
     peak_bytes: int
     train_seconds: float
     predict_seconds: float
-    scores: Mapping[str, float]
+    scores: Sequence[Mapping[str, float]]
     details: Mapping[str, Any]
 
 
@@ -57,20 +61,19 @@ def _ours(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int])
             ],
             ENVIRONMENT,
         )
-        stored = _stored(database)
-    evaluation = stored["evaluations"][0]
-    cost = stored["cost"]
+        results = _stored(database, seeds)
+    costs = [result.cost for result in results]
     return Run(
         side="ours",
-        seed=seeds[0],
+        seeds=tuple(seeds),
         **_outside(ended),
-        train_seconds=round(cost["train_seconds"], 2),
-        predict_seconds=round(cost["predict_seconds"], 2),
-        scores=_rounded(evaluation["scores"]),
+        train_seconds=round(sum(cost.train_seconds for cost in costs), 2),
+        predict_seconds=round(sum(cost.predict_seconds for cost in costs), 2),
+        scores=[_rounded(result.evaluations[0].scores) for result in results],
         details={
-            "job_seconds": round(cost["seconds"], 2),
-            "train_tokens": cost["train_tokens"],
-            "precision": stored["job"]["precision"],
+            "job_seconds": round(sum(cost.seconds for cost in costs), 2),
+            "train_tokens": sum(cost.train_tokens for cost in costs),
+            "precision": results[0].job.precision,
         },
     )
 
@@ -79,60 +82,61 @@ def _bench(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", *arguments]
 
 
-def _stored(database: Path) -> Mapping[str, Any]:
-    """The first run of a database."""
+def _stored(database: Path, seeds: Sequence[int]) -> "list[Result]":
+    """The results of a database, seed by seed."""
     from leaderboard.result import Failure
     from leaderboard.store import open_store
 
+    found = {}
     with open_store(database, create=False) as store:
-        result = store.result(store.runs()[0].key)
-    if isinstance(result, Failure):
-        raise RuntimeError(f"our run failed: {result.error}")
-    return result.to_json()
+        for row in store.runs():
+            result = store.result(row.key)
+            if isinstance(result, Failure):
+                raise RuntimeError(f"our run failed: {result.error}")
+            found[row.seed] = result
+    return [found[seed] for seed in seeds]
 
 
 def _trainer(flags: str) -> Side:
     def run(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int]) -> Run:
-        (seed,) = seeds
         values = asdict(workload.values)
-        ended = run_whole(
-            [
-                *(sys.executable, "-m", "benchmarks.trainer", checkpoint, str(data)),
-                *("--task", workload.task, "--flags", flags, "--seed", str(seed)),
-                *(
-                    part
-                    for name, value in values.items()
-                    for part in (f"--{name.replace('_', '-')}", str(value))
-                ),
-            ],
-            ENVIRONMENT,
-        )
-        told = json.loads(ended.stdout.splitlines()[-1])
+        command = [
+            *(sys.executable, "-m", "benchmarks.trainer", checkpoint, str(data)),
+            *("--task", workload.task, "--flags", flags),
+            *(
+                part
+                for name, value in values.items()
+                for part in (f"--{name.replace('_', '-')}", str(value))
+            ),
+        ]
+        ended = [run_whole([*command, "--seed", str(seed)], ENVIRONMENT) for seed in seeds]
+        told = [json.loads(one.stdout.splitlines()[-1]) for one in ended]
         return Run(
             side=flags,
-            seed=seed,
-            **_outside(ended),
-            train_seconds=round(told["train_seconds"], 2),
-            predict_seconds=round(told["predict_seconds"], 2),
-            scores=_rounded(told["scores"]),
-            details={n: told[n] for n in ("train_rows", *TOKENS)},
+            seeds=tuple(seeds),
+            **_outside(*ended),
+            train_seconds=round(sum(one["train_seconds"] for one in told), 2),
+            predict_seconds=round(sum(one["predict_seconds"] for one in told), 2),
+            scores=[_rounded(one["scores"]) for one in told],
+            details={name: sum(one[name] for one in told) for name in COUNTS},
         )
 
     return run
 
 
-TOKENS = ("train_tokens", "train_squares", "dev_tokens")
+COUNTS = ("train_rows", "train_tokens", "train_squares", "dev_tokens")
 
 
 def _rounded(scores: Mapping[str, float]) -> dict[str, float]:
     return {name: round(score, 5) for name, score in scores.items()}
 
 
-def _outside(ended: Ended) -> dict[str, Any]:
+def _outside(*ended: Ended) -> dict[str, Any]:
+    """What is seen of processes that ran one after another."""
     return {
-        "seconds": round(ended.seconds, 2),
-        "cpu_seconds": round(ended.cpu_seconds, 2),
-        "peak_bytes": ended.peak_bytes,
+        "seconds": round(sum(one.seconds for one in ended), 2),
+        "cpu_seconds": round(sum(one.cpu_seconds for one in ended), 2),
+        "peak_bytes": max(one.peak_bytes for one in ended),
     }
 
 

@@ -13,18 +13,19 @@ from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_rati
 from benchmarks.growth_figure import growth_figure
 from benchmarks.record import RESULTS, ROOT, load
 
-__all__ = ["BLOCKS", "MISSING", "PAGE", "RESULTS", "fill"]
+__all__ = ["BLOCKS", "MISSING", "PAGE", "RECORDS", "RESULTS", "fill"]
 
 PAGE = ROOT / "docs" / "performance.md"
 FIGURE = ROOT / "docs" / "growth.svg"
 MISSING = "Not measured yet."
+RECORDS = ("speed", "seeds", "growth", "profile")
 DASH = "-"
 
 Record = Mapping[str, Any]
 
 
 def main() -> None:
-    records = {name: load(name) for name in ("speed", "growth", "profile")}
+    records = {name: load(name) for name in RECORDS}
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), records), encoding="utf-8")
     if growth := records["growth"]:
         FIGURE.write_text(growth_figure(growth["points"]), encoding="utf-8")
@@ -109,14 +110,15 @@ def _scores(record: Record) -> Iterable[str]:
         [
             (c.name, metric, *(_by_seed(c, side, metric) for side in SIDES))
             for c in comparisons(record)
-            for metric in c.runs["ours"][0]["scores"]
+            for metric in c.runs["ours"][0]["scores"][0]
         ],
     )
 
 
 def _by_seed(comparison: Comparison, side: str, metric: str) -> str:
     """The scores by seed; the peer's fractions times 100 where ours are, too."""
-    scores = [run["scores"].get(metric) for run in comparison.runs.get(side, ())]
+    runs = comparison.runs.get(side, ())
+    scores = [of_seed.get(metric) for run in runs for of_seed in run["scores"]]
     factor = 1 if comparison.entry["head"] == "span" else 100
     return " ".join(DASH if s is None else f"{s * factor:.1f}" for s in scores) or DASH
 
@@ -205,7 +207,8 @@ def _profile(record: Record) -> Iterable[str]:
 BLOCKS: Mapping[str, tuple[str, Callable[[Record], Iterable[str]]]] = {
     "conditions": ("speed", _conditions),
     "speed": ("speed", _speed),
-    "scores": ("speed", _scores),
+    "several seeds": ("seeds", _speed),
+    "scores": ("seeds", _scores),
     "work": ("speed", _work),
     "parts": ("speed", _parts),
     "profile": ("profile", _profile),

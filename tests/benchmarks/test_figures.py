@@ -25,13 +25,13 @@ def make_run(side, seed, seconds, train_seconds):
         details = {"train_tokens": 1000, "train_squares": 50_000, "dev_tokens": 100}
     return {
         "side": side,
-        "seed": seed,
+        "seeds": [seed],
         "seconds": seconds,
         "cpu_seconds": 2 * seconds,
         "peak_bytes": 5e8,
         "train_seconds": train_seconds,
         "predict_seconds": 0.5,
-        "scores": {"accuracy": 0.5 + seed / 10},
+        "scores": [{"accuracy": 0.5 + seed / 10}],
         "details": details,
     }
 
@@ -135,6 +135,7 @@ def test_the_page_is_filled_and_filling_again_changes_nothing():
     profile = {"profiles": {"glue/rte": {"seconds": {"attention": 1.0, OTHER: 3.0}}}, "note": ""}
     records = {
         "speed": make_record(note="Preliminary."),
+        "seeds": make_record(task="squad/v1.1"),
         "growth": {"points": make_points(), "note": ""},
         "profile": profile,
     }
@@ -149,15 +150,13 @@ def test_the_page_is_filled_and_filling_again_changes_nothing():
 
 
 def test_what_was_not_measured_is_said():
-    page = tables.fill(PAGE, dict.fromkeys(("speed", "growth", "profile")))
+    page = tables.fill(PAGE, dict.fromkeys(tables.RECORDS))
     assert page.count(tables.MISSING) == len(tables.BLOCKS)
 
 
 def test_a_page_without_a_block_is_refused():
     with pytest.raises(ValueError, match="speed"):
-        tables.fill(
-            PAGE.replace("<!-- speed -->", ""), dict.fromkeys(("speed", "growth", "profile"))
-        )
+        tables.fill(PAGE.replace("<!-- speed -->", ""), dict.fromkeys(tables.RECORDS))
 
 
 def test_the_page_has_every_block_and_no_machine_path():
