@@ -149,6 +149,12 @@ class Store:
         with reading(self._engine) as session:
             return count_rows(session, *conditions)
 
+    def newest(self) -> str:
+        """The digest of what was stored last, which changes with every run; empty without any."""
+        query = select(Run.digest).order_by(Run.id.desc()).limit(1)
+        with reading(self._engine) as session:
+            return session.scalar(query) or ""
+
     def attempts(self, key_prefix: str) -> list[RunRow]:
         """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
         with reading(self._engine) as session:

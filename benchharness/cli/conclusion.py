@@ -11,7 +11,7 @@ from benchharness.cli.boards import gather_boards, left_out
 from benchharness.cli.display import job_name
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.outlook import Outlook
-from benchharness.cli.report import make_report
+from benchharness.cli.report import is_made, make_report
 from benchharness.engines.process import Outcome
 from leaderboard.board import Board
 from leaderboard.result import Failure
@@ -37,7 +37,8 @@ def conclude(
     boards = gather_boards(store, _suites(outlook))
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
-    make_report(store, out, last=boards)
+    if outcomes or not is_made(store, out, boards):
+        make_report(store, out, last=boards)
     if as_json:
         typer.echo(json.dumps(_summary(outlook, failures, finished, out), indent=2))
     else:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchharness import __version__
 from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites
 from leaderboard.visible import visible
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from leaderboard.result import Failure, Result, RunRow
     from leaderboard.store import Store
 
-__all__ = ["make_report", "report"]
+__all__ = ["is_made", "make_report", "report"]
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[
@@ -67,10 +69,11 @@ def make_report(
     runs need be read. Raises BenchError where the file cannot be written.
     """
     from benchharness.cli.sizes import known_sizes
-    from leaderboard.report import write_report
     from leaderboard.report.plots.section import Background
+    from leaderboard.report.write import write_report
     from tasks.errors import BenchError
 
+    mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
         from benchharness.cli.standings import add_standings
@@ -79,12 +82,28 @@ def make_report(
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         background = Background(sizes=known_sizes(), past=store.past_runs(_runs(boards)))
-        write_report(out, boards, _details(store, boards), generated, background, notes=notes)
+        details = _details(store, boards)
+        write_report(out, boards, details, generated, background, notes=notes, mark=mark)
     except OSError as error:
         raise BenchError(
             f"the report {out} could not be written: {error.strerror or error}. Give another "
             "--out; the results are stored."
         ) from error
+
+
+def is_made(store: "Store", out: Path, last: "Sequence[Board]") -> bool:
+    """Whether `make_report` has written this very report there already."""
+    from leaderboard.report.mark import has_mark
+
+    return has_mark(out, _mark_of(store, (), last, intervals=None))
+
+
+def _mark_of(
+    store: "Store", suites: "Sequence[str]", last: "Sequence[Board]", *, intervals: bool | None
+) -> str:
+    """A digest of what a report's content follows from."""
+    asked = (tuple(suites), tuple(board.suite for board in last), intervals)
+    return sha256(repr((__version__, store.name, store.newest(), asked)).encode()).hexdigest()
 
 
 def _chosen(

@@ -36,25 +36,28 @@ def write_report(  # noqa: PLR0913  (the parts of a page)
     background: Background | None = None,
     *,
     notes: Sequence[str] = (),
+    mark: str = "",
 ) -> None:
     """Write the report to `path`, whole or not at all, and make the folders above it.
 
     `details` are the runs that get a section of their own, one at a time, so that a caller can
     stream them; their predictions are not read. `generated` is the date and time in the header,
     `background` what plots know besides, `notes` what the reader must know of the whole page.
+    `mark` stands in the page's head, for `mark.has_mark`.
     """
-    html = render_report(boards, details, generated, background, notes=notes)
+    html = render_report(boards, details, generated, background, notes=notes, mark=mark)
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
 
-def render_report(
+def render_report(  # noqa: PLR0913  (those of write_report)
     boards: Sequence[Board],
     details: Iterable[Result | Failure],
     generated: str,
     background: Background | None = None,
     *,
     notes: Sequence[str] = (),
+    mark: str = "",
 ) -> str:
     """The report as text."""
     styles, scripts = tuple(map(_asset, STYLES)), tuple(map(_asset, SCRIPTS))
@@ -65,6 +68,7 @@ def render_report(
             page=build_page(boards, details, background),
             generated=generated,
             notes=notes,
+            mark=mark,
             styles=styles,
             scripts=scripts,
             policy=_policy(styles, scripts),

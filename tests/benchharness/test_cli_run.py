@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,40 @@ def test_a_second_run_does_only_what_is_missing(bench, fake_jobs):
     assert "2 stored already: nothing is missing." in again.out
     assert again.code == 0
     assert again.err == ""
+
+
+REPORT = Path("results/leaderboard.html")
+
+
+def moment():
+    """When the report was written last; it is made old enough to tell."""
+    found = REPORT.stat().st_mtime_ns
+    os.utime(REPORT, ns=(1, 1))
+    return found
+
+
+def test_a_report_that_shows_the_same_already_is_left_as_it_is(bench, fake_jobs):
+    fake_jobs([make_job(seed=1)])
+    bench(*RUN)
+    assert moment() > 1
+    ended = bench(*RUN)
+    assert ended.out.endswith("report: results/leaderboard.html\n")
+    assert moment() == 1, "left"
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(make_job(seed=7)))
+    bench(*RUN)
+    assert moment() > 1, "something was stored"
+    with open_store("other.sqlite") as store:
+        store.add_result(make_result(make_job(seed=1)))
+    bench(*RUN[:-4], "--db", "other.sqlite", "--jobs", "1")
+    assert moment() > 1, "of another database"
+    bench("report", "--db", "other.sqlite", "--suite", "glue")
+    assert moment() > 1, "asked for"
+    bench(*RUN[:-4], "--db", "other.sqlite", "--jobs", "1")
+    assert moment() > 1, "of one suite alone"
+    REPORT.unlink()
+    bench(*RUN)
+    assert moment() > 1, "gone"
 
 
 def test_force_runs_again_and_keeps_the_old_attempt(bench, fake_jobs):

@@ -14,8 +14,9 @@ import pytest
 
 from leaderboard.board import build_boards
 from leaderboard.job import Setting
-from leaderboard.report import write, write_report
+from leaderboard.report import write
 from leaderboard.report.run import build_run
+from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result
 from tests.gold.gold import check_gold
 from tests.leaderboard.boards import GLUE, make_job, make_rows, make_runs, row_of

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leaderboard.board import build_boards
-from leaderboard.report import page, rows, write_report
+from leaderboard.report import page, rows
+from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result
 from tests.leaderboard.boards import GLUE, make_job, make_rows
 from tests.leaderboard.browser import WHEN, Opened, opened, running_browser, save

@@ -9,8 +9,8 @@ import pytest
 
 from leaderboard.board import build_boards
 from leaderboard.past import PastRun
-from leaderboard.report import write_report
 from leaderboard.report.plots.section import FEW_ENTRIES, Background
+from leaderboard.report.write import write_report
 from leaderboard.result import Result
 from tests.leaderboard.boards import GLUE, row_of
 from tests.leaderboard.browser import WHEN, Opened, Scheme, opened, running_browser, save
