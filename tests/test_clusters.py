@@ -209,4 +209,6 @@ def test_two_ray_nodes_give_the_local_table_though_one_is_cut_off_and_killed(tmp
     evaluations, results = table(tmp_path / "b.sqlite")
     assert evaluations == local
     attempts = sorted(result.provenance["engine"]["attempt"] for result in results)
-    assert sum(attempts) == len(results) + 2, attempts
+    # What ran on the killed node ran again. What ran on the one that was cut off may have ended
+    # meanwhile, and arrived when the cable was back.
+    assert len(results) < sum(attempts) <= len(results) + 2, attempts
