@@ -73,7 +73,7 @@ def faults_of(folder: Path) -> list[str]:
         return list(store.faults())
 
 
-def is_over(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+def is_over(process: "subprocess.Popen[bytes]", seconds: float | None) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -81,17 +81,21 @@ def is_over(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
     return True
 
 
-def kill_at_random(folder: Path, seconds: float, chance: random.Random) -> Iterator[None]:
-    """Runs the sweep to its end; yields after each kill.
+def kill_at_random(
+    folder: Path, seconds: float, chance: random.Random, most: int
+) -> Iterator[None]:
+    """Runs the sweep to its end; yields after each kill, of which there are `most` or fewer.
 
     What is killed is the driver, or one of the processes below it.
     """
+    kills = 0
     while True:
         process = sweep(folder)
-        if is_over(process, chance.uniform(0.0, seconds)):
+        if is_over(process, chance.uniform(0.0, seconds) if kills < most else None):
             if process.returncode == 0:
                 return
             continue  # a worker was killed before, and its job is missing
+        kills += 1
         victim = chance.choice([process.pid, process.pid, *descendants_of(process.pid)])
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
@@ -113,7 +117,7 @@ def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
     while kills < KILLS:
         sweeps += 1
         folder = tmp_path / f"killed{sweeps}"
-        for _ in kill_at_random(folder, seconds / 3, chance):
+        for _ in kill_at_random(folder, seconds / 3, chance, KILLS - kills):
             kills += 1
             assert faults_of(folder) == []
         assert results_of(folder) == expected
@@ -144,7 +148,7 @@ def test_01_single_jobs_that_are_killed_fifty_times(tmp_path: Path):
                 *("--snapshots", folder / "snapshots", "--checkpoint-every", EVERY_STEP),
                 *("--keep", folder / "kept"),
             )
-            if is_over(process, chance.uniform(0.0, 1.5 * seconds)):
+            if is_over(process, chance.uniform(0.0, 1.5 * seconds) if kills < KILLS else None):
                 break
             process.kill()
             process.wait()
