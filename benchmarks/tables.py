@@ -33,9 +33,9 @@ def main() -> None:
 
 def fill(page: str, records: Mapping[str, Record | None]) -> str:
     """The page with every block made again."""
-    for name, (source, make) in BLOCKS.items():
-        record = records[source]
-        text = MISSING if record is None else "\n".join(make(record))
+    for name, (sources, make) in BLOCKS.items():
+        found = [record for source in sources if (record := records[source]) is not None]
+        text = "\n".join(make(*found)) if len(found) == len(sources) else MISSING
         begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
         if len(pattern.findall(page)) != 1:
@@ -204,17 +204,41 @@ def _profile(record: Record) -> Iterable[str]:
         yield f"\n**{record['note']}**"
 
 
-BLOCKS: Mapping[str, tuple[str, Callable[[Record], Iterable[str]]]] = {
-    "conditions": ("speed", _conditions),
-    "speed": ("speed", _speed),
-    "several seeds": ("seeds", _speed),
-    "scores": ("seeds", _scores),
-    "work": ("speed", _work),
-    "parts": ("speed", _parts),
-    "profile": ("profile", _profile),
-    "growth": ("growth", _growth),
+def _bounds(speed: Record, profile: Record) -> Iterable[str]:
+    """What the ratios would be if nothing of ours took time but start-up and matrix products."""
+    rows = []
+    for c in comparisons(speed):
+        profiled = profile["profiles"].get(c.entry["task"])
+        if profiled is None:
+            continue
+        seconds = profiled["seconds"]
+        share = seconds["matrix products"] / sum(seconds.values())
+        whole, train, predict = (
+            c.middle("ours", name) or 0.0
+            for name in ("seconds", "train_seconds", "predict_seconds")
+        )
+        least = whole - (1 - share) * (train + predict)
+        ratios = [
+            _number(theirs and theirs / least, ".1f")
+            for theirs in (c.middle(side, "seconds") for side in PEERS)
+        ]
+        rows.append((c.name, f"{whole:.1f}", f"{share * (train + predict):.1f}", *ratios))
+    head = ("task", "ours, s", "of it matrix products, s", "bound to best", "bound to shipped")
+    return _table(head, rows)
+
+
+BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
+    "conditions": (("speed",), _conditions),
+    "speed": (("speed",), _speed),
+    "several seeds": (("seeds",), _speed),
+    "scores": (("seeds",), _scores),
+    "work": (("speed",), _work),
+    "parts": (("speed",), _parts),
+    "profile": (("profile",), _profile),
+    "bounds": (("speed", "profile"), _bounds),
+    "growth": (("growth",), _growth),
 }
-"""The page's blocks: the record that each comes from, and what makes it."""
+"""The page's blocks: the records that each comes from, and what makes it."""
 
 
 if __name__ == "__main__":

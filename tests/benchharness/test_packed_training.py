@@ -1,0 +1,136 @@
+"""Packed rows, or batches cut by length, train as padded batches do: losses, gradients, weights."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from benchharness import training
+from benchharness.encoder import load_encoder
+from benchharness.encoder.packing import PACKABLE, is_packed
+from benchharness.heads import Limits, head_for
+from benchharness.training import Training
+from benchharness.worker import run
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tests.benchharness.families import save_family
+from tests.benchharness.test_training import CPU, RECIPE, replace
+
+TASKS = {
+    "pair": "glue/mrpc",
+    "span": "squad/v1.1",
+    "choice": "swag/regular",
+    "tag": "conll2003/ner",
+}
+"""One of each head."""
+
+ROWS, STEPS = 24, 50
+SLOWLY = replace(RECIPE, learning_rate=5e-5, batch_size=8, epochs=50)
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Begins the training of a task's head on an encoder of a family, without dropout."""
+
+    def start(family: str, kind: str, *, plain: bool) -> Training:
+        folder = tmp_path / family
+        if not folder.exists():
+            save_family(folder, family)
+        task = find_task(TASKS[kind])
+        head, encoder = head_for(task), load_encoder(str(folder), None, 1)
+        torch.manual_seed(1)
+        with monkeypatch.context() as patch:
+            if plain:
+                patch.setattr(run, "use_cpu_attention", lambda network: None)
+                patch.setattr(run, "use_first_token", lambda network: None)
+            network = run._network(head, encoder, task, SLOWLY, CPU)
+        take_dropout_away(network)
+        examples = read(task, "train", parse_data("mini"), ROWS).examples
+        features = head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
+        return Training.begin(
+            network,
+            features,
+            head.targets(features, examples, task),
+            head.loss,
+            SLOWLY,
+            seed=1,
+            compute=CPU,
+            report=lambda _: None,
+        )
+
+    return start
+
+
+def take_dropout_away(network: nn.Module) -> None:
+    for module in network.modules():
+        for name in ("p", "dropout", "attention_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+
+
+def weights_of(network: nn.Module) -> Tensor:
+    return torch.cat([weight.detach().flatten() for weight in network.parameters()])
+
+
+def gradients_of(network: nn.Module) -> Tensor:
+    """All of them; zero where a weight has none."""
+    weights = list(network.parameters())
+    found = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+    return torch.cat([gradient.flatten() for gradient in found])
+
+
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("family", sorted(PACKABLE))
+def test_losses_and_gradients_are_the_same(family: str, kind: str, begin):
+    packed, padded = begin(family, kind, plain=False), begin(family, kind, plain=True)
+    assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
+    every = np.arange(packed.meter.items)
+    ours, expected = packed._gradients(every), padded._gradients(every)
+    torch.testing.assert_close(ours, expected, rtol=0.0, atol=1e-5)
+    gradients = gradients_of(padded.network)
+    size = gradients.abs().max()
+    assert size > 1e-3
+    torch.testing.assert_close(
+        gradients_of(packed.network) / size, gradients / size, rtol=0.0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [*(("bert", kind) for kind in TASKS), ("modernbert", "tag"), ("eurobert", "choice")],
+)
+def test_fifty_packed_steps_give_the_weights_of_padded_ones(family: str, kind: str, begin):
+    packed, padded = begin(family, kind, plain=False), begin(family, kind, plain=True)
+    assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
+    compare_after_fifty_steps(packed, padded)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_fifty_steps_cut_by_length_give_the_weights_of_whole_ones(
+    kind: str, begin, monkeypatch: pytest.MonkeyPatch
+):
+    cut, whole = (begin("mpnet", kind, plain=True) for _ in range(2))
+    every = np.arange(whole.meter.items)
+    cut.recipe = replace(SLOWLY, accumulation=3)  # rows that are all of one length are cut, too
+    monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", 0)
+    assert len(cut._cut(every)) > 1
+    for _ in range(STEPS):
+        cut.step()
+    monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", sys.maxsize)
+    assert len(whole._cut(every)) == 1
+    compare_after_fifty_steps(cut, whole)
+
+
+def compare_after_fifty_steps(ours: Training, expected: Training) -> None:
+    """Takes the steps that were not taken yet."""
+    before = weights_of(expected.network)
+    for one in (ours, expected):
+        while one.meter.step < STEPS:
+            one.step()
+    after = weights_of(expected.network)
+    assert (after - before).abs().max() > 1e-3
+    torch.testing.assert_close(weights_of(ours.network), after, rtol=0.0, atol=1e-5)
