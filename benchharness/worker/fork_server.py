@@ -9,7 +9,6 @@ has started and {"number", "status"} when it has ended. The forks die with this 
 process ends with its socket, or when whoever started it dies.
 """
 
-import gc
 import json
 import os
 import signal
@@ -72,7 +71,6 @@ def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
         with suppress(Exception):  # the worker will run into it again, and say so
             import_module(module)
     server, (led, leads) = os.getpid(), os.pipe()
-    gc.freeze()  # a fork that looked for garbage here would copy the pages that it looks through
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -94,7 +92,6 @@ def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int])
         for descriptor in {*pipes, *others} - {0, 1, 2}:
             os.close(descriptor)
         os.environ.update(request["environment"])
-        gc.enable()
         _set_threads()
         status = main(*parse(request["words"]))
     except BaseException:  # noqa: BLE001  (nothing of the server may go on in this process)
@@ -116,5 +113,4 @@ if __name__ == "__main__":
     die_with(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(QUIET)
-    gc.disable()  # nothing that is imported is garbage, and looking for some takes time
     serve(socket.socket(fileno=os.dup(0)))
