@@ -79,7 +79,7 @@ WORKLOADS = (
         folder="race-by-passage",
         train_rows=96,
         dev_rows=24,
-        # Of sixteen questions the peer's best flags need more than 24 GB.
+        # Of sixteen questions the peer's best flags were killed for want of memory at 16 GB.
         values=Values(epochs=1, batch_size=8, max_tokens=512),
     ),
     Workload(

@@ -9,8 +9,8 @@ from leaderboard.entry import Entry
 
 __all__ = ["TOP", "best_of", "top_of"]
 
-TOP = 20
-"""Entries of each kind that are shown unasked: a screen or two."""
+TOP = 10
+"""Entries of each kind that are shown unasked: of several seeds they have five lines each."""
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:

@@ -39,7 +39,7 @@ EXIT_CODES = (
     "is locked, damaged or too new; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
 )
 
-OBJECTS_TO_COLLECT = 100_000
+OBJECTS_TO_COLLECT = 500_000
 """How many new objects there must be before Python looks for garbage among them. Its own 700 cost a
 command that lists ten thousand runs, none of which is garbage, a tenth of its time."""
 
@@ -102,6 +102,8 @@ def main() -> None:
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)
+    finally:
+        gc.freeze()  # the interpreter looks for garbage once more before it ends
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

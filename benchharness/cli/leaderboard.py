@@ -39,7 +39,7 @@ Top = Annotated[
         metavar="N",
         min=0,
         help="Show the best N rows of each kind, and the best of each column; 0 shows all. "
-        "Default: 20 in a table, all with --json.",
+        "Default: 10 in a table, all with --json.",
     ),
 ]
 
