@@ -4,7 +4,8 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ LIMITS = {
 """Seconds of the processor on a machine that does nothing else."""
 
 TABLES = ("runs", "scores", "predictions", "headlines")
+SCANS = tuple(f"SCAN {table}" for table in TABLES)
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +45,25 @@ def store(small: Path) -> Iterator[Store]:
         yield opened
 
 
-def _plans(engine: Engine, statements: list[tuple[str, object]]) -> list[str]:
-    """How SQLite would go about each statement: "SEARCH ... USING INDEX ..." or "SCAN ..."."""
+@contextmanager
+def noted_plans(engine: Engine) -> Iterator[list[str]]:
+    """How SQLite goes about each query: "SEARCH ... USING INDEX ..." or "SCAN ..."; in the end."""
+    issued: list[tuple[str, object]] = []
+    plans: list[str] = []
+
+    def note(
+        connection: object, cursor: object, statement: str, values: object, *_: object
+    ) -> None:
+        if statement.startswith(("SELECT", "WITH")):
+            issued.append((statement, values))
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield plans
+    event.remove(engine, "before_cursor_execute", note)
     with engine.connect() as connection:
-        return [
-            row[-1]
-            for statement, values in statements
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
-        ]
+        for statement, values in issued:
+            explained = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            plans.extend(row[-1] for row in explained)
 
 
 def test_made_results_are_like_stored_ones(store: Store) -> None:
@@ -60,30 +73,30 @@ def test_made_results_are_like_stored_ones(store: Store) -> None:
 
 
 def test_what_is_asked_for_is_searched_for(store: Store) -> None:
-    """No statement goes through a whole table; an index alone may be gone through by its steps."""
-    issued: list[tuple[str, object]] = []
-
-    def note(
-        connection: object, cursor: object, statement: str, values: object, *_: object
-    ) -> None:
-        if statement.startswith("SELECT"):
-            issued.append((statement, values))
-
+    """No statement goes through a whole table."""
     key = store.runs(suite="glue")[0].key
-    event.listen(store._engine, "before_cursor_execute", note)
-    store.runs(suite="made01", model={"model-00001-of-01", "x"})
-    store.runs(key=key[:10])
-    store.runs_with([key])
-    store.finished_keys([key])
-    store.result(key)
-    store.attempts(key)
-    store.suites()
-    store.models()
-    store.count(suite="glue")
-    store.past_runs(store.runs(suite="made02"))
-    event.remove(store._engine, "before_cursor_execute", note)
-    scans = [plan for plan in _plans(store._engine, issued) if plan.startswith("SCAN")]
-    assert [p for p in scans if any(p.startswith(f"SCAN {table}") for table in TABLES)] == []
+    with noted_plans(store._engine) as plans:
+        store.runs(suite="made01", model={"model-00001-of-01", "x"})
+        store.runs(key=key[:10])
+        store.runs_with([key])
+        store.finished_keys([key])
+        store.result(key)
+        store.attempts(key)
+        store.count(suite="glue")
+        store.past_runs(store.runs(suite="made02"))
+    found = {plan.split()[1] for plan in plans if plan.startswith("SEARCH")}
+    assert found == set(TABLES)
+    assert [plan for plan in plans if plan.startswith(SCANS)] == []
+
+
+@pytest.mark.parametrize("names", [Store.suites, Store.models])
+def test_names_are_steps_into_an_index(store: Store, names: Callable[[Store], list[str]]) -> None:
+    """What is gone through are the names that were found, the table's rows are not even read."""
+    with noted_plans(store._engine) as plans:
+        assert names(store)
+    about = [plan for plan in plans if "headlines" in plan]
+    assert len(about) >= 2
+    assert all(plan.startswith("SEARCH headlines USING COVERING INDEX") for plan in about)
 
 
 def test_a_scan_would_be_noticed(store: Store) -> None:
