@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from sqlalchemy import CTE, ColumnElement, func, select
+from sqlalchemy import ColumnElement, Subquery, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from leaderboard.headline import headline_data, row_of
@@ -57,22 +57,22 @@ def suite_names(session: Session) -> list[str]:
     """The suites that have runs, that of the newest run first."""
     known = _values_of(Headline.suite)
     newest = select(func.max(Headline.run_id)).where(Headline.suite == known.c.value)
-    query = select(known.c.value).where(known.c.value.is_not(None))
-    return list(session.scalars(query.order_by(newest.scalar_subquery().desc())))
+    query = select(known.c.value).order_by(newest.scalar_subquery().desc())
+    return list(session.scalars(query))
 
 
 def model_names(session: Session) -> list[str]:
     """The names of all models that have runs, in their alphabetical order."""
     known = _values_of(Headline.model)
-    query = select(known.c.value).where(known.c.value.is_not(None)).order_by(known.c.value)
-    return list(session.scalars(query))
+    return list(session.scalars(select(known.c.value).order_by(known.c.value)))
 
 
-def _values_of(column: InstrumentedAttribute[str]) -> CTE:
-    """Every value of an indexed column, and NULL, by a step into the index each."""
+def _values_of(column: InstrumentedAttribute[str]) -> Subquery:
+    """Every value of an indexed column, by a step into the index each; NULL ends the steps."""
     known = select(func.min(column).label("value")).cte(recursive=True)
     following = select(func.min(column)).where(column > known.c.value).scalar_subquery()
-    return known.union_all(select(following).where(known.c.value.is_not(None)))
+    steps = known.union_all(select(following).where(known.c.value.is_not(None)))
+    return select(steps.c.value).where(steps.c.value.is_not(None)).subquery()
 
 
 def count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
