@@ -1,5 +1,7 @@
 """What holds for all tests, and the command line in this process."""
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -26,7 +28,7 @@ def bench(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    before = signal.getsignal(signal.SIGTERM)
+    before, threshold = signal.getsignal(signal.SIGTERM), gc.get_threshold()
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["bench", *map(str, arguments)])
@@ -37,3 +39,5 @@ def bench(monkeypatch, capsys, tmp_path):
 
     yield call
     signal.signal(signal.SIGTERM, before)
+    gc.set_threshold(*threshold)
+    atexit.unregister(gc.freeze)

@@ -1,5 +1,6 @@
 """`bench`: the commands, and what their errors mean to a shell."""
 
+import atexit
 import gc
 import signal
 import sys
@@ -96,14 +97,13 @@ def main() -> None:
     """Runs the command line; an error that the user can mend is a sentence, not a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
+    atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
     try:
         app()
     except BenchError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)
-    finally:
-        gc.freeze()  # the interpreter looks for garbage once more before it ends
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
