@@ -4,12 +4,10 @@ Papers use different rules under the same word "GLUE", so a rule has a name, and
 different rules are never ranked together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from types import MappingProxyType
-
-from tasks.errors import unknown_name
 
 __all__ = [
     "CONLL2003",
@@ -27,11 +25,17 @@ __all__ = [
     "SUPERGLUE_8",
     "SWAG",
     "ScoreRule",
-    "find_rule",
+    "complete_mean",
 ]
 
 Scores = Mapping[str, Mapping[str, float]]
 """Scores by task name, then by score name ("accuracy", "accuracy_mm")."""
+
+
+def complete_mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the values; None where one of them is missing."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +51,11 @@ class ScoreRule:
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
         """The task's mean over its cells; None unless every cell is there."""
-        values = [scores.get(cell) for cell in self.cells[task]]
-        known = [value for value in values if value is not None]
-        return fmean(known) if len(known) == len(values) else None
+        return complete_mean([scores.get(cell) for cell in self.cells[task]])
 
     def score(self, scores: Scores) -> float | None:
         """The suite's score; None unless every cell of every task is there."""
-        values = [self.task_score(task, scores.get(task, {})) for task in self.cells]
-        known = [value for value in values if value is not None]
-        return fmean(known) if len(known) == len(values) else None
+        return complete_mean([self.task_score(task, scores.get(task, {})) for task in self.cells])
 
 
 GLUE_9 = ScoreRule(
@@ -178,10 +178,3 @@ RULES: Mapping[str, ScoreRule] = MappingProxyType(
     }
 )
 """By name."""
-
-
-def find_rule(name: str) -> ScoreRule:
-    """The rule of that name; BenchError with a close one otherwise."""
-    if name not in RULES:
-        raise unknown_name("score rule", name, RULES)
-    return RULES[name]

@@ -1,11 +1,10 @@
 """How printed averages come about, so that each can be worked out again from its row's cells."""
 
 from collections.abc import Mapping
-from statistics import fmean
 from types import MappingProxyType
 
 from leaderboard.published.reading import PublishedRow
-from tasks.rules import RULES
+from tasks.rules import RULES, complete_mean
 
 __all__ = ["PLAIN_MEANS", "reproduced"]
 
@@ -40,7 +39,5 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
         if not cell.is_average:
             scores.setdefault(cell.task, {}).update(dict.fromkeys(cell.scores, cell.value))
     if name in PLAIN_MEANS:
-        values = [scores.get(task, {}).get(score) for task, score in PLAIN_MEANS[name]]
-        known = [value for value in values if value is not None]
-        return fmean(known) if len(known) == len(values) else None
+        return complete_mean([scores.get(task, {}).get(cell) for task, cell in PLAIN_MEANS[name]])
     return RULES[name].score(scores)

@@ -6,7 +6,6 @@ human baseline (gluebenchmark.com), and the human row of SuperGLUE (super.gluebe
 
 import pytest
 
-from tasks.errors import BenchError
 from tasks.rules import (
     GLUE_8,
     GLUE_8_DEV,
@@ -15,7 +14,6 @@ from tasks.rules import (
     GLUE_9_DEV,
     RULES,
     SUPERGLUE_8,
-    find_rule,
 )
 
 GLUE_COLUMNS = (
@@ -165,9 +163,3 @@ def test_a_rule_knows_its_source_and_scores_its_own_cells(rule):
     assert rule.cite
     assert rule.score(scores) == 50.0
     assert rule.score({}) is None
-
-
-def test_rules_are_found_by_name():
-    assert all(find_rule(name).name == name for name in RULES)
-    with pytest.raises(BenchError, match="no score rule is called 'GLUE9'"):
-        find_rule("GLUE9")

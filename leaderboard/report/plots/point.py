@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 from typing import Literal
 
 from leaderboard.board import Board
@@ -20,7 +20,7 @@ from leaderboard.report.plots.size import (
 )
 from leaderboard.report.table import group_anchor
 from leaderboard.reproduction import LIKE_OURS
-from tasks.rules import ScoreRule
+from tasks.rules import ScoreRule, complete_mean
 
 __all__ = ["Facts", "Point", "measured_points", "published_points"]
 
@@ -152,9 +152,9 @@ def _printed(board: Board, row: PublishedRow, task: str | None) -> float | None:
     """The very score that the board shows; None where a part of it is not printed."""
     cells = row.of(board.suite if task is None else task)
     names = (board.rule.name,) if task is None else score_names(task, board.rule)
-    values = [next((c.value for c in cells if _is_score(c, name)), None) for name in names]
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(names) else None
+    return complete_mean(
+        [next((c.value for c in cells if _is_score(c, name)), None) for name in names]
+    )
 
 
 def _is_score(cell: PublishedCell, name: str) -> bool:
