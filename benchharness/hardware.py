@@ -1,11 +1,10 @@
 """What this machine's processors can do, found out without torch."""
 
 import os
-import subprocess
 from functools import cache
 from pathlib import Path
 
-__all__ = ["cpu_flags", "cpu_has_bf16", "gpu_names", "main_memory"]
+__all__ = ["cpu_flags", "cpu_has_bf16", "main_memory"]
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -38,21 +37,3 @@ def main_memory(limit: Path = MEMORY_LIMIT) -> int:
         return min(physical, int(limit.read_text()))
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return physical
-
-
-@cache
-def gpu_names() -> tuple[str, ...]:
-    """The NVIDIA GPUs by name; none without a driver, or where CUDA_VISIBLE_DEVICES is empty."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
-        return ()
-    try:
-        found = subprocess.run(
-            ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),  # noqa: S607  (as installed)
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    return tuple(line.strip() for line in found.stdout.splitlines() if line.strip())

@@ -3,7 +3,7 @@
 from leaderboard.statistics.bootstrap import bootstrap_interval
 from leaderboard.statistics.holm import holm
 from leaderboard.statistics.interval import Interval, mean_interval
-from leaderboard.statistics.mcnemar import mcnemar_chi2, mcnemar_exact
+from leaderboard.statistics.mcnemar import mcnemar_exact
 from leaderboard.statistics.median_noise import median_error, median_interval
 from leaderboard.statistics.outcomes import Outcomes, redrawn_scores
 from leaderboard.statistics.pairs import Pairs, pairs_of
@@ -15,7 +15,6 @@ __all__ = [
     "Pairs",
     "bootstrap_interval",
     "holm",
-    "mcnemar_chi2",
     "mcnemar_exact",
     "mean_interval",
     "median_error",

@@ -1,6 +1,6 @@
 """McNemar's test: do two systems differ in how many of the same examples they get right?"""
 
-__all__ = ["mcnemar_chi2", "mcnemar_exact"]
+__all__ = ["mcnemar_exact"]
 
 
 def mcnemar_exact(only_one: int, only_other: int) -> float:
@@ -14,18 +14,3 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
 
     decided = only_one + only_other
     return float(binomtest(only_one, decided).pvalue) if decided else 1.0
-
-
-def mcnemar_chi2(only_one: int, only_other: int) -> float:
-    """The same by the chi-squared distribution, with Edwards' correction for continuity.
-
-    It needs no less than about 25 such examples; the exact test is good for any number (Edwards,
-    Note on the correction for continuity, Psychometrika 1948).
-    """
-    from scipy.special import chdtrc
-
-    decided = only_one + only_other
-    if not decided:
-        return 1.0
-    distance = max(0, abs(only_one - only_other) - 1)
-    return float(chdtrc(1, distance**2 / decided))

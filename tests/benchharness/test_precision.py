@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchharness import hardware
-from benchharness.hardware import cpu_flags, cpu_has_bf16, gpu_names, main_memory
+from benchharness.hardware import cpu_flags, cpu_has_bf16, main_memory
 from benchharness.precision import Compute
 from tasks.errors import BenchError
 
@@ -49,24 +48,6 @@ def test_bf16_by_processor_flags(tmp_path: Path, flags: str, able: bool):
 def test_a_system_without_cpuinfo_has_no_flags(tmp_path: Path):
     assert cpu_flags(tmp_path / "absent") == frozenset()
     assert not cpu_has_bf16(tmp_path / "absent")
-
-
-def test_gpu_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    command = tmp_path / "nvidia-smi"
-    command.write_text("#!/bin/sh\necho NVIDIA H200\necho NVIDIA A100\n")
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    hardware.gpu_names.cache_clear()
-    assert gpu_names() == ("NVIDIA H200", "NVIDIA A100")
-    hardware.gpu_names.cache_clear()
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert gpu_names() == ()
-    hardware.gpu_names.cache_clear()
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    assert gpu_names() == ()
-    hardware.gpu_names.cache_clear()
 
 
 def test_memory_is_the_machines_or_the_containers(tmp_path: Path):
