@@ -13,7 +13,7 @@ __all__ = ["TokenClassifier"]
 
 TAG_DROPOUTS: Mapping[str, Callable[[Any], float]] = {
     "albert": rate_of("classifier_dropout_prob"),
-    "distilbert": rate_of("dropout"),
+    "distilbert": rate_of("classifier_dropout", "dropout"),
     "eurobert": rate_of("classifier_dropout"),
     "funnel": rate_of("classifier_dropout", "hidden_dropout"),
     "xlnet": rate_of("classifier_dropout"),

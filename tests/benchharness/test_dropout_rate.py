@@ -6,7 +6,9 @@ import transformers
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.dropout_rate import set_dropout
-from benchharness.pooling import TextClassifier
+from benchharness.heads import head_for
+from tasks.suites import find_task
+from tests.benchharness import families
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16,
@@ -60,9 +62,29 @@ def test_none_leaves_the_checkpoints_own() -> None:
     assert differ(encoder)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "deberta", "electra", "xlnet"])
-def test_a_classifier_gets_its_own_rate(family: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_classifiers_rate_is_not_the_encoders(family: str) -> None:
     encoder = make_encoder(family)
     set_dropout(encoder, 0.0, 0.25)
-    assert TextClassifier.on(encoder.network, encoder.config, 2).dropout.p == 0.25
     assert not differ(encoder)
+
+
+TASKS = {
+    "pair": "glue/rte",
+    "choice": "swag/regular",
+    "tag": "conll2003/ner",
+    "span": "squad/v1.1",
+}
+SPAN_RATES = {"distilbert": 0.25, "modernbert": 0.25}
+"""The other families have no dropout before the two logits of a span."""
+
+
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_a_classifiers_rate_reaches_every_head(family: str, kind: str) -> None:
+    config, task = families.make_config(family), find_task(TASKS[kind])
+    network = families.make_network(config)
+    encoder = Encoder(network=network, tokenizer=None, config=config, family=family, max_tokens=40)
+    set_dropout(encoder, None, 0.25)
+    head = head_for(task).network(encoder, task)
+    assert head.classifier.dropout.p == (SPAN_RATES.get(family, 0.0) if kind == "span" else 0.25)
