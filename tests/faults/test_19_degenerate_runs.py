@@ -49,8 +49,8 @@ def test_19_what_is_no_number_is_never_stored(tmp_path, value: float) -> None:
         to_text({"value": value})
 
 
-def test_19_a_majority_stands_on_the_board_with_numbers(bench) -> None:
-    """The floor answers alike throughout: CoLA's 0/0, and STS-B's correlation with a constant."""
+def test_19_floors_stand_on_the_board_with_numbers_and_the_learned_one_with_its_flag(bench) -> None:
+    """A majority answers alike throughout: CoLA's 0/0, and STS-B's correlation with a constant."""
     words = ("--task", "glue/cola", "--task", "glue/stsb", "--data", "mini", "--limit", "60")
     ended = bench("run", "--model", "majority", *words, "--db", "x.sqlite", "--out", "x.html")
     assert ended.code == 0, ended.err
@@ -58,3 +58,7 @@ def test_19_a_majority_stands_on_the_board_with_numbers(bench) -> None:
     (entry,) = (entry for entry in board["entries"] if entry["model"] == "majority")
     assert {cell["median"] for cell in entry["tasks"].values()} == {0.0}
     assert "NaN" not in json.dumps(board)
+    runs = json.loads(bench("list", "runs", "--db", "x.sqlite", "--json").out)
+    flags = {(run["model"], run["task"]): run["flags"] for run in runs}
+    assert flags.pop(("bag-of-words", "glue/cola")) == {"glue/cola": ["constant predictions"]}
+    assert list(flags.values()) == [{}] * 3  # a majority is constant by design
