@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,8 +101,10 @@ def _mark_of(
     store: "Store", suites: "Sequence[str]", last: "Sequence[Board]", *, intervals: bool | None
 ) -> str:
     """A digest of what a report's content follows from."""
-    asked = (tuple(suites), tuple(board.suite for board in last), intervals)
-    return sha256(repr((__version__, store.name, store.newest(), asked)).encode()).hexdigest()
+    from leaderboard.canonical import digest
+
+    asked = [list(suites), [board.suite for board in last], intervals]
+    return digest([__version__, store.name, store.newest(), asked])
 
 
 def _chosen(
