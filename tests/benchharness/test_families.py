@@ -12,10 +12,9 @@ from safetensors.torch import load_file, save_file
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
-from benchharness.precision import Compute
 from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import Training, fit
+from benchharness.training import fit
 from tasks.errors import ModelError
 from tasks.read import read
 from tasks.sources import parse_data
@@ -23,6 +22,7 @@ from tasks.suites import find_task
 from tests.benchharness.families import FAMILIES, save_family
 from tests.benchharness.family_tokenizers import make_family_tokenizer
 from tests.benchharness.parity import make_inputs
+from tests.benchharness.test_training import CPU, begin_task
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
 RECIPE = Recipe(
@@ -40,7 +40,6 @@ RECIPE = Recipe(
     evaluations=1,
 )
 LIMITS = Limits(max_tokens=48, stride=16, max_question_tokens=16)
-COMPUTE = Compute(device=torch.device("cpu"), precision="fp32")
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +61,10 @@ def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, nam
     features = head.encode(examples, encoder.tokenizer, LIMITS)
     network = head.network(encoder, task)
     before = {n: w.detach().clone() for n, w in encoder.network.named_parameters()}
-    training = Training.begin(
-        network,
-        features,
-        head.targets(features, examples, task),
-        head.loss,
-        RECIPE,
-        seed=1,
-        compute=COMPUTE,
-        report=lambda _: None,
-    )
-    fit(training, dict)
+    fit(begin_task(task, network, features, examples, RECIPE), dict)
     moved = [n for n, w in encoder.network.named_parameters() if not torch.equal(w, before[n])]
     assert len(moved) > 0.7 * len(before)  # Longformer has weights for global attention only
-    logits = predict(network, features, COMPUTE, lambda _: None)
+    logits = predict(network, features, CPU, lambda _: None)
     predictions = head.decode(logits, features, examples, task)
     assert [p.id for p in predictions] == [e.id for e in examples]
     assert np.isfinite(logits).all()

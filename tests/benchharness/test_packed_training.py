@@ -1,6 +1,7 @@
 """Packed rows, or batches cut by length, train as padded batches do: losses, gradients, weights."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
 from tests.benchharness.families import save_family
-from tests.benchharness.test_training import CPU, RECIPE, replace
+from tests.benchharness.test_training import CPU, RECIPE, begin_task, weights_of
 
 TASKS = {
     "pair": "glue/mrpc",
@@ -51,16 +52,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         take_dropout_away(network)
         examples = read(task, "train", parse_data("mini"), ROWS).examples
         features = head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
-        return Training.begin(
-            network,
-            features,
-            head.targets(features, examples, task),
-            head.loss,
-            SLOWLY,
-            seed=1,
-            compute=CPU,
-            report=lambda _: None,
-        )
+        return begin_task(task, network, features, examples, SLOWLY)
 
     return start
 
@@ -70,10 +62,6 @@ def take_dropout_away(network: nn.Module) -> None:
         for name in ("p", "dropout", "attention_dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
-
-
-def weights_of(network: nn.Module) -> Tensor:
-    return torch.cat([weight.detach().flatten() for weight in network.parameters()])
 
 
 def gradients_of(network: nn.Module) -> Tensor:
