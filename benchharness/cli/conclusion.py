@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,22 @@ from leaderboard.top import TOP, top_of
 from leaderboard.visible import visible
 from tasks.errors import JobError, ModelError
 
-__all__ = ["conclude"]
+__all__ = ["conclude", "import_ahead"]
+
+LATER = (
+    "benchharness.cli.standings",
+    "leaderboard.report.write",
+    "leaderboard.statistics.interval",
+    "scipy.special",
+    "scipy.stats",
+)
+"""What the report imports on use, because other commands do without it: about a second."""
+
+
+def import_ahead() -> None:
+    """Imports what a conclusion needs, at a time when only other processes have work to do."""
+    for module in LATER:
+        import_module(module)
 
 
 def conclude(

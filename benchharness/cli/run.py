@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -131,7 +132,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
     What is stored already is not run again, so the same command goes on where it was interrupted.
     """
-    from benchharness.cli.conclusion import conclude
+    from benchharness.cli.conclusion import conclude, import_ahead
     from benchharness.cli.handover import Handover, folder_beside
     from benchharness.cli.missing_rows import name_missing_rows
     from benchharness.cli.outlook import look_into
@@ -162,25 +163,40 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         start_from=start_from,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
-    planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
-    name_missing_rows(request, planned, test=test)
-    handover = Handover.of(planned, db, keep=keep_checkpoints)
-    outlook = look_into(db, handover, request.slots, force=force)
+    with _imported_meanwhile(request, dry_run=dry_run):
+        planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
+        name_missing_rows(request, planned, test=test)
+        handover = Handover.of(planned, db, keep=keep_checkpoints)
+        outlook = look_into(db, handover, request.slots, force=force)
+        if dry_run:
+            _show(outlook, as_json=as_json)
+            return
+        _require_checkpoints(outlook.todo)
+        snapshots = SnapshotFolder.of(folder_beside(db), checkpoint_every * 60)
+        crew = request.place.engine(
+            timeout=timeout or None,
+            checkpoints=handover.folder,
+            keep=outlook.starts,
+            snapshots=snapshots,
+        )
+        with open_store(db) as store:
+            _announce(outlook, as_json=as_json)
+            if outlook.todo:
+                import_ahead()
+            outcomes = _drive(
+                outlook, crew, store, handover, snapshots, loggers=loggers, force=force
+            )
+            raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
+
+
+def _imported_meanwhile(request: "Request", *, dry_run: bool) -> AbstractContextManager[None]:
+    """What the jobs import is imported from now on, while they are planned."""
+    from benchharness.worker.imports import modules_of
+
     if dry_run:
-        _show(outlook, as_json=as_json)
-        return
-    _require_checkpoints(outlook.todo)
-    snapshots = SnapshotFolder.of(folder_beside(db), checkpoint_every * 60)
-    crew = request.place.engine(
-        timeout=timeout or None,
-        checkpoints=handover.folder,
-        keep=outlook.starts,
-        snapshots=snapshots,
-    )
-    with open_store(db) as store:
-        _announce(outlook, as_json=as_json)
-        outcomes = _drive(outlook, crew, store, handover, snapshots, loggers=loggers, force=force)
-        raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
+        return nullcontext()
+    kind = "floor" if all(model.is_floor for model in request.models) else "model"
+    return request.place.prepared(modules_of(kind, request.tasks))
 
 
 def _plan(  # noqa: PLR0913  (options of the command)

@@ -1,12 +1,14 @@
 """Which engine runs the jobs, and where: what `--engine` and the options around it choose."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Crew
+from benchharness.engines.fork_server import Forks, can_fork
 from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
 from benchharness.restart.folder import SnapshotFolder
@@ -44,10 +46,24 @@ class Maker(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where jobs will run: the slots, as far as they are known beforehand, and their engine."""
+    """Where jobs will run: the slots, as far as they are known beforehand, and their engine.
+
+    `forks` are there where the jobs are forked on this machine.
+    """
 
     slots: tuple[Slot, ...]
     engine: Maker
+    forks: Forks | None = None
+
+    @contextmanager
+    def prepared(self, modules: Sequence[str]) -> Iterator[None]:
+        """Modules that jobs will need are imported meanwhile, where that can be done here."""
+        if self.forks is None:
+            yield
+            return
+        self.forks.prepare(self.slots[0].environment, modules)
+        with closing(self.forks):
+            yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +112,13 @@ def _local(choice: EngineChoice) -> Place:
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
     slots = find_slots(choice.device, choice.jobs, fit=choice.fit, processes=choice.processes)
-    if choice.processes == 1:
+    if choice.processes > 1:
+        command = worker_command(choice.processes)
+        return Place(slots=slots, engine=partial(LocalEngine, slots, command=command))
+    if not can_fork():
         return Place(slots=slots, engine=partial(LocalEngine, slots))
-    command = worker_command(choice.processes)
-    return Place(slots=slots, engine=partial(LocalEngine, slots, command=command))
+    forks = Forks()
+    return Place(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)
 
 
 def _ray(choice: EngineChoice) -> Place:

@@ -6,15 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from select import select
 from typing import IO
 
-from benchharness.engines.process import Start
 from benchharness.worker.fork_server import LARGEST_MESSAGE
 
-__all__ = ["Fork", "ForkServer", "can_fork", "forking"]
+__all__ = ["Fork", "ForkServer", "Forks", "can_fork"]
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
@@ -24,21 +23,31 @@ def can_fork() -> bool:
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
-@contextmanager
-def forking() -> Iterator[Start]:
+class Forks:
     """Starts workers as forks; where their server was killed, the next one gets a new server."""
-    servers: list[ForkServer] = []
 
-    def start(words: Sequence[str], environment: Mapping[str, str], kind: str) -> Fork:
-        if not servers or servers[-1].is_gone:
-            servers.append(ForkServer(environment))
-        return servers[-1].start(words, environment, kind)
+    def __init__(self) -> None:
+        self._servers: list[ForkServer] = []
 
-    try:
-        yield start
-    finally:
-        for server in servers:
-            server.close()
+    def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
+        """Has the server import what workers will need, which takes it seconds."""
+        self._server(environment).prepare(modules)
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], modules: Sequence[str]
+    ) -> "Fork":
+        """A worker; as ForkServer.start."""
+        return self._server(environment).start(words, environment, modules)
+
+    def close(self) -> None:
+        """Ends every server with its forks; another start begins a new one."""
+        while self._servers:
+            self._servers.pop().close()
+
+    def _server(self, environment: Mapping[str, str]) -> "ForkServer":
+        if not self._servers or self._servers[-1].is_gone:
+            self._servers.append(ForkServer(environment))
+        return self._servers[-1]
 
 
 class ForkServer:
@@ -63,17 +72,24 @@ class ForkServer:
         self._asked = 0
         self.is_gone = False
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str], kind: str) -> "Fork":
-        """A worker with these options for a job of this kind; it may take seconds to begin."""
+    def prepare(self, modules: Sequence[str]) -> None:
+        """Has the server import modules, which later forks have then."""
+        with suppress(ConnectionError):  # the first fork's status will say that the server is gone
+            self._socket.send(json.dumps({"modules": list(modules)}).encode())
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], modules: Sequence[str]
+    ) -> "Fork":
+        """A worker with these options, which has the modules; it may take seconds to begin."""
         self._asked += 1
         (job, to_job), (output, to_output), (errors, to_errors) = (os.pipe() for _ in range(3))
         request = {
+            "modules": list(modules),
             "number": self._asked,
             "words": list(words),
             "environment": dict(environment),
-            "kind": kind,
         }
-        with suppress(BrokenPipeError):  # its status will say that the server is gone
+        with suppress(ConnectionError):  # its status will say that the server is gone
             message = json.dumps(request).encode()
             socket.send_fds(self._socket, [message], [job, to_output, to_errors])
         for descriptor in (job, to_output, to_errors):

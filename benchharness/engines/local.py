@@ -1,7 +1,7 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import wait
@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchharness.checkpoints import CHECKPOINTS, checkpoint_folder
-from benchharness.engines.fork_server import can_fork, forking
+from benchharness.engines.fork_server import Forks, can_fork
 from benchharness.engines.process import (
     WORKER,
     Outcome,
@@ -37,7 +37,7 @@ class LocalEngine:
 
     `timeout` is how many seconds a job may stay silent before it counts as hanging; None waits
     for ever. `command` starts a worker; the name of its result file and its options are added.
-    Without one workers are forked from a process that has their libraries, where that is possible.
+    Without one workers are `forks` of a process that has their libraries, where that is possible.
     Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
     They keep their states in `snapshots`, None for nowhere.
 
@@ -54,6 +54,7 @@ class LocalEngine:
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
         snapshots: SnapshotFolder | None = None,
+        forks: Forks | None = None,
     ) -> None:
         self._slots = tuple(slots)
         self._timeout = timeout
@@ -61,6 +62,7 @@ class LocalEngine:
         self._checkpoints = checkpoints.absolute()
         self._keep = frozenset(keep)
         self._snapshots = snapshots
+        self._forks = forks or Forks()
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end.
@@ -71,8 +73,8 @@ class LocalEngine:
         """
         queue = iter(jobs)
         free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
-        with TemporaryDirectory(prefix="bench-") as folder, self._starting() as start:
-            begin = partial(self._worker, start, Path(folder))
+        with TemporaryDirectory(prefix="bench-") as folder, closing(self._forks):
+            begin = partial(self._worker, self._starting(), Path(folder))
             try:
                 while self._start(queue, free, running, begin, report):
                     wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
@@ -104,11 +106,11 @@ class LocalEngine:
             report(job, Progress(phase="loading"))
         return bool(running)
 
-    def _starting(self) -> AbstractContextManager[Start]:
+    def _starting(self) -> Start:
         """How workers are started."""
         if self._command or not can_fork():
-            return nullcontext(spawning(self._command or WORKER))
-        return forking()
+            return spawning(self._command or WORKER)
+        return self._forks.start
 
     def _worker(self, start: Start, folder: Path, job: Job, slot: Slot) -> WorkerProcess:
         file = folder / f"{job.key}.json"

@@ -14,6 +14,7 @@ from typing import IO, Protocol
 
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
+from benchharness.worker.imports import modules_for
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import JobError
@@ -82,14 +83,19 @@ class Child(Protocol):
         """The exit status, when the process has ended."""
 
 
-Start = Callable[[Sequence[str], Mapping[str, str], str], Child]
-"""Starts a worker with some options, with some variables in its environment, for a kind of job."""
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str]], Child]
+"""Starts a worker with some options, with some variables in its environment, and with some modules
+where it can have them from elsewhere."""
 
 
 def spawning(command: Sequence[str]) -> Start:
     """Starts workers by a command, to which their options are added."""
 
-    def start(options: Sequence[str], environment: Mapping[str, str], kind: str) -> Child:  # noqa: ARG001
+    def start(
+        options: Sequence[str],
+        environment: Mapping[str, str],
+        modules: Sequence[str],  # noqa: ARG001
+    ) -> Child:
         return subprocess.Popen(  # noqa: S603  (our own command, no shell)
             (*command, *options),
             stdin=subprocess.PIPE,
@@ -126,7 +132,7 @@ class WorkerProcess:
         self._line = b""
         self._last_sign = time.monotonic()
         self._is_saving = False
-        self._process = start((str(result_file), *options), slot.environment, job.kind)
+        self._process = start((str(result_file), *options), slot.environment, modules_for(job))
         assert self._process.stdout
         assert self._process.stderr
         self._stdout, self._stderr = self._process.stdout, self._process.stderr

@@ -3,10 +3,11 @@
     python -P -m benchharness.worker.fork_server      with a socket of datagrams as its stdin
 
 Importing torch and transformers takes seconds of every worker, more than a job of a small encoder
-takes to compute; a fork has them already. A request is {"number", "words", "environment", "kind"}
-as JSON, with the fork's stdin, stdout and stderr beside it. Answered are {"number", "pid"} when it
-has started and {"number", "status"} when it has ended. The forks die with this process, and this
-process ends with its socket, or when whoever started it dies.
+takes to compute; a fork has them already. A request is {"modules", "number", "words",
+"environment"} as JSON, with the fork's stdin, stdout and stderr beside it; one with modules alone
+has them imported and starts nothing. Answered are {"number", "pid"} when a fork has started and
+{"number", "status"} when it has ended. The forks die with this process, and this process ends with
+its socket, or when whoever started it dies.
 """
 
 import json
@@ -26,19 +27,6 @@ __all__ = ["LARGEST_MESSAGE", "serve"]
 
 LARGEST_MESSAGE = 64 * 1024
 
-MODULES = {
-    "model": (
-        "benchharness.worker.run",
-        "transformers.models.auto.modeling_auto",
-        "transformers.models.auto.tokenization_auto",
-        "transformers.models.bert.modeling_bert",
-        "sklearn.metrics",
-        "scipy.stats",
-    ),
-    "floor": ("benchharness.floors", "sklearn.linear_model"),
-}
-"""What a job of each kind imports, of which a fork is to have as much as possible."""
-
 
 def serve(requests: socket.socket) -> None:
     """Answers requests until the socket is closed."""
@@ -55,6 +43,9 @@ def serve(requests: socket.socket) -> None:
             if not message:
                 return
             request = json.loads(message)
+            _import(request["modules"])
+            if not pipes:
+                continue
             pid = _fork(request, pipes, [requests.fileno(), *running])
             running[os.pidfd_open(pid)] = request["number"], pid
             _answer(requests, number=request["number"], pid=pid)
@@ -65,11 +56,14 @@ def _answer(requests: socket.socket, **answer: int) -> None:
         requests.send(json.dumps(answer).encode())
 
 
-def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
-    """Starts a worker; returns its process id, when it can be signalled and dies with this one."""
-    for module in MODULES.get(request["kind"], ()):
+def _import(modules: list[str]) -> None:
+    for module in modules:
         with suppress(Exception):  # the worker will run into it again, and say so
             import_module(module)
+
+
+def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
+    """Starts a worker; returns its process id, when it can be signalled and dies with this one."""
     server, (led, leads) = os.getpid(), os.pipe()
     pid = os.fork()
     if pid == 0:

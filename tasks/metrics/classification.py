@@ -4,6 +4,7 @@ scikit-learn is imported on use, because it costs a second.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tasks.examples import PairExample, PairPrediction
 from tasks.task import Metric
@@ -11,6 +12,8 @@ from tasks.task import Metric
 __all__ = ["accuracy", "binary_f1", "by_category", "macro_f1", "matthews"]
 
 PairMetric = Metric[PairPrediction, PairExample]
+
+SCIKIT_LEARN = "sklearn.metrics"
 
 
 def _accuracy(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
@@ -31,7 +34,7 @@ def _matthews(predictions: Sequence[PairPrediction], examples: Sequence[PairExam
     return float(matthews_corrcoef(gold, guess))
 
 
-matthews: PairMetric = Metric(name="mcc", compute=_matthews)
+matthews: PairMetric = Metric(name="mcc", compute=_matthews, library=SCIKIT_LEARN)
 """Matthews correlation in -1..1, of any number of classes; 0 where the predictions are constant."""
 
 
@@ -61,7 +64,7 @@ def macro_f1(labels: Sequence[str]) -> PairMetric:
         gold, guess = _names(predictions, examples)
         return float(f1_score(gold, guess, labels=labels, average="macro", zero_division=0.0))
 
-    return Metric(name="f1", compute=compute)
+    return Metric(name="f1", compute=compute, library=SCIKIT_LEARN)
 
 
 def by_category(metric: PairMetric, category: str) -> PairMetric:
@@ -79,7 +82,7 @@ def by_category(metric: PairMetric, category: str) -> PairMetric:
             return None
         return metric.compute([p for p, _ in chosen], [e for _, e in chosen])
 
-    return Metric(name=f"{metric.name}_{category}", compute=compute)
+    return replace(metric, name=f"{metric.name}_{category}", compute=compute)
 
 
 def _names(

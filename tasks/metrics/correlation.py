@@ -11,6 +11,8 @@ from tasks.task import Metric
 
 __all__ = ["pearson", "spearman"]
 
+SCIPY = "scipy.stats"
+
 
 def _correlation(
     predictions: Sequence[PairPrediction],
@@ -55,8 +57,12 @@ def _spearman(predictions: Sequence[PairPrediction], examples: Sequence[PairExam
     return _correlation(predictions, examples, spearmanr)
 
 
-pearson: Metric[PairPrediction, PairExample] = Metric(name="pearson", compute=_pearson)
+pearson: Metric[PairPrediction, PairExample] = Metric(
+    name="pearson", compute=_pearson, library=SCIPY
+)
 """Pearson correlation in -1..1."""
 
-spearman: Metric[PairPrediction, PairExample] = Metric(name="spearman", compute=_spearman)
+spearman: Metric[PairPrediction, PairExample] = Metric(
+    name="spearman", compute=_spearman, library=SCIPY
+)
 """Spearman rank correlation in -1..1, ties sharing their mean rank."""

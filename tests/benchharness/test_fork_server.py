@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from benchharness.engines import fork_server
-from benchharness.engines.fork_server import Fork, ForkServer, can_fork, forking
+from benchharness.engines.fork_server import Fork, Forks, ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import find_slots
-from benchharness.worker.fork_server import MODULES
+from benchharness.worker.imports import MODULES, modules_for, modules_of
 from leaderboard.result import Failure, Result
+from tasks.suites import TASKS
 from tests.benchharness.test_worker import make_job
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this kernel cannot tell of forks' ends")
@@ -35,7 +37,7 @@ def server() -> Iterator[ForkServer]:
 
 def begin(server: ForkServer, file: Path) -> Fork:
     """A worker that waits for its job on stdin."""
-    return server.start([str(file)], ENVIRONMENT, kind="none")
+    return server.start([str(file)], ENVIRONMENT, ())
 
 
 def close(*forks: Fork) -> None:
@@ -101,13 +103,11 @@ def test_a_fork_that_never_started_has_no_process(server: ForkServer, tmp_path: 
 
 
 def test_a_killed_server_is_replaced(tmp_path: Path) -> None:
-    with forking() as start:
-        first = start([str(tmp_path / "1.json")], ENVIRONMENT, "none")
-        assert isinstance(first, Fork)
+    with closing(Forks()) as forks:
+        first = forks.start([str(tmp_path / "1.json")], ENVIRONMENT, ())
         first._server._process.kill()
         assert first.wait() == -signal.SIGKILL
-        second = start([str(tmp_path / "2.json")], ENVIRONMENT, "none")
-        assert isinstance(second, Fork)
+        second = forks.start([str(tmp_path / "2.json")], ENVIRONMENT, ())
         assert second._server is not first._server
         assert is_alive(second.pid)
     wait_until_gone(second.pid)
@@ -119,7 +119,7 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
         "import sys, time\n"
         "from benchharness.engines.fork_server import ForkServer\n"
         "server = ForkServer({})\n"
-        f"fork = server.start([{str(tmp_path / 'result.json')!r}], {{}}, 'none')\n"
+        f"fork = server.start([{str(tmp_path / 'result.json')!r}], {{}}, ())\n"
         "print(server._process.pid, fork.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -156,9 +156,41 @@ def test_a_failure_comes_back_with_its_log() -> None:
     assert "/nowhere" in outcome.error
 
 
+def test_a_server_imports_before_it_forks(tmp_path: Path) -> None:
+    with closing(Forks()) as forks:
+        forks.prepare(ENVIRONMENT, ["unheard_of", "leaderboard.published.systems"])
+        (server,) = forks._servers
+        fork = forks.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
+        assert fork._server is server
+        assert is_alive(fork.pid)
+    assert not is_alive(server._process.pid)
+    close(fork)
+
+
+def test_a_server_that_is_gone_before_it_forks_is_replaced(tmp_path: Path) -> None:
+    with closing(Forks()) as forks:
+        forks.prepare(ENVIRONMENT, ())
+        forks._servers[0]._process.kill()
+        forks._servers[0]._process.wait()
+        forks.prepare(ENVIRONMENT, ())  # nobody listens: nothing is said
+        fork = forks.start([str(tmp_path / "1.json")], ENVIRONMENT, ())
+        assert fork.wait() == -signal.SIGKILL
+        close(fork)
+        second = forks.start([str(tmp_path / "2.json")], ENVIRONMENT, ())
+        assert is_alive(second.pid)
+    close(second)
+
+
 @pytest.mark.parametrize("kind", MODULES)
 def test_what_is_imported_ahead_exists(kind: str) -> None:
-    assert all(find_spec(module) for module in MODULES[kind])
+    modules = modules_of(kind, TASKS.values())
+    assert {"sklearn.metrics", "scipy.stats"} < set(modules)
+    assert all(find_spec(module) for module in modules)
+
+
+def test_only_tasks_whose_metrics_need_a_library_import_it() -> None:
+    assert "sklearn.metrics" in modules_for(make_job("cola"))
+    assert modules_for(make_job("glue/rte")) == MODULES["model"]
 
 
 def test_requests_are_within_a_datagram() -> None:

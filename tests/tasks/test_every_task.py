@@ -1,8 +1,10 @@
 """Every task of every suite: its embedded rows, its metrics, and the same rows over the hub."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,20 @@ def test_a_perfect_prediction_scores_one_by_every_metric(name: str, split: str) 
     thresholds = {found.pop(metric) for metric in list(found) if metric.endswith("threshold")}
     assert thresholds <= {-1.0}
     assert found == {metric: pytest.approx(1.0) for metric in found}
+
+
+@every_split
+def test_a_metric_names_the_library_that_it_imports(
+    name: str, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, examples = TASKS[name], read_mini(name, split)
+    if any(map(is_hidden, examples)):
+        pytest.skip("the labels are hidden")
+    for library in ("sklearn.metrics", "scipy.stats"):
+        monkeypatch.setitem(sys.modules, library, None)  # importing it raises ImportError
+    for metric in (*task.metrics, *task.details):
+        with pytest.raises(ImportError) if metric.library else nullcontext():
+            metric.compute([perfect(example) for example in examples], examples)
 
 
 @every_split
