@@ -22,7 +22,8 @@ from tasks.suites import find_task
 from tests.benchharness.families import FAMILIES, save_family
 from tests.benchharness.family_tokenizers import make_family_tokenizer
 from tests.benchharness.parity import make_inputs
-from tests.benchharness.test_training import CPU, begin_task
+from tests.benchharness.task_training import begin_task
+from tests.benchharness.test_training import CPU
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
 RECIPE = Recipe(

@@ -19,7 +19,8 @@ from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
 from tests.benchharness.families import save_family
-from tests.benchharness.test_training import CPU, RECIPE, begin_task, weights_of
+from tests.benchharness.task_training import begin_task
+from tests.benchharness.test_training import CPU, RECIPE, weights_of
 
 TASKS = {
     "pair": "glue/mrpc",

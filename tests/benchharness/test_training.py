@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from transformers import AutoModel
 from benchharness import meter, training
 from benchharness.batching import Features, pad
 from benchharness.encoder import Encoder
-from benchharness.heads import head_for
 from benchharness.heads.pair import PairNetwork, loss
 from benchharness.meter import DivergedError, Fit
 from benchharness.precision import Compute
@@ -19,8 +18,6 @@ from benchharness.prediction import PREDICTION_TOKENS, predict
 from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import Training, fit, learning_rate
-from tasks.examples import Example
-from tasks.task import Task
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
@@ -94,27 +91,6 @@ def begin(
     features, targets = data or make_data()
     return Training.begin(
         network, features, targets, loss, recipe, seed=seed, compute=compute, report=report
-    )
-
-
-def begin_task(
-    task: Task,
-    network: nn.Module,
-    features: Features,
-    examples: Sequence[Example],
-    recipe: Recipe,
-) -> Training:
-    """The training of a task's network on what its head has made of examples, with seed 1."""
-    head = head_for(task)
-    return Training.begin(
-        network,
-        features,
-        head.targets(features, examples, task),
-        head.loss,
-        recipe,
-        seed=1,
-        compute=CPU,
-        report=lambda _: None,
     )
 
 
