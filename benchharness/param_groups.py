@@ -9,7 +9,7 @@ from torch import nn
 from benchharness.encoder.layers import layers_of
 from benchharness.recipes.recipe import Recipe
 
-__all__ = ["adamw", "param_groups", "update_groups"]
+__all__ = ["adamw", "clip_in_step", "param_groups", "update_groups"]
 
 Weights = list[nn.Parameter]
 
@@ -23,6 +23,18 @@ def adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         eps=recipe.adam_epsilon,
         fused=True,
     )
+
+
+def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
+    """Has the next fused step divide gradients whose norm is above `max_norm`; returns the norm.
+
+    As torch's clip_grad_norm_ does in two passes of its own over all gradients. The divisor is what
+    torch's GradScaler gives to fused optimizers, by this attribute.
+    """
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    norm = nn.utils.get_total_norm(gradients)
+    optimizer.grad_scale = ((norm + 1e-6) / max_norm).clamp(min=1.0)
+    return norm
 
 
 def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:

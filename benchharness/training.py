@@ -21,7 +21,7 @@ from benchharness.encoder.packing import is_packed
 from benchharness.interruption import SIGNALS
 from benchharness.memory import OutOfMemoryError, is_out_of_memory, trim_memory
 from benchharness.meter import Fit, Meter, Plan
-from benchharness.param_groups import adamw, update_groups
+from benchharness.param_groups import adamw, clip_in_step, update_groups
 from benchharness.precision import Compute
 from benchharness.prediction import inputs_of
 from benchharness.progress import Reporter
@@ -134,7 +134,7 @@ class Training:
         rate = learning_rate(done, self.plan.steps, self.recipe)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         mean = self._gradients(batch)
-        norm = nn.utils.clip_grad_norm_(self.weights, self.recipe.max_grad_norm)
+        norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         tokens = self.features.lengths[self.features.rows_of(batch)].sum()

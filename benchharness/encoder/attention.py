@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.encoder.fast_dropout import FastDropout, draw_dropped
+from benchharness.encoder.fast_dropout import FastDropout, RandomBits
 from benchharness.encoder.first_token import is_at_first_token
+from benchharness.encoder.head_rows import HeadRows, ordered
 from benchharness.encoder.packing import PACKABLE, PACKING, Group, Packing, use_packing
 
 __all__ = ["NAME", "attend", "predict_attend", "use_cpu_attention"]
@@ -50,9 +51,9 @@ class _Attention(torch.autograd.Function):
     """Keeps the probabilities for the backward pass, dropped ones with their sign turned round.
 
     So one matrix holds both: its absolute values are the probabilities, its positive part what the
-    values were weighed with. With P the probabilities, D the kept ones / (1 - rate), O = D V, the
-    gradient of the scores is D * (dO V^T) - P * rowsum(dO * O), as in FlashAttention
-    (arXiv:2205.14135, appendix B.4).
+    values were weighed with. With P the probabilities, D the kept ones / (1 - rate), O = D V and
+    G = D * (dO V^T), the gradient of the scores is G - P * rowsum(G), as in FlashAttention
+    (arXiv:2205.14135, appendix B.4), where that sum is written rowsum(dO * O).
     """
 
     @staticmethod
@@ -66,79 +67,69 @@ class _Attention(torch.autograd.Function):
         rate: float,
         window: int | None,
     ) -> Tensor:
-        output = torch.empty_like(query)
-        scaled = query * scale
+        heads, bits = query.shape[1], RandomBits()
+        rows = HeadRows.of(packing, heads)
+        states = [rows.gather(tensor) for tensor in (query * scale, key, value)]
+        attended = torch.empty_like(states[0])
         kept_for_backward = []
-        for group in packing.groups:
-            q, k, v = (_gather(tensor, group) for tensor in (scaled, key, value))
-            mask, is_far = _mask(group, query), _is_far(group, window)
-            attended = torch.empty_like(q)
+        for group, q, k, v, output in _by_group(packing, rows, *states, attended):
+            masks = _masks(group, heads, q.dtype, window)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
             for part in _parts(signed):
                 scores = q[part] @ k[part].mT
-                if mask is not None:
-                    scores += mask[part]
-                if is_far is not None:
-                    scores.masked_fill_(is_far, torch.finfo(scores.dtype).min)
-                signed[part] = _mark_dropped(scores.softmax(-1), rate)
-                torch.matmul(signed[part].relu(), v[part], out=attended[part])
-            _scatter(attended, group, output)
+                for mask in masks:
+                    scores += mask[part if len(mask) > 1 else 0]
+                torch.softmax(scores, -1, out=signed[part])
+                _mark_dropped(signed[part], rate, bits)
+                torch.matmul(signed[part].relu(), v[part], out=output[part])
             kept_for_backward.append(signed)
-        output *= 1.0 / (1.0 - rate)
-        ctx.save_for_backward(query, key, value, output, *kept_for_backward)
-        ctx.packing, ctx.scale, ctx.rate = packing, scale, rate
-        return output
+        ctx.save_for_backward(*states, *kept_for_backward)
+        ctx.packing, ctx.heads, ctx.scale, ctx.rate = packing, heads, scale, rate
+        return rows.scatter(attended, heads).mul_(1.0 / (1.0 - rate))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, output, *kept = ctx.saved_tensors
-        gradient = gradient.to(query.dtype)
-        overlap = (gradient.float() * output).sum(-1, keepdim=True).to(query.dtype)
-        gradient = gradient * (1.0 / (1.0 - ctx.rate))
+        query, key, value, *kept = ctx.saved_tensors
+        rows = HeadRows.of(ctx.packing, ctx.heads)
+        gradient = rows.gather(gradient.to(query.dtype) * (1.0 / (1.0 - ctx.rate)))
+        gradient.index_fill_(0, rows.padding, 0.0)
         gradients = [torch.empty_like(query) for _ in range(3)]
-        for group, signed in zip(ctx.packing.groups, kept, strict=True):
-            q, k, v, g, o = (_gather(t, group) for t in (query, key, value, gradient, overlap))
-            if group.is_real is not None:
-                is_padding = ~group.is_real.repeat_interleave(query.shape[1], dim=0)[..., None]
-                g.masked_fill_(is_padding, 0.0)
-                o.masked_fill_(is_padding, 0.0)
-            to_q, to_k, to_v = map(torch.empty_like, (q, k, v))
+        groups = _by_group(ctx.packing, rows, query, key, value, gradient, *gradients)
+        for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
             for part in _parts(signed):
                 weights = signed[part].relu()
                 torch.matmul(weights.mT, g[part], out=to_v[part])
                 to_scores = weights.mul_(g[part] @ v[part].mT)
-                to_scores.addcmul_(signed[part].abs(), o[part], value=-1.0)
+                total = to_scores.sum(-1, keepdim=True)
+                to_scores.addcmul_(signed[part].abs(), total, value=-1.0)
                 torch.matmul(to_scores, k[part], out=to_q[part])
                 torch.matmul(to_scores.mT, q[part], out=to_k[part])
-            for states, total in zip((to_q, to_k, to_v), gradients, strict=True):
-                _scatter(states, group, total)
-        to_query, to_key, to_value = gradients
-        return to_query.mul_(ctx.scale), to_key.mul_(ctx.scale), to_value, *[None] * 4
+        to_query, to_key, to_value = (rows.scatter(states, ctx.heads) for states in gradients)
+        return to_query.mul_(ctx.scale), to_key, to_value, *[None] * 4
 
 
-def _gather(states: Tensor, group: Group) -> Tensor:
-    """A group's states (sequences * heads, tokens, size) of packed ones (tokens, heads, size)."""
-    sequences, tokens = group.places.shape
-    found = states.index_select(0, group.places.flatten())
-    found = found.view(sequences, tokens, *states.shape[1:]).transpose(1, 2)
-    return found.reshape(-1, tokens, states.shape[-1])
+def _by_group(packing: Packing, rows: HeadRows, *states: Tensor) -> Iterator[tuple[Any, ...]]:
+    """Each group with its parts of states in attention's order."""
+    return zip(packing.groups, *map(rows.split, states), strict=True)
 
 
-def _scatter(states: Tensor, group: Group, packed: Tensor) -> None:
-    """Writes a group's states, as _gather has them, to their places in a packed row."""
-    sequences, tokens = group.places.shape
-    found = states.view(sequences, -1, tokens, states.shape[-1]).transpose(1, 2)
-    real = found.flatten(0, 1) if group.is_real is None else found[group.is_real]
-    packed.index_copy_(0, group.real_places, real)
+def _masks(group: Group, heads: int, dtype: torch.dtype, window: int | None) -> list[Tensor]:
+    """What is added to a group's scores (sequences * heads, tokens, tokens).
+
+    Masks are spread over them; two in one place do not overflow.
+    """
+    masks = []
+    if group.is_real is not None:
+        masks.append(_hiding(~group.is_real, dtype).repeat_interleave(heads, dim=0)[:, None])
+    is_far = _is_far(group, window)
+    if is_far is not None:
+        masks.append(_hiding(is_far, dtype)[None])
+    return masks
 
 
-def _mask(group: Group, states: Tensor) -> Tensor | None:
-    """What is added to the scores of every head's sequences, (sequences * heads, 1, tokens)."""
-    if group.is_real is None:
-        return None
-    mask = states.new_zeros(group.is_real.shape)
-    mask.masked_fill_(~group.is_real, torch.finfo(states.dtype).min)
-    return mask.repeat_interleave(states.shape[1], dim=0)[:, None]
+def _hiding(is_hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    mask = torch.zeros(is_hidden.shape, dtype=dtype)
+    return mask.masked_fill_(is_hidden, torch.finfo(dtype).min / 2)
 
 
 def _is_far(group: Group, window: int | None) -> Tensor | None:
@@ -146,24 +137,28 @@ def _is_far(group: Group, window: int | None) -> Tensor | None:
     tokens = group.places.shape[1]
     if window is None or tokens <= window:
         return None
-    places = torch.arange(tokens, device=group.places.device)
+    places = torch.arange(tokens)
     return (places[:, None] - places).abs() >= window
 
 
-def _parts(scores: Tensor) -> Iterator[slice]:
-    """The rows of scores (rows, tokens, tokens) in parts of about CHUNK_SCORES."""
-    size = max(1, CHUNK_SCORES // scores[0].numel())
+def _parts(scores: Tensor) -> Iterator[slice | int]:
+    """The rows of scores (rows, tokens, tokens) in parts of about CHUNK_SCORES.
+
+    One alone loses its first dimension, because torch copies the transposed of a batch of one.
+    """
+    size = CHUNK_SCORES // scores[0].numel()
+    if size < 2:
+        return iter(range(len(scores)))
     return (slice(start, start + size) for start in range(0, len(scores), size))
 
 
-def _mark_dropped(probabilities: Tensor, rate: float) -> Tensor:
-    """The probabilities, negative (-0.0 for 0) where dropout takes them away."""
+def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
+    """Turns the sign of probabilities (-0.0 for 0) where dropout takes them away."""
     if rate == 0.0:
-        return probabilities
-    bits = torch.int16 if probabilities.dtype == torch.bfloat16 else torch.int32
-    dropped = draw_dropped(probabilities.shape, rate).to(bits)
-    signs = dropped.bitwise_and_(torch.iinfo(bits).min)
-    return probabilities.view(bits).bitwise_or_(signs).view(probabilities.dtype)
+        return
+    whole = torch.int16 if probabilities.dtype == torch.bfloat16 else torch.int32
+    signs = bits.draw(probabilities.shape, rate).to(whole).bitwise_and_(torch.iinfo(whole).min)
+    probabilities.view(whole).bitwise_or_(signs)
 
 
 def predict_attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
@@ -175,14 +170,16 @@ def predict_attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
     window: int | None = None,
 ) -> Tensor:
     """`attend` without dropout and gradients, by torch's own kernel for that."""
-    output, heads = torch.empty_like(query), query.shape[1]
-    for group in packing.groups:
-        shape = (len(group.places), heads, *_gather(query[:, :1], group).shape[1:])
-        q, k, v = (_gather(tensor, group).view(shape) for tensor in (query, key, value))
-        mask = _is_seen(group, window)
-        attended = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-        _scatter(attended.flatten(0, 1), group, output)
-    return output
+    heads = query.shape[1]
+    rows = HeadRows.of(packing, heads)
+    states = [rows.gather(tensor) for tensor in (query, key, value)]
+    attended = []
+    for group, *parts in _by_group(packing, rows, *states):
+        q, k, v = (part.unflatten(0, (-1, heads)) for part in parts)
+        is_seen = _is_seen(group, window)
+        found = functional.scaled_dot_product_attention(q, k, v, attn_mask=is_seen, scale=scale)
+        attended.append(found.reshape(-1, found.shape[-1]))
+    return rows.scatter(torch.cat(attended), heads)
 
 
 def _is_seen(group: Group, window: int | None) -> Tensor | None:
@@ -198,16 +195,16 @@ def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
 ) -> Tensor:
     """`attend` for the first tokens of sequences; zero for all others."""
-    dropout, attended, rows = FastDropout(rate), [], []
-    for group in packing.groups:
+    heads = query.shape[1]
+    rows = HeadRows.of(packing, heads)
+    dropout, attended, numbers = FastDropout(rate), [], []
+    for group, k, v in _by_group(packing, rows, *(ordered(t, rows) for t in (key, value))):
         first = query.index_select(0, packing.firsts[group.rows]) * scale
-        k, v = (_gather(tensor, group) for tensor in (key, value))
         scores = first.flatten(0, 1)[:, None] @ k.mT
-        mask = _mask(group, query)
-        shares = (scores if mask is None else scores + mask).softmax(-1)
+        shares = sum(_masks(group, heads, query.dtype, None), scores).softmax(-1)
         attended.append((dropout(shares) @ v).view(first.shape))
-        rows.append(group.rows)
-    places = packing.firsts[torch.cat(rows)]
+        numbers.append(group.rows)
+    places = packing.firsts[torch.cat(numbers)]
     return torch.zeros_like(query).index_copy(0, places, torch.cat(attended))
 
 

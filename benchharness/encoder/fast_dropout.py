@@ -6,24 +6,33 @@ one draw of 64 bits serves four elements, and what is left is integer arithmetic
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-__all__ = ["FastDropout", "draw_dropped", "use_fast_dropout"]
+__all__ = ["FastDropout", "RandomBits", "use_fast_dropout"]
 
 STEPS = 1 << 15
 """A probability is a whole number of these parts: 0.1 is 3277 / 32768, wrong by 6 in a million."""
 
 
-def draw_dropped(shape: torch.Size, rate: float) -> Tensor:
-    """int16 of that shape, -1 with the probability `rate` and 0 elsewhere.
+class RandomBits:
+    """Random bits for one call, from numpy's quickest generator: a third of what torch's take.
 
-    Drawn from torch's CPU generator, so a seed and a checkpoint of its state cover it.
+    It is seeded from torch's CPU generator, so a seed and a checkpoint of its state cover it.
     """
-    count = math.prod(shape)
-    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    numbers = words.view(torch.int16)[:count].bitwise_and_(STEPS - 1)
-    return numbers.sub_(round(rate * STEPS)).bitwise_right_shift_(15).view(shape)
+
+    def __init__(self) -> None:
+        self._generator: np.random.SFC64 | None = None
+
+    def draw(self, shape: torch.Size, rate: float) -> Tensor:
+        """int16 of that shape, negative with the probability `rate`."""
+        if self._generator is None:
+            self._generator = np.random.SFC64(int(torch.randint(2**63 - 1, ())))
+        count = math.prod(shape)
+        words = self._generator.random_raw((count + 3) // 4)
+        numbers = torch.from_numpy(words.view(np.int16)[:count])
+        return numbers.bitwise_and_(STEPS - 1).sub_(round(rate * STEPS)).view(shape)
 
 
 class FastDropout(nn.Module):
@@ -42,7 +51,7 @@ class FastDropout(nn.Module):
 
 def _noise(shape: torch.Size, rate: float) -> Tensor:
     """bf16 of that shape: 0 where dropped, 1 / (1 - rate) elsewhere, rounded as torch rounds it."""
-    kept = draw_dropped(shape, rate).bitwise_not_()
+    kept = RandomBits().draw(shape, rate).bitwise_right_shift_(15).bitwise_not_()
     scale = torch.tensor(1.0 / (1.0 - rate), dtype=torch.bfloat16).view(torch.int16)
     return kept.bitwise_and_(scale).view(torch.bfloat16)
 

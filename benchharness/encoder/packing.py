@@ -5,8 +5,7 @@ padded hidden states come out, so heads see no difference; what lies between com
 """
 
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,24 +48,21 @@ class Group:
     places: Tensor
     is_real: Tensor | None
 
-    @cached_property
-    def real_places(self) -> Tensor:
-        """Where the real tokens stand in the packed row, (tokens,)."""
-        return self.places.flatten() if self.is_real is None else self.places[self.is_real]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
     """The sequences of one packed row, in groups of like length.
 
     `mask` is the padded batch's, `tokens` how many of them are real, and `firsts` are where the
-    sequences begin in the packed row.
+    sequences begin in the packed row. `head_rows` keeps what attention makes of it, by the number
+    of heads.
     """
 
     mask: Tensor
     tokens: int
     firsts: Tensor
     groups: tuple[Group, ...]
+    head_rows: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, mask: Tensor) -> "Packing":

@@ -18,7 +18,7 @@ class LearnedEngine:
         self._shares = shares
         self._world = world
 
-    def __call__(self, slots, timeout, *, checkpoints, keep, snapshots=None):
+    def __call__(self, slots, timeout, *, checkpoints, keep, snapshots=None, forks=None):
         return self
 
     def run(self, jobs, report):

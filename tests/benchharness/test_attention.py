@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchharness.encoder import attention
 from benchharness.encoder.attention import attend, predict_attend
-from benchharness.encoder.fast_dropout import draw_dropped
+from benchharness.encoder.fast_dropout import RandomBits
 from benchharness.encoder.packing import Packing
 
 HEADS, SIZE = 3, 4
@@ -81,7 +81,7 @@ def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
     torch.manual_seed(5)
     output = attend(*states, make_packing(lengths), SCALE, 0.25)
     torch.manual_seed(5)
-    kept = draw_dropped(torch.Size([4, HEADS, 8, 8]), 0.25) == 0
+    kept = RandomBits().draw(torch.Size([4, HEADS, 8, 8]), 0.25) >= 0
     query, key, value = (s.view(4, 8, HEADS, SIZE).transpose(1, 2) for s in same)
     weights = (query @ key.mT * SCALE).softmax(-1) * kept / 0.75
     expected = (weights @ value).transpose(1, 2).reshape(output.shape)

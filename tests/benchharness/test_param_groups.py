@@ -1,5 +1,6 @@
 """Rates by layer and gradual unfreezing: the groups, and what moved."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import nn
 from benchharness.encoder import Encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads.pair import PairNetwork
-from benchharness.param_groups import param_groups, update_groups
+from benchharness.param_groups import adamw, clip_in_step, param_groups, update_groups
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import learning_rate
 from tests.benchharness.families import FAMILIES, make_config
@@ -168,3 +169,26 @@ def test_every_weight_of_every_family_has_one_rate(family: str):
     layers = len(layers_of(network).layers)
     scales = {group["scale"] for group in groups.values()}
     assert (max(scales), len(scales)) == (1.0, layers + 2)
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
+def test_clipping_in_the_step_is_that_of_torch(max_norm: float) -> None:
+    """Over steps whose gradients differ in size, so that the moments tell how each was clipped."""
+    recipe = replace(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
+    ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
+    next(plain.parameters()).requires_grad_(False)
+    next(ours.parameters()).requires_grad_(False)
+    optimizers = adamw(ours, recipe), adamw(plain, recipe)
+    for size in (10.0, 0.01, 1.0):
+        torch.manual_seed(3)
+        for one, other in zip(ours.parameters(), plain.parameters(), strict=True):
+            if one.requires_grad:
+                one.grad = torch.randn_like(one) * size / 300
+                other.grad = one.grad.clone()
+        norm = clip_in_step(optimizers[0], list(ours.parameters()), max_norm)
+        expected = nn.utils.clip_grad_norm_(plain.parameters(), max_norm)
+        assert torch.equal(norm, expected)
+        for optimizer in optimizers:
+            optimizer.step()
+    for one, other in zip(ours.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)

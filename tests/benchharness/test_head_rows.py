@@ -1,0 +1,49 @@
+"""States in attention's order: every one has a place, and comes back from it."""
+
+import pytest
+import torch
+
+from benchharness.encoder.head_rows import HeadRows, ordered
+from benchharness.encoder.packing import Packing
+
+HEADS, SIZE = 3, 4
+
+
+def packing_of(*lengths: int) -> Packing:
+    return Packing.of((torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long())
+
+
+@pytest.mark.parametrize("lengths", [(5, 1, 19, 8, 17), (8, 8), (1,)])
+def test_states_come_back_from_their_places(lengths: tuple[int, ...]) -> None:
+    packing = packing_of(*lengths)
+    rows = HeadRows.of(packing, HEADS)
+    states = torch.randn(sum(lengths), HEADS, SIZE)
+    found = rows.gather(states)
+    assert torch.equal(rows.scatter(found, HEADS), states)
+    assert len(found) == len(rows.places) + len(rows.padding)
+    assert sorted([*rows.places.tolist(), *rows.padding.tolist()]) == list(range(len(found)))
+
+
+def test_a_groups_part_has_its_sequences_head_by_head() -> None:
+    packing = packing_of(5, 20, 8)
+    rows = HeadRows.of(packing, HEADS)
+    states = torch.randn(33, HEADS, SIZE)
+    short, long = rows.split(rows.gather(states))
+    assert (short.shape, long.shape) == ((2 * HEADS, 8, SIZE), (HEADS, 24, SIZE))
+    assert torch.equal(short[HEADS + 1], states[25:, 1])
+    assert torch.equal(short[0, :5], states[:5, 0])
+    assert torch.equal(long[2, :20], states[5:25, 2])
+
+
+def test_it_is_made_once_for_a_number_of_heads() -> None:
+    packing = packing_of(3, 4)
+    assert HeadRows.of(packing, HEADS) is HeadRows.of(packing, HEADS)
+    assert HeadRows.of(packing, 1) is not HeadRows.of(packing, HEADS)
+
+
+def test_gradients_go_back_to_where_states_came_from() -> None:
+    rows = HeadRows.of(packing_of(5, 9), HEADS)
+    states = torch.randn(14, HEADS, SIZE, requires_grad=True)
+    weights = torch.randn(len(rows.order), SIZE).index_fill(0, rows.padding, 0.0)
+    (ordered(states, rows) * weights).sum().backward()
+    assert torch.equal(states.grad, rows.scatter(weights, HEADS))
