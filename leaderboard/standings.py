@@ -155,24 +155,28 @@ def _ranked(entries: Sequence[Entry], scores: "Sequence[_Drawn | None]") -> list
     Equal scores share all of their ranks.
     """
     import numpy as np
-    from scipy.stats import rankdata
 
     racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
     drawn = [score.examples + score.seeds for place in racing if (score := scores[place])]
     if not drawn:
         return list(entries)
     table = np.stack(drawn).round(12)  # equal systems may differ in their last bits
-    first, last = (rankdata(-table, method=way, axis=0) for way in ("min", "max"))
-    tail = (1 - LEVEL) / 2
-    lows = np.quantile(first, tail, axis=1, method="inverted_cdf").astype(int)
-    highs = np.quantile(last, 1 - tail, axis=1, method="inverted_cdf").astype(int)
     found = list(entries)
     for row, place in enumerate(racing):
-        tied = [racing[other] for other in _not_told_apart(table, row)]
-        found[place] = _with_ranks(
-            entries[place], (int(lows[row]), int(highs[row])), [entries[t] for t in tied]
-        )
+        tied = [entries[racing[other]] for other in _not_told_apart(table, row)]
+        found[place] = _with_ranks(entries[place], _ranks(table, row), tied)
     return found
+
+
+def _ranks(table: "Array", row: int) -> tuple[int, int]:
+    """The lowest and the highest of a row's ranks in 95 % of the draws (columns)."""
+    import numpy as np
+
+    tail = (1 - LEVEL) / 2
+    first, last = 1 + (table > table[row]).sum(axis=0), (table >= table[row]).sum(axis=0)
+    low = np.quantile(first, tail, method="inverted_cdf")
+    high = np.quantile(last, 1 - tail, method="inverted_cdf")
+    return int(low), int(high)
 
 
 def _not_told_apart(table: "Array", row: int) -> list[int]:

@@ -86,7 +86,7 @@ def test_the_score_is_surer_than_its_tasks() -> None:
 
 
 def test_models_far_apart_have_one_rank_each() -> None:
-    found = standings({"a": [0.9, 0.91], "b": [0.7, 0.71], "c": [0.5, 0.51]})
+    found = standings({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
     assert [found[name].ranks for name in "abc"] == [(1, 1), (2, 2), (3, 3)]
     assert [found[name].rank_label for name in "abc"] == ["1", "2", "3"]
     assert all(standing.tied == () for standing in found.values())
