@@ -28,7 +28,6 @@ LATER = (
     "benchharness.cli.standings",
     "leaderboard.report.write",
     "leaderboard.statistics.interval",
-    "scipy.special",
 )
 """What the report imports on use, because other commands do without it: half a second."""
 
