@@ -35,7 +35,8 @@ class HeadRows:
         """The order of a packing's groups; made once for all layers with so many heads."""
         if heads not in packing.head_rows:
             packing.head_rows[heads] = cls._of(packing, heads)
-        return packing.head_rows[heads]
+        rows: HeadRows = packing.head_rows[heads]
+        return rows
 
     @classmethod
     def _of(cls, packing: Packing, heads: int) -> "HeadRows":
@@ -66,7 +67,7 @@ class HeadRows:
 
     def split(self, states: Tensor) -> Iterator[Tensor]:
         """The groups' parts of states in attention's order, (sequences * heads, tokens, size)."""
-        parts = states.split([rows * tokens for rows, tokens in self.shapes])
+        parts = torch.split(states, [rows * tokens for rows, tokens in self.shapes])
         return (part.view(*shape, -1) for part, shape in zip(parts, self.shapes, strict=True))
 
 
