@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchharness.whole_folder import DamagedError, check_folder, delete_folder, new_folder
+from benchharness.kept_folders import DamagedError, check_folder, delete_folder, new_folder
 from leaderboard.job import Job
 from tasks.errors import JobError
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from benchharness.batching import Features
 from benchharness.cache import cache_folder
 from benchharness.heads.head import Limits
+from benchharness.training.batching import Features
 from leaderboard.job import METHOD
-from leaderboard.whole_file import whole_file
+from leaderboard.text import whole_file
 from tasks.read import SplitRows
 
 __all__ = ["KEPT_TOKENS", "encode_once"]

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
 
+from benchharness.driver.plan import used_rows
 from benchharness.models import find_model
-from benchharness.plan import used_rows
 from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow

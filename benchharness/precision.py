@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchharness.ranks import ALONE, Ranks
+from benchharness.training.compute import ALONE, Ranks
 from tasks.errors import BenchError
 
 __all__ = ["Compute", "in_fp32"]

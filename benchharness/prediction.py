@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchharness.batching import Features, Indices, length_batches, pad
-from benchharness.memory import each_batch
-from benchharness.meter import DivergedError
 from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
+from benchharness.training.batching import Features, Indices, length_batches, pad
+from benchharness.training.meter import DivergedError
+from benchharness.training.predict import each_batch
 
 __all__ = ["PREDICTION_TOKENS", "inputs_of", "predict"]
 

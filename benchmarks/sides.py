@@ -85,7 +85,7 @@ def _bench(*arguments: str) -> list[str]:
 def _stored(database: Path, seeds: Sequence[int]) -> "list[Result]":
     """The results of a database, seed by seed."""
     from leaderboard.result import Failure
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     found = {}
     with open_store(database, create=False) as store:

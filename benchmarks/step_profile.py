@@ -66,7 +66,7 @@ def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
     from torch.profiler import ProfilerActivity, profile
 
     from benchharness.encoder.fast_dropout import FastDropout
-    from benchharness.worker.run import run_job
+    from benchharness.worker.job import run_job
 
     FastDropout.forward = _named("dropout", FastDropout.forward)  # type: ignore[method-assign]
     (job,) = _plan(workload, checkpoint, data)
@@ -96,8 +96,8 @@ def _named(name: str, forward: Any) -> Any:
 
 
 def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
+    from benchharness.driver.plan import plan_jobs
     from benchharness.models import find_model
-    from benchharness.plan import plan_jobs
     from tasks.suites import find_task
 
     values = asdict(workload.values) | {"evaluations": 1}

@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 
 from leaderboard.database import explained, file_of
 from leaderboard.exports.archive import write_archive
-from leaderboard.record import StoredRun
-from leaderboard.whole_file import whole_file
+from leaderboard.store.record import StoredRun
+from leaderboard.text import whole_file
 from tasks.errors import BenchError, StoreError
 
 __all__ = ["archive_runs", "check_new", "copy_sqlite"]

@@ -16,7 +16,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
-from leaderboard.schema import DamagedError
+from leaderboard.store.schema import DamagedError
 from tasks.errors import StoreError
 
 __all__ = ["explained", "file_of", "name_of", "open_engine", "reading", "writing"]

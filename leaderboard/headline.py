@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from leaderboard.collapse import curve_ends, flags_of_ends
 from leaderboard.result import RunRow
-from leaderboard.schema import FINISHED, Headline, Run
+from leaderboard.store.schema import FINISHED, Headline, Run
 from tasks.errors import StoreError
 
 __all__ = ["headline_data", "place_headline", "replace_headline", "row_of"]

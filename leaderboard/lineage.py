@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from leaderboard.grouping import variant_of
+from leaderboard.boards.grouping import variant_of
 from leaderboard.result import RunRow
 
 __all__ = ["start_task", "with_starts"]

@@ -7,7 +7,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from leaderboard.headline import headline_data, row_of
 from leaderboard.result import RunRow
-from leaderboard.schema import FINISHED, Headline, Predictions, Run
+from leaderboard.store.schema import FINISHED, Headline, Predictions, Run
 
 __all__ = [
     "attempts_at",

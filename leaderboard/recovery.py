@@ -11,11 +11,11 @@ from typing import NamedTuple
 from sqlalchemy import CompoundSelect, Engine, func, select, union
 
 from leaderboard.database import file_of, open_engine, reading
-from leaderboard.record import StoredRun, run_to_stored
-from leaderboard.schema import Headline, Predictions, Run, Score
-from leaderboard.sqlite_pages import Row, rows_in_pages
-from leaderboard.store import open_store
-from leaderboard.whole_file import flush_to_disk
+from leaderboard.store.record import StoredRun, run_to_stored
+from leaderboard.store.recovery import Row, rows_in_pages
+from leaderboard.store.schema import Headline, Predictions, Run, Score
+from leaderboard.store.store import open_store
+from leaderboard.text import flush_to_disk
 from leaderboard.whole_runs import run_ids, whole_runs
 from tasks.errors import StoreError
 

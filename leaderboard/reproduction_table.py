@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
-from leaderboard.reproduction import Reproduction, reproductions
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
+from leaderboard.boards.reproduction import Reproduction, reproductions
 from leaderboard.visible import visible
 
 __all__ = ["render_reproductions"]

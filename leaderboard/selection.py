@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import replace
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
 from tasks.errors import BenchError
 
 __all__ = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leaderboard.statistics import Interval
+from leaderboard.comparing import Interval
 
 __all__ = ["LEVEL", "CellStanding", "Standing"]
 

@@ -7,7 +7,7 @@ several is higher than any one of them by chance alone.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from leaderboard.cell import build_cell
+from leaderboard.boards.cell import build_cell
 from leaderboard.result import RunRow
 from tasks.rules import ScoreRule
 

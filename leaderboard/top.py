@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
 
 __all__ = ["TOP", "best_of", "top_of"]
 

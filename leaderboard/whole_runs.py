@@ -7,7 +7,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session, selectinload
 
 from leaderboard.database import name_of, reading
-from leaderboard.schema import Run
+from leaderboard.store.schema import Run
 from tasks.errors import StoreError
 
 __all__ = ["portions", "run_ids", "whole_runs"]

@@ -11,15 +11,7 @@ if TYPE_CHECKING:
     from tasks.errors import BenchError, DataError
     from tasks.evaluate_metric import as_evaluate
     from tasks.sources import Data, Source, Split, parse_data
-    from tasks.suites import (
-        COLLECTIONS,
-        SUITES,
-        TASKS,
-        Suite,
-        find_suite,
-        find_suites,
-        find_task,
-    )
+    from tasks.suites import COLLECTIONS, SUITES, TASKS, Suite, find_suite, find_suites, find_task
     from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
 
 __all__ = [

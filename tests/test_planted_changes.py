@@ -18,7 +18,7 @@ BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; mai
 WHAT = ("--model", "tiny", "--suite", "glue", "--task", "rte", "--limit", "120")
 HOW = ("--set", "batch_size=8", "--set", "epochs=1", "--device", "cpu", "--jobs", "1")
 
-PAIR, BATCHING = "benchharness/heads/pair.py", "benchharness/batching.py"
+PAIR, BATCHING = "benchharness/heads/pair.py", "benchharness/training/batching.py"
 LOSS = 'cross_entropy(logits.float(), targets, reduction="none"'
 TYPES = "np.where(mask, features.token_types[places], 0)"
 BUGS = {

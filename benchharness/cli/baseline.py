@@ -20,7 +20,7 @@ from leaderboard.visible import visible
 if TYPE_CHECKING:
     from benchharness.cli.rows import Rows
     from leaderboard.regression import Baseline
-    from leaderboard.store import Store
+    from leaderboard.store.store import Store
 
 __all__ = ["baseline"]
 
@@ -58,7 +58,7 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
     Every seed that is stored counts; ten make a check about twice as sharp as three do.
     """
     from benchharness.cli.rows import find_rows
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
         found = find_rows(store, (model,), suite or (), task or (), data)
@@ -89,7 +89,7 @@ def _of_limit(found: "list[Rows]", model: str, limit: int | None) -> "list[Rows]
 
 
 def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
-    from benchharness.cli.samples import Samples, counted_tasks
+    from benchharness.stored.predictions import Samples, counted_tasks
     from leaderboard.regression import Baseline
     from tasks.errors import BenchError
 
@@ -117,7 +117,7 @@ def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
 
 
 def _write(out: Path, made: "Baseline") -> None:
-    from leaderboard.whole_file import whole_file
+    from leaderboard.text import whole_file
     from tasks.errors import BenchError
 
     try:

@@ -99,8 +99,8 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
     could not be compared.
     """
-    from benchharness.cli.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
-    from benchharness.cli.request import check_request
+    from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
+    from benchharness.driver.request import check_request
     from benchharness.models import Trust
 
     request = check_request(
@@ -134,14 +134,14 @@ def check(  # noqa: PLR0913  (one parameter for each option)
 
 def _show(verdict: "Verdict", *, as_json: bool) -> None:
     from benchharness.cli.printing import print_json, print_table
-    from leaderboard.regression.columns import (
+    from leaderboard.regression.facts import facts_of
+    from leaderboard.regression.verdict_text import (
         COLUMNS,
         change_line,
         explanations,
         flip_lines,
         row_of,
     )
-    from leaderboard.regression.facts import facts_of
 
     if as_json:
         print_json(facts_of(verdict))

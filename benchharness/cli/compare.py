@@ -12,8 +12,8 @@ from leaderboard.visible import visible
 
 if TYPE_CHECKING:
     from benchharness.cli.rows import Rows
+    from leaderboard.comparing import Interval
     from leaderboard.paired import Contrast, Flip
-    from leaderboard.statistics import Interval
 
 __all__ = ["compare"]
 
@@ -66,10 +66,10 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
 
     Seeds are matched. McNemar's or a paired permutation test, corrected for the number of tasks.
     """
-    from benchharness.cli.contrasts import contrasts_of
     from benchharness.cli.rows import find_rows
+    from benchharness.stored.contrasts import contrasts_of
     from leaderboard.selection import select_entry_or_run
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
         found = find_rows(

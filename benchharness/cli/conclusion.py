@@ -8,16 +8,16 @@ from typing import Any
 
 import typer
 
-from benchharness.cli.boards import gather_boards, left_out
 from benchharness.cli.display import job_name
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.outlook import Outlook
 from benchharness.cli.report import is_made, make_report
+from benchharness.driver.schedule import Outlook
 from benchharness.engines.process import Outcome
-from leaderboard.board import Board
+from benchharness.stored.boards import gather_boards, left_out
+from leaderboard.boards.board import Board
 from leaderboard.result import Failure
 from leaderboard.selection import boards_of
-from leaderboard.store import Store
+from leaderboard.store.store import Store
 from leaderboard.top import TOP, top_of
 from leaderboard.visible import visible
 from tasks.errors import JobError, ModelError
@@ -27,7 +27,7 @@ __all__ = ["conclude", "import_ahead"]
 LATER = (
     "benchharness.cli.standings",
     "leaderboard.report.write",
-    "leaderboard.statistics.interval",
+    "leaderboard.comparing.interval",
 )
 """What the report imports on use, because other commands do without it: half a second."""
 

@@ -9,7 +9,7 @@ from benchharness.cli.options import DATABASE, Database
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from leaderboard.merging import Merged
+    from leaderboard.store.merging import Merged
 
 __all__ = ["db_app"]
 
@@ -39,7 +39,7 @@ def check(*, db: Database = DATABASE) -> None:
     Its file, its schema, the digest of every run, and rows without their run. Exit code 5 for any
     fault. Nothing is changed.
     """
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
     from tasks.errors import StoreError
 
     found = 0
@@ -59,7 +59,7 @@ def check(*, db: Database = DATABASE) -> None:
 @db_app.command()
 def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
     """Copy the database while others use it: of one moment, and whole or not at all."""
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
         store.back_up(file)
@@ -89,7 +89,7 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
     Where both have run a job, all attempts are kept in the order in which they ended, and the
     newest result counts.
     """
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     with open_store(other, create=False) as source, open_store(db) as store:
         merged = store.merge(source.stored_runs())

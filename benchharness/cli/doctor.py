@@ -51,7 +51,7 @@ def _versions() -> Iterator[Finding]:
     import platform
 
     from benchharness import __version__
-    from benchharness.provenance import library_versions, source_commit
+    from benchharness.machine import library_versions, source_commit
 
     source = source_commit()
     changed = " with changes" if source["dirty"] else ""
@@ -115,7 +115,7 @@ def _processor() -> Iterator[Finding]:
     import os
 
     from benchharness.hardware import cpu_has_bf16
-    from benchharness.provenance import cpu_model
+    from benchharness.machine import cpu_model
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = os.environ.get("OMP_NUM_THREADS")
@@ -134,7 +134,7 @@ def _gpus() -> Iterator[Finding]:
 
 def _database(db: str) -> Iterator[Finding]:
     """The state of the leaderboard; opening an older one upgrades it, as every command does."""
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
     from tasks.errors import StoreError
 
     path = Path(db).expanduser()

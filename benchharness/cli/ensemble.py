@@ -10,9 +10,9 @@ from benchharness.cli.printing import print_json
 
 if TYPE_CHECKING:
     from benchharness.cli.rows import Rows
-    from leaderboard.entry import Entry
+    from leaderboard.boards.entry import Entry
     from leaderboard.result import Result
-    from leaderboard.store import Store
+    from leaderboard.store.store import Store
 
 __all__ = ["ensemble"]
 
@@ -44,11 +44,11 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 
     Nothing is trained. The result is stored and stands on the board as an ensemble.
     """
-    from benchharness.cli.boards import gather_boards
     from benchharness.cli.leaderboard import show_boards
     from benchharness.cli.rows import find_rows
+    from benchharness.stored.boards import gather_boards
     from leaderboard.selection import boards_of
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
         found = find_rows(store, tuple(dict.fromkeys(systems)), suite or (), task or (), data)

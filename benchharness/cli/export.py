@@ -13,7 +13,7 @@ from benchharness.cli.options import DATABASE, Database, DataFilter, Suites, Tas
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from leaderboard.board import Board
+    from leaderboard.boards.board import Board
 
 __all__ = ["export"]
 
@@ -82,8 +82,8 @@ def export(  # noqa: PLR0913  (one parameter for each option)
 
 def _archive(db: str, path: Path) -> None:
     from leaderboard.exports.archive import write_archive
-    from leaderboard.store import open_store
-    from leaderboard.whole_file import whole_file
+    from leaderboard.store.store import open_store
+    from leaderboard.text import whole_file
     from tasks.errors import BenchError
 
     if path.suffix != ".gz":
@@ -105,10 +105,10 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
     data: str | None,
     form: Format,
 ) -> str:
-    from benchharness.cli.boards import gather_boards
-    from benchharness.cli.request import select_tasks
+    from benchharness.driver.request import select_tasks
+    from benchharness.stored.boards import gather_boards
     from leaderboard.exports.narrow import narrowed
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
     from tasks.suites import find_suites
 
     found = [suite for name in suites for suite in find_suites(name)]
@@ -121,14 +121,14 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
 
 def _writer(form: Format) -> "Callable[[Sequence[Board]], str]":
     """What makes the text; imported here one by one, because the hub's classes take their time."""
+    from leaderboard.exports.cards import to_every_eval_ever
     from leaderboard.exports.csv_rows import to_csv
     from leaderboard.exports.eval_results import to_eval_results
-    from leaderboard.exports.every_eval_ever import to_every_eval_ever
     from leaderboard.exports.json_rows import to_json
     from leaderboard.exports.latex import to_latex
+    from leaderboard.exports.lines import score_lines
     from leaderboard.exports.markdown import to_markdown
     from leaderboard.exports.model_index import to_model_index
-    from leaderboard.exports.score_line import score_lines
 
     writers: dict[Format, Callable[[Sequence[Board]], str]] = {
         Format.CSV: lambda boards: to_csv(score_lines(boards)),
@@ -145,7 +145,7 @@ def _writer(form: Format) -> "Callable[[Sequence[Board]], str]":
 
 
 def _put(text: str, out: Path | None) -> None:
-    from leaderboard.whole_file import whole_file
+    from leaderboard.text import whole_file
 
     if out is None:
         typer.echo(text, nl=False)

@@ -57,7 +57,7 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
     Where the models' recipes have a task trained before one of these, its data are fetched too.
     """
     from benchharness.cli.printing import print_json
-    from benchharness.cli.request import select_tasks
+    from benchharness.driver.request import select_tasks
     from benchharness.models import Trust, find_model
     from benchharness.recipes.start import with_start_tasks
     from tasks.errors import BenchError
@@ -164,7 +164,7 @@ def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequen
 
 def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
     from benchharness.models import Trust
-    from benchharness.models.download import download
+    from benchharness.models.weights import download
 
     folder = download(hub_id, revision, Trust(**dict.fromkeys(trusted, True)))
     return {"model": hub_id, "revision": folder.name, "folder": str(folder)}

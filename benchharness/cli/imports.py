@@ -11,7 +11,7 @@ from leaderboard.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leaderboard.record import StoredRun
+    from leaderboard.store.record import StoredRun
 
 __all__ = ["import_file"]
 
@@ -31,7 +31,7 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
     Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
     """
     from benchharness.cli.printing import print_json
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     noun, count, runs = _read(file)
     with open_store(db) as store:
@@ -45,10 +45,10 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
 
 def _read(file: Path) -> "tuple[str, int, Iterable[StoredRun]]":
     """What the file has, how many of them, and these as runs to store."""
-    from leaderboard.imports.archive import check_archive, read_archive
+    from leaderboard.boards.imported import read_rows
     from leaderboard.imports.outcome import to_result
-    from leaderboard.imports.rows import read_rows
-    from leaderboard.record import result_to_stored
+    from leaderboard.store.archive import check_archive, read_archive
+    from leaderboard.store.record import result_to_stored
     from tasks.errors import BenchError
 
     match file.suffix.lower():

@@ -10,10 +10,10 @@ from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Sui
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from leaderboard.board import Board
-    from leaderboard.cell import Cell
-    from leaderboard.entry import Entry
-    from leaderboard.reproduction import Reproduction
+    from leaderboard.boards.board import Board
+    from leaderboard.boards.cell import Cell
+    from leaderboard.boards.entry import Entry
+    from leaderboard.boards.reproduction import Reproduction
     from leaderboard.standing import Standing
 
 __all__ = ["leaderboard", "show_boards"]
@@ -58,8 +58,8 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
 
     Of a large store that is the suite that ran last, where none is named, and the best rows.
     """
-    from benchharness.cli.boards import gather_boards, left_out, recent_suites
-    from leaderboard.store import open_store
+    from benchharness.stored.boards import gather_boards, left_out, recent_suites
+    from leaderboard.store.store import open_store
     from leaderboard.top import TOP, top_of
 
     shown = top if top is not None else 0 if as_json else TOP
@@ -90,11 +90,11 @@ def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
     """
     from rich.console import Console
 
+    from leaderboard.boards.terminal import render
     from leaderboard.imports.block import imported_blocks
     from leaderboard.published.block import published_blocks
     from leaderboard.published.terminal import render_published
     from leaderboard.reproduction_table import render_reproductions
-    from leaderboard.terminal import render
 
     for board in boards:
         render(board, Console())
@@ -109,7 +109,7 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
 
     What is published stays in percent, as printed, also in an entry's reproductions.
     """
-    from benchharness.cli.facts import published_facts
+    from benchharness.cli.output import published_facts
     from leaderboard.imports.block import imported_blocks
     from leaderboard.published.block import published_blocks
 
@@ -129,7 +129,7 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
 
 
 def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
-    from leaderboard.reproduction import reproductions
+    from leaderboard.boards.reproduction import reproductions
 
     return {
         "rank": entry.rank,

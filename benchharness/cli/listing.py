@@ -27,7 +27,7 @@ TaskName = Annotated[
 @with_plugins
 def suites(*, as_json: AsJson = False) -> None:
     """The suites, with their tasks and score rules."""
-    from benchharness.cli.facts import collection_facts, suite_facts
+    from benchharness.cli.output import collection_facts, suite_facts
     from tasks.suites import COLLECTIONS, SUITES
 
     rows = [suite_facts(suite) for suite in SUITES.values()]
@@ -39,7 +39,7 @@ def suites(*, as_json: AsJson = False) -> None:
 @with_plugins
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The tasks, with what they predict and how they are scored."""
-    from benchharness.cli.facts import task_facts
+    from benchharness.cli.output import task_facts
     from tasks.suites import TASKS, find_suites
 
     chosen = [found for name in suite or () for found in find_suites(name)]
@@ -55,9 +55,9 @@ def models(*, as_json: AsJson = False) -> None:
 
     Any checkpoint folder or hub name runs unregistered.
     """
-    from benchharness.cli.facts import model_facts, system_facts
+    from benchharness.cli.output import model_facts, system_facts
     from benchharness.models import MODELS
-    from leaderboard.published.systems import systems
+    from leaderboard.boards.systems import systems
 
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]
@@ -73,7 +73,7 @@ def models(*, as_json: AsJson = False) -> None:
 @list_app.command()
 def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The published results, with split, protocol and source; scores are in percent."""
-    from benchharness.cli.facts import published_facts
+    from benchharness.cli.output import published_facts
     from leaderboard.published import published as rows_of
     from tasks.suites import SUITES, find_suites
 
@@ -92,8 +92,8 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
-    from benchharness.cli.facts import run_facts
-    from leaderboard.store import open_store
+    from benchharness.cli.output import run_facts
+    from leaderboard.store.store import open_store
     from tasks.suites import find_suites, find_task
 
     suites = {chosen.name for name in suite or () for chosen in find_suites(name)}

@@ -8,7 +8,7 @@ import typer
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from benchharness.cli.request import Request
+    from benchharness.driver.request import Request
     from leaderboard.job import Job
 
 __all__ = ["name_missing_rows"]
@@ -23,7 +23,7 @@ def name_missing_rows(request: "Request", jobs: "Sequence[Job]", *, test: bool) 
 
 def _name_left_out(jobs: "Sequence[Job]") -> None:
     """Says which splits are shorter than their files."""
-    from benchharness.plan import left_out_rows
+    from benchharness.driver.plan import left_out_rows
 
     if counts := left_out_rows(jobs):
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())

@@ -12,7 +12,7 @@ from leaderboard.visible import visible
 
 if TYPE_CHECKING:
     from benchharness.cli.rows import Rows
-    from leaderboard.comparison import Comparison
+    from leaderboard.comparing.power import Comparison
 
 __all__ = ["plan"]
 
@@ -94,8 +94,8 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
 
         raise BenchError("name two systems to compare, or a --model whose sweep is to be reckoned.")
     from benchharness.cli.rows import find_rows
-    from leaderboard.comparison import compare
-    from leaderboard.store import open_store
+    from leaderboard.comparing.power import compare
+    from leaderboard.store.store import open_store
 
     _check_chances(alpha=alpha, power=power)
     with open_store(db, create=False) as store:

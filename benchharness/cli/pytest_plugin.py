@@ -59,8 +59,8 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
     settings: Sequence[str] = (),
     allow_change: bool = False,
 ) -> "Verdict":
-    from benchharness.cli.gate import Gate, read_baseline, run_gate
-    from benchharness.cli.request import check_request
+    from benchharness.driver.gate import Gate, read_baseline, run_gate
+    from benchharness.driver.request import check_request
     from benchharness.plugins import load_plugins
 
     load_plugins()

@@ -12,9 +12,9 @@ from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from leaderboard.board import Board
+    from leaderboard.boards.board import Board
     from leaderboard.result import Failure, Result, RunRow
-    from leaderboard.store import Store
+    from leaderboard.store.store import Store
 
 __all__ = ["is_made", "make_report", "report"]
 
@@ -44,7 +44,7 @@ def report(
     open_it: Open = False,
 ) -> None:
     """Write the HTML report: a table per suite, a section per run."""
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
         make_report(store, Path(out), suite or (), intervals=intervals)
@@ -111,7 +111,7 @@ def _chosen(
     store: "Store", suites: Sequence[str], last: "Sequence[Board]"
 ) -> "tuple[list[Board], list[str]]":
     """The boards to show, and what is said of those that are left out."""
-    from benchharness.cli.boards import gather_boards, left_out, recent_suites
+    from benchharness.stored.boards import gather_boards, left_out, recent_suites
     from leaderboard.top import best_of
 
     known = {board.suite for board in last}

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchharness.cli.boards import gather_boards
-from benchharness.cli.request import select_tasks
-from leaderboard.board import Board
-from leaderboard.entry import Entry
+from benchharness.driver.request import select_tasks
+from benchharness.stored.boards import gather_boards
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
 from leaderboard.selection import Select, boards_with, select_entry
-from leaderboard.store import Store
+from leaderboard.store.store import Store
 from tasks.errors import BenchError
 from tasks.suites import find_suites
 

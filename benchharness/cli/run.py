@@ -38,14 +38,14 @@ from benchharness.cli.options import (
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from benchharness.cli.handover import Handover
-    from benchharness.cli.outlook import Outlook
-    from benchharness.cli.request import Request
+    from benchharness.driver.handover import Handover
+    from benchharness.driver.request import Request
+    from benchharness.driver.schedule import Outlook
     from benchharness.engines.process import Engine, Outcome
     from benchharness.loggers import Loggers
     from benchharness.restart.folder import SnapshotFolder
     from leaderboard.job import Job
-    from leaderboard.store import Store
+    from leaderboard.store.store import Store
 
 __all__ = ["run"]
 
@@ -133,15 +133,15 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     What is stored already is not run again, so the same command goes on where it was interrupted.
     """
     from benchharness.cli.conclusion import conclude, import_ahead
-    from benchharness.cli.handover import Handover, folder_beside
     from benchharness.cli.missing_rows import name_missing_rows
-    from benchharness.cli.outlook import look_into
-    from benchharness.cli.request import check_request
+    from benchharness.driver.handover import Handover, folder_beside
+    from benchharness.driver.request import check_request
+    from benchharness.driver.schedule import look_into
     from benchharness.engines.choice import EngineChoice
     from benchharness.loggers import open_loggers
     from benchharness.models import Trust
     from benchharness.restart.folder import SnapshotFolder
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     loggers = open_loggers(log or (), folder_beside(db))
     request = check_request(
@@ -212,9 +212,9 @@ def _plan(  # noqa: PLR0913  (options of the command)
     """The jobs of the request, those of the floors last; reads the data, which takes a moment."""
     from rich.console import Console
 
+    from benchharness.driver.plan import plan_jobs
     from benchharness.floor_jobs import floor_jobs
     from benchharness.models import FLOORS, find_model
-    from benchharness.plan import plan_jobs
 
     encoders = [model for model in request.models if not model.is_floor]
     wanted = [floor for floor in FLOORS if floors or floor in request.models]
@@ -252,8 +252,8 @@ def _show(outlook: "Outlook", *, as_json: bool) -> None:
 
 def _require_checkpoints(jobs: "Sequence[Job]") -> None:
     """Raises ModelError where a checkpoint can be had from nowhere, before anything starts."""
-    from benchharness.models.download import require_checkpoint
     from benchharness.models.identity import hub_revision
+    from benchharness.models.weights import require_checkpoint
 
     for job in {job.weights: job for job in jobs}.values():
         if (revision := hub_revision(job.weights)) is not None:
@@ -274,7 +274,7 @@ def _drive(  # noqa: PLR0913  (who takes part in it)
     from rich.console import Console
 
     from benchharness.cli.display import Display
-    from benchharness.cli.drive import drive
+    from benchharness.driver.drive import drive
     from benchharness.loggers import Listening
 
     try:

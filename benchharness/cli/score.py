@@ -10,7 +10,7 @@ from benchharness.cli.options import DATABASE, AsJson, Database
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from benchharness.scoring import Scored
+    from benchharness.stored.scoring import Scored
 
 __all__ = ["score"]
 
@@ -73,7 +73,7 @@ def score(  # noqa: PLR0913  (one parameter for each option)
     Nothing is trained, and torch is not needed.
     """
     from benchharness.cli.printing import print_json
-    from benchharness.scoring import NoAnswer, score_files
+    from benchharness.stored.scoring import NoAnswer, score_files
     from tasks.errors import BenchError
 
     if store != (model is not None):
@@ -91,8 +91,8 @@ def score(  # noqa: PLR0913  (one parameter for each option)
 
 def _keep(scored: "Scored", model: str, db: str) -> str:
     """Stores the scores as a result; gives its key."""
-    from benchharness.scoring import to_result
-    from leaderboard.store import open_store
+    from benchharness.stored.scoring import to_result
+    from leaderboard.store.store import open_store
 
     result = to_result(scored, model)
     with open_store(db) as store:

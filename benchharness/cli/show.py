@@ -42,7 +42,7 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
 
 def _recipe(names: Sequence[str]) -> dict[str, Any]:
     from benchharness.cli.chosen_recipe import recipe_owner
-    from benchharness.cli.facts import recipe_facts
+    from benchharness.cli.output import recipe_facts
     from benchharness.recipes import resolve_recipe
     from benchharness.recipes.start import with_start
     from tasks.errors import BenchError
@@ -60,7 +60,7 @@ def _recipe(names: Sequence[str]) -> dict[str, Any]:
 
 def _find(name: str, db: str) -> dict[str, Any]:
     """What a name stands for: a suite or a task first, then a run's key, then a model."""
-    from benchharness.cli.facts import collection_facts, suite_facts, task_facts
+    from benchharness.cli.output import collection_facts, suite_facts, task_facts
     from tasks.suites import COLLECTIONS, SUITES, TASKS, find_task
 
     wanted = name.lower()
@@ -77,7 +77,7 @@ def _find(name: str, db: str) -> dict[str, Any]:
 
 def _model(name: str, others: Sequence[str]) -> dict[str, Any]:
     """A model; the error for a name that is nothing proposes `others` too."""
-    from benchharness.cli.facts import model_facts
+    from benchharness.cli.output import model_facts
     from benchharness.models import MODELS, find_model
     from tasks.errors import BenchError, ModelError, unknown_name
 
@@ -92,8 +92,8 @@ def _model(name: str, others: Sequence[str]) -> dict[str, Any]:
 
 
 def _run(name: str, db: str) -> dict[str, Any]:
-    from benchharness.cli.facts import outcome_facts
-    from leaderboard.store import open_store
+    from benchharness.cli.output import outcome_facts
+    from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
         return outcome_facts(store.result(name))

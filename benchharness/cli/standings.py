@@ -9,13 +9,13 @@ from benchharness.cli.stored_rows import (
     result_of,
     splits_of,
 )
-from leaderboard.board import Board
-from leaderboard.cell import Cell, score_names
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import Cell, score_names
+from leaderboard.comparing.standings import Known, with_standings
 from leaderboard.paired import PredictedSplit, headline_outcomes
 from leaderboard.predictions import predictions_of
 from leaderboard.result import Result
-from leaderboard.standings import Known, with_standings
-from leaderboard.store import Store
+from leaderboard.store.store import Store
 from tasks.errors import BenchError
 from tasks.examples import Example
 from tasks.suites import find_task

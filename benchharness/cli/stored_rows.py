@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from benchharness.splits import read_split
 from leaderboard.job import Job
 from leaderboard.result import Evaluation, Result
-from leaderboard.store import Store
+from leaderboard.store.store import Store
 from tasks.errors import BenchError
 from tasks.examples import Example
 from tasks.task import Task, is_hidden

@@ -13,9 +13,9 @@ from benchharness.cli.options import DATABASE, AsJson, Database
 from leaderboard.visible import visible
 
 if TYPE_CHECKING:
-    from benchharness.cli.gather import Gathered
+    from benchharness.stored.submission import Gathered
     from leaderboard.result import RunRow
-    from leaderboard.store import Store
+    from leaderboard.store.store import Store
     from tasks.submission import Fault
 
 __all__ = ["submit"]
@@ -144,8 +144,8 @@ def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
 
 
 def _gather(model: str, suite: str, db: str, **choices: Any) -> "list[Gathered]":
-    from benchharness.cli.gather import Wanted, gather
-    from leaderboard.store import open_store
+    from benchharness.stored.submission import Wanted, gather
+    from leaderboard.store.store import open_store
     from tasks.suites import find_suite
 
     wanted = Wanted(suite=find_suite(suite), **choices)

@@ -7,7 +7,7 @@ import typer
 
 from benchharness.cli.display import duration
 from benchharness.cli.printing import print_json, print_table
-from benchharness.cost import SweepCost, sweep_cost
+from benchharness.driver.estimate import SweepCost, sweep_cost
 from leaderboard.visible import visible
 
 __all__ = ["show_costs"]
@@ -35,7 +35,7 @@ def show_costs(  # noqa: PLR0913  (the options of the command)
     as_json: bool,
 ) -> None:
     """Prints a line for each model; reads neither data nor weights."""
-    from benchharness.cli.request import select_tasks
+    from benchharness.driver.request import select_tasks
     from benchharness.models import find_model
     from tasks.suites import find_suites
 

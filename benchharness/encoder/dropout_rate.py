@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from benchharness.encoder.encoder import Encoder
+from benchharness.encoder.load import Encoder
 
 __all__ = ["set_dropout"]
 

@@ -1,6 +1,6 @@
 """Ensembles: the stored predictions of several runs made into one, without any training."""
 
 from benchharness.ensembles.average import average
-from benchharness.ensembles.ensemble import make_ensemble
+from benchharness.stored.ensemble import make_ensemble
 
 __all__ = ["average", "make_ensemble"]

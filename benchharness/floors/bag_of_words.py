@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchharness.floors.floor import Predictor
-from benchharness.floors.majority import learn_majority
+from benchharness.floors.learners import learn_majority
 from benchharness.floors.options import learn_options
 from benchharness.floors.sentences import learn_sentences
 from benchharness.floors.texts import learn_labels, learn_numbers

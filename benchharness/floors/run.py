@@ -11,9 +11,9 @@ from typing import Any
 from benchharness import __version__
 from benchharness.floors.bag_of_words import learn_bag_of_words
 from benchharness.floors.floor import Learner
-from benchharness.floors.majority import learn_majority
+from benchharness.floors.learners import learn_majority
+from benchharness.machine import library_versions, source_commit
 from benchharness.progress import Progress, Reporter
-from benchharness.provenance import library_versions, source_commit
 from benchharness.splits import evaluate_split, read_split
 from leaderboard.job import Job
 from leaderboard.result import Cost, Evaluation, Result

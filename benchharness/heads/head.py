@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchharness.batching import Features
 from benchharness.encoder import Encoder
+from benchharness.training.batching import Features
 
 __all__ = ["Head", "Limits"]
 

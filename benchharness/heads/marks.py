@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchharness.batching import Features
 from benchharness.heads.head import Limits
-from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.training.batching import Features
 from tasks.errors import DataError
 from tasks.examples import Mark, PairExample
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.batching import Features
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.marks import MarkPooling, encode_marked
+from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.pooling import TextClassifier, attend_globally
-from benchharness.tokens import Frame, Ids, join, tokenize_ids
+from benchharness.training.batching import Features
 from tasks.errors import DataError
 from tasks.examples import PairExample, PairPrediction
 from tasks.task import PairTask

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.batching import Features, expand
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
+from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
 from benchharness.heads.windows import best_windows, cut_windows
 from benchharness.pooling import TokenClassifier, attend_globally
 from benchharness.precision import in_fp32
-from benchharness.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.training.batching import Features, expand
 from tasks.errors import DataError, ModelError
 from tasks.examples import SpanExample, SpanPrediction
 from tasks.task import SpanTask

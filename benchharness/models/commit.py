@@ -2,7 +2,7 @@
 
 import re
 
-from benchharness.models.download import cache_folder, unreachable
+from benchharness.models.weights import cache_folder, unreachable
 from tasks.errors import ModelError
 from tasks.sources.hub import go_offline_if_unreachable
 

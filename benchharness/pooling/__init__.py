@@ -4,9 +4,9 @@ The layers are ours, so that every family has every head; a test copies the weig
 own classes and gets their logits.
 """
 
+from benchharness.heads.classifiers import TextClassifier
+from benchharness.heads.families import DEFAULT, POOLINGS, Pooling, find_pooling
 from benchharness.pooling.body import attend_globally, trim
-from benchharness.pooling.classifier import TextClassifier
-from benchharness.pooling.families import DEFAULT, POOLINGS, Pooling, find_pooling
 from benchharness.pooling.token_classifier import TokenClassifier
 
 __all__ = [

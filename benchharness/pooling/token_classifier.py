@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from benchharness.heads.families import activation_of, classifier_dropout, no_dropout, rate_of
 from benchharness.pooling.body import trim
-from benchharness.pooling.families import activation_of, classifier_dropout, no_dropout, rate_of
 from benchharness.pooling.fresh import fresh_linear
 
 __all__ = ["TokenClassifier"]

@@ -85,7 +85,7 @@ def _run(job: Job, options: Mapping[str, Any]) -> Result:
         from benchharness.floors import run_floor
 
         return run_floor(job, report)
-    from benchharness.worker.run import run_job
+    from benchharness.worker.job import run_job
 
     return run_job(job, report, **options)
 

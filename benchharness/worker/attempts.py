@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
-from benchharness.memory import OutOfMemoryError, free_memory, is_out_of_memory
 from benchharness.progress import Progress, Reporter
+from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory
 from leaderboard.job import Job
 from leaderboard.result import Result
 from tasks.errors import JobError

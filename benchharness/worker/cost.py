@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from benchharness.meter import Fit
+from benchharness.training.meter import Fit
 from benchharness.worker.course import Course
 from leaderboard.result import Cost
 

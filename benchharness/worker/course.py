@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from benchharness.interruption import SIGNALS
-from benchharness.meter import Fit
 from benchharness.progress import Progress
-from benchharness.restart.snapshots import Snapshots
 from benchharness.restart.state import State
-from benchharness.training import Training, fit
+from benchharness.training.loop import Training, fit
+from benchharness.training.meter import Fit
+from benchharness.training.snapshots import Snapshots
 from leaderboard.result import Evaluation
 
 __all__ = ["Course"]

@@ -10,7 +10,7 @@ __all__ = ["MODULES", "modules_for", "modules_of"]
 
 MODULES = {
     "model": (
-        "benchharness.worker.run",
+        "benchharness.worker.job",
         "transformers.models.auto.modeling_auto",
         "transformers.models.auto.tokenization_auto",
         "transformers.models.bert.modeling_bert",

@@ -8,7 +8,7 @@ from typing import IO
 
 from leaderboard.archive import FORMAT, VERSION
 from leaderboard.canonical import to_text
-from leaderboard.record import StoredRun
+from leaderboard.store.record import StoredRun
 
 __all__ = ["archive_lines", "write_archive"]
 

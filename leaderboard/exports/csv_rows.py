@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 
-from leaderboard.exports.score_line import ScoreLine
+from leaderboard.exports.lines import ScoreLine
 from leaderboard.visible import visible
 
 __all__ = ["COLUMNS", "inert", "to_csv", "without_apostrophe"]

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from leaderboard.board import Board
-from leaderboard.cell import score_names
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import score_names
+from leaderboard.boards.entry import Entry
 from leaderboard.exports.narrow import the_model
 from leaderboard.exports.official import hub_revision, official
 from tasks.suites import TASKS

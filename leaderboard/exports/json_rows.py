@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from leaderboard.exports.score_line import ScoreLine
+from leaderboard.exports.lines import ScoreLine
 
 __all__ = ["to_json"]
 

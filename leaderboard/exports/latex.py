@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.exports.table import Table, TableCell, build_table
 from leaderboard.visible import visible
 

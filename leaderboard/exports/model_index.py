@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
+from leaderboard.exports.lines import ScoreLine
 from leaderboard.exports.narrow import the_model
 from leaderboard.exports.official import (
     METRICS,
@@ -12,7 +13,6 @@ from leaderboard.exports.official import (
     hub_revision,
     official,
 )
-from leaderboard.exports.score_line import ScoreLine
 from leaderboard.visible import visible
 from tasks.suites import TASKS
 

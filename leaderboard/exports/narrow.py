@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
 from leaderboard.selection import full_label
 from tasks.errors import BenchError
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from leaderboard.board import Board
-from leaderboard.exports.score_line import ScoreLine, score_lines
+from leaderboard.boards.board import Board
+from leaderboard.exports.lines import ScoreLine, score_lines
 from tasks.errors import BenchError
 from tasks.suites import TASKS
 from tasks.task import Task

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from leaderboard.board import Board
-from leaderboard.cell import Cell, shown
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import Cell, shown
+from leaderboard.boards.entry import Entry
 
 __all__ = ["Table", "TableCell", "TableRow", "build_table"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
+from leaderboard.boards.published import PublishedCell, PublishedRow
 from leaderboard.published.block import PublishedBlock, blocks_of
-from leaderboard.published.reading import PublishedCell, PublishedRow
 from leaderboard.result import RunRow
 from leaderboard.split_of import split_of
 

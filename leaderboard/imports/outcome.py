@@ -1,6 +1,6 @@
 """An imported score as a result that a store keeps, and that nothing takes for one of ours."""
 
-from leaderboard.imports.rows import ImportedScore
+from leaderboard.boards.imported import ImportedScore
 from leaderboard.job import Job, Setting
 from leaderboard.result import Cost, Evaluation, Result
 from leaderboard.split_of import stored_name

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leaderboard.paired.breakdown import Breakdown, break_down
+from leaderboard.comparing import Outcomes, Pairs
+from leaderboard.comparing.breakdown import Breakdown, break_down
 from leaderboard.paired.predicted import PredictedSplit
 from leaderboard.paired.units import Units, units_of
-from leaderboard.statistics import Outcomes, Pairs
 from tasks.task import Metric
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from leaderboard.published.reading import PublishedRow
+from leaderboard.boards.published import PublishedRow
 from tasks.rules import RULES, complete_mean
 
 __all__ = ["PLAIN_MEANS", "reproduced"]

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from leaderboard.board import Board
-from leaderboard.published.reading import PublishedCell, PublishedRow, published
+from leaderboard.boards.board import Board
+from leaderboard.boards.published import PublishedCell, PublishedRow, published
 
 __all__ = ["PublishedBlock", "PublishedLine", "blocks_of", "published_blocks"]
 

@@ -8,8 +8,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from leaderboard.boards.published import PublishedCell
 from leaderboard.published.block import PublishedBlock, PublishedLine
-from leaderboard.published.reading import PublishedCell
 from leaderboard.visible import visible
 
 __all__ = ["render_published"]

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from leaderboard.comparing import holm
 from leaderboard.regression.beginning import Change, find_change
 from leaderboard.regression.drop import detectable_drop, drop_p_values, tolerated_drop
 from leaderboard.regression.flips import Flip, find_flips
 from leaderboard.regression.sample import Sample
-from leaderboard.statistics import holm
 from tasks.errors import DataError
 
 __all__ = [

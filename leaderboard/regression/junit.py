@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from leaderboard.regression.columns import COLUMNS, change_line, flip_lines, row_of
 from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Unjudged, Verdict
+from leaderboard.regression.verdict_text import COLUMNS, change_line, flip_lines, row_of
 from leaderboard.visible import visible
 
 __all__ = ["to_junit"]

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from leaderboard.regression.columns import (
+from leaderboard.regression.judge import Verdict
+from leaderboard.regression.verdict_text import (
     COLUMNS,
     change_line,
     explanations,
     flip_lines,
     row_of,
 )
-from leaderboard.regression.judge import Verdict
 from leaderboard.visible import visible
 
 __all__ = ["to_markdown"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from leaderboard.cell import spread_of
+from leaderboard.boards.cell import spread_of
 from leaderboard.predictions import predictions_of
 from leaderboard.regression.beginning import Beginning, beginning_of, maker_of
 from leaderboard.regression.conditions import Conditions, conditions_of

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from leaderboard.board import Board
-from leaderboard.cell import score_names
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import score_names
 from leaderboard.report.rows import basis_of
 from tasks.suites import find_task
 

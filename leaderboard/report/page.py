@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
-from leaderboard.report.curve import Panel, seed_panels
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
+from leaderboard.report.plots.curve import Panel, seed_panels
 from leaderboard.report.plots.facts import RunFacts, facts_of
 from leaderboard.report.plots.section import Background, Plots, build_plots
 from leaderboard.report.reference import ReproductionView, reproduction_views

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
-from leaderboard.reproduction import Reproduction, reproductions
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
+from leaderboard.boards.reproduction import Reproduction, reproductions
 
 __all__ = ["ReproducedEntry", "ReproductionView", "reproduced_entries", "reproduction_views"]
 

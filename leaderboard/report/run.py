@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.cell import shown
+from leaderboard.boards.cell import shown
 from leaderboard.collapse import curve_flags
 from leaderboard.job import Job
 from leaderboard.report.command import command_of
-from leaderboard.report.curve import Panel, curve_panels
+from leaderboard.report.plots.curve import Panel, curve_panels
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from types import MappingProxyType
 
-from leaderboard.board import Board
-from leaderboard.cell import Cell, shown
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import Cell, shown
+from leaderboard.boards.entry import Entry
 from leaderboard.imports.block import imported_blocks
 from leaderboard.job import SCORED_HERE
 from leaderboard.published.block import published_blocks

@@ -11,13 +11,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.report.pack import packed, packed_rows
 from leaderboard.report.page import build_page
 from leaderboard.report.plots.section import Background
 from leaderboard.result import Failure, Result
+from leaderboard.text import whole_file
 from leaderboard.visible import visible
-from leaderboard.whole_file import whole_file
 
 __all__ = ["render_report", "write_report"]
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from tasks.mini import folder
-from tasks.mini.conll2003 import write_conll2003
 from tasks.mini.glue import write_glue
+from tasks.mini.others import write_conll2003
 from tasks.mini.race import write_race
 from tasks.mini.snli import write_snli
 from tasks.mini.squad import write_squad

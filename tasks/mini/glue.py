@@ -8,9 +8,9 @@ from tasks.mini.answering import draw_answering
 from tasks.mini.drawing import Pair, draw_distinct, draw_splits
 from tasks.mini.inference import AX_CATEGORIES, draw_diagnostic, draw_entailment, draw_inference
 from tasks.mini.lexicon import HELD_OUT
-from tasks.mini.paraphrase import draw_paraphrase, draw_questions, draw_similarity
 from tasks.mini.parsing import flat_parses
 from tasks.mini.polarity import draw_polarity
+from tasks.mini.sentences import draw_paraphrase, draw_questions, draw_similarity
 from tasks.mini.winograd import draw_winograd
 from tasks.mini.writing import write_text
 

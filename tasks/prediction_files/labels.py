@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import DataError
-from tasks.examples import (
-    ChoiceExample,
-    ChoicePrediction,
-    Example,
-    PairPrediction,
-    Prediction,
-)
+from tasks.examples import ChoiceExample, ChoicePrediction, Example, PairPrediction, Prediction
 from tasks.metrics.answers import normalise
 from tasks.prediction_files.prediction_file import PredictionFile, content_of, require_clear
 from tasks.read import SplitRows

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from tasks.submission.answer_file import AnswerFile
 from tasks.submission.glue import GLUE_FILES
-from tasks.submission.superglue import SUPERGLUE_FILES
+from tasks.submission.suites import SUPERGLUE_FILES
 
 __all__ = ["SUBMISSIONS", "Submission", "bare_stem"]
 

@@ -21,7 +21,9 @@ def fake_jobs(monkeypatch):
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
 
     def plan(jobs):
-        monkeypatch.setattr("benchharness.plan.plan_jobs", lambda *args, **options: list(jobs))
+        monkeypatch.setattr(
+            "benchharness.driver.plan.plan_jobs", lambda *args, **options: list(jobs)
+        )
         monkeypatch.setattr("benchharness.floor_jobs.floor_jobs", lambda *args: [])
 
     return plan

@@ -9,11 +9,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchharness.memory import OutOfMemoryError
 from benchharness.precision import Compute
 from benchharness.prediction import predict
-from benchharness.ranks import Ranks
-from benchharness.training import fit
+from benchharness.training.compute import Ranks
+from benchharness.training.loop import fit
+from benchharness.training.predict import OutOfMemoryError
 from tests.benchharness.test_training import RECIPE, begin, make_data, make_network, weights_of
 
 # The last batch of an epoch has one row, so that all ranks but one have nothing to do.

@@ -11,7 +11,7 @@ from typing import Any
 from benchharness.engines.process import WORKER
 from benchharness.interruption import Interrupted
 from benchharness.progress import Progress
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tests.benchharness.test_worker import make_job

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from benchharness.batching import Features
 from benchharness.heads import head_for
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import Training
+from benchharness.training.batching import Features
+from benchharness.training.loop import Training
 from tasks.examples import Example
 from tasks.task import Task
 from tests.benchharness.test_training import CPU

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchharness.batching import (
+from benchharness.training.batching import (
     Features,
     count_steps,
     cut_by_length,

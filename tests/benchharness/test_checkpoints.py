@@ -16,7 +16,7 @@ from benchharness.checkpoints import (
     new_checkpoint,
     require_room,
 )
-from benchharness.whole_folder import MANIFEST
+from benchharness.kept_folders import MANIFEST
 from tasks.errors import JobError
 
 JOB = make_job(task="glue/mnli")

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from benchharness import batching
-from benchharness.batching import pad
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
 from benchharness.precision import Compute
 from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import Training, fit
+from benchharness.training import batching
+from benchharness.training.batching import pad
+from benchharness.training.loop import Training, fit
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
 from tasks.task import ChoiceTask

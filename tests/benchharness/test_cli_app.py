@@ -90,7 +90,7 @@ def raise_in_report(monkeypatch, error):
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr("leaderboard.store.open_store", fail)
+    monkeypatch.setattr("leaderboard.store.store.open_store", fail)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_sigterm_is_143(bench, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
 
-    monkeypatch.setattr("leaderboard.store.open_store", terminate)
+    monkeypatch.setattr("leaderboard.store.store.open_store", terminate)
     ended = bench("report")
     assert (ended.code, ended.err) == (143, "")
 

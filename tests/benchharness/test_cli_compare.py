@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.statistics import mcnemar_exact
-from leaderboard.store import open_store
+from leaderboard.comparing import mcnemar_exact
+from leaderboard.store.store import open_store
 from tasks.examples import PairPrediction
 from tasks.read import read
 from tasks.sources import parse_data

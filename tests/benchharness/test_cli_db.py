@@ -3,7 +3,7 @@ from contextlib import closing
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.results import make_failure, make_job, make_result
 
 

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from benchharness.cli.doctor import doctor
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.sources import hub
 from tests.hub_server import serve_hub
 from tests.leaderboard.results import make_result

@@ -5,7 +5,7 @@ import pytest
 
 from benchharness.ensembles import make_ensemble
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError, DataError
 from tasks.examples import PairPrediction
 from tasks.read import read

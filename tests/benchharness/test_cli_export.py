@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.boards import make_job, make_runs
 from tests.leaderboard.results import make_failure, make_result
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 
 DRIVER = """
 import sys
@@ -16,7 +16,7 @@ from functools import partial
 sys.path.insert(0, {folder!r})
 from fake_worker import COMMAND, make_job
 import benchharness.engines.local as local
-import benchharness.plan as plan
+import benchharness.driver.plan as plan
 from benchharness.cli.app import main
 local.LocalEngine = partial(local.LocalEngine, command=COMMAND)
 plan.plan_jobs = lambda *args, **options: [make_job(*job) for job in {jobs!r}]

@@ -10,7 +10,7 @@ from benchharness.cli.listing import list_app
 from benchharness.cli.printing import outline, print_json, print_table
 from benchharness.cli.show import show
 from benchharness.models import MODELS
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError, ModelError, StoreError
 from tasks.suites import COLLECTIONS, SUITES, TASKS
 from tests.leaderboard.results import make_failure, make_job, make_result

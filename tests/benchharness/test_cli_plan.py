@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.power import seeds_needed
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.results import make_evaluation, make_job, make_result
 
 RTE = {"good": (0.80, 0.82, 0.84), "bad": (0.70, 0.75, 0.80)}

@@ -1,6 +1,6 @@
 import pytest
 
-from benchharness.cli.request import check_request
+from benchharness.driver.request import check_request
 from tasks.errors import BenchError, ModelError
 from tasks.suites import SUITES, TASKS
 
@@ -77,7 +77,7 @@ def test_as_many_jobs_run_as_memory_holds(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 4)
     for gigabytes, jobs in ((1, 1), (8, 1), (12, 2), (24, 4), (512, 4)):
         monkeypatch.setattr(
-            "benchharness.cli.request.main_memory", lambda size=gigabytes: size << 30
+            "benchharness.driver.request.main_memory", lambda size=gigabytes: size << 30
         )
         assert len(check(models=["bert"]).slots) == jobs
         assert len(check(models=["tiny", "bert"]).slots) == jobs

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fake_worker import make_job, make_result
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 
 RUN = (
     "run",
@@ -233,9 +233,9 @@ def test_what_another_process_finished_meanwhile_is_not_run(bench, fake_jobs, mo
             store.add_result(make_result(theirs))
         return look_ahead(*options)
 
-    from benchharness.cli.outlook import look_ahead
+    from benchharness.driver.schedule import look_ahead
 
-    monkeypatch.setattr("benchharness.cli.outlook.look_ahead", finish_theirs)
+    monkeypatch.setattr("benchharness.driver.schedule.look_ahead", finish_theirs)
     ended = bench(*RUN)
     assert ended.code == 0
     assert (attempts(mine), attempts(theirs)) == (1, 1)
@@ -246,7 +246,9 @@ def test_a_failure_does_not_hide_what_another_process_finished(bench, fake_jobs,
     job = make_job("fail")
     fake_jobs([job])
     answers = iter([set(), {job.key}, {job.key}])
-    monkeypatch.setattr("leaderboard.store.Store.finished_keys", lambda self, keys: next(answers))
+    monkeypatch.setattr(
+        "leaderboard.store.store.Store.finished_keys", lambda self, keys: next(answers)
+    )
     bench(*RUN)
     with open_store("board.sqlite") as store:
         assert store.runs() == []
@@ -314,7 +316,7 @@ def test_a_bug_keeps_its_traceback(bench, monkeypatch):
     def plan_jobs(*args, **options):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("benchharness.plan.plan_jobs", plan_jobs)
+    monkeypatch.setattr("benchharness.driver.plan.plan_jobs", plan_jobs)
     with pytest.raises(ZeroDivisionError, match="ours"):
         bench(*RUN)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fake_worker import make_job, make_result
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini")
 

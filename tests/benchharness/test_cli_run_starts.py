@@ -9,7 +9,7 @@ from fake_worker import make_job, make_result
 
 from benchharness.checkpoints import is_whole, new_checkpoint
 from leaderboard.job import START_FROM, Setting
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
 ONE = (*RUN, "--jobs", "1")
@@ -180,9 +180,9 @@ def test_what_another_process_did_meanwhile_is_not_done_again(bench, fake_jobs, 
             store.add_result(make_result(rte))
         return look_ahead(*options)
 
-    from benchharness.cli.outlook import look_ahead
+    from benchharness.driver.schedule import look_ahead
 
-    monkeypatch.setattr("benchharness.cli.outlook.look_ahead", finish_theirs)
+    monkeypatch.setattr("benchharness.driver.schedule.look_ahead", finish_theirs)
     ended = bench(*ONE)
     assert ended.code == 0, ended.err
     assert attempts(start, rte) == [1, 1]

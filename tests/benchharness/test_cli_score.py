@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks import parse_data
 from tasks.read import read
 from tasks.suites import TASKS

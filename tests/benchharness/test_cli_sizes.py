@@ -1,6 +1,6 @@
 from benchharness.cli.sizes import NOT_DENSE, known_sizes
 from benchharness.models import MODELS
-from leaderboard.published.systems import systems
+from leaderboard.boards.systems import systems
 
 
 def test_sizes_are_found_by_every_name_of_a_checkpoint() -> None:

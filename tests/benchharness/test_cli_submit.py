@@ -10,7 +10,7 @@ import pytest
 from benchharness.cli.chosen import choose_runs
 from leaderboard.predictions import to_row
 from leaderboard.result import Evaluation
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
 from tasks.mini import folder as mini_folder
@@ -33,7 +33,7 @@ CALL = ("submit", "--model", "minilm", "--suite", "glue", "--db", "board.sqlite"
 def small(monkeypatch):
     """Six rows in every file of GLUE's submission."""
     shrunk = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
-    monkeypatch.setattr("benchharness.cli.gather.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("benchharness.stored.submission.SUBMISSIONS", shrunk)
     shrink_all(monkeypatch)
 
 
@@ -209,7 +209,7 @@ def superglue(monkeypatch, bench):
             if task.trained_on is None:
                 store.add_result(make_result(job, evaluations=(tested,)))
     shrunk = {"superglue": replace(SUBMISSIONS["superglue"], files=tuple(files))}
-    monkeypatch.setattr("benchharness.cli.gather.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("benchharness.stored.submission.SUBMISSIONS", shrunk)
     monkeypatch.setattr("tasks.submission.inspection.SUBMISSIONS", shrunk)
     return shrunk["superglue"]
 
@@ -231,7 +231,7 @@ def test_superglue_is_a_zip_that_passes_its_own_checker(bench, superglue):
 
 def test_changed_rows_are_not_submitted(bench, superglue, monkeypatch):
     monkeypatch.setattr(
-        "benchharness.cli.gather.read",
+        "benchharness.stored.submission.read",
         lambda *arguments: replace(read(*arguments), fingerprint="0" * 64),
     )
     ended = bench(*SUPER, "--fill")

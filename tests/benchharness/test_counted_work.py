@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.models import find_model
-from benchharness.plan import plan_jobs
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tasks.read import read
 from tasks.sources import parse_data

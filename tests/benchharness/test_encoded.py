@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchharness import encoded
-from benchharness.batching import Features
 from benchharness.encoded import encode_once
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
+from benchharness.training.batching import Features
 from tasks.read import SplitRows, read
 from tasks.sources import parse_data
 from tasks.suites import find_task

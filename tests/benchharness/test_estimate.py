@@ -1,8 +1,8 @@
 from dataclasses import replace
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.estimate import estimate_seconds
 from benchharness.models import MODELS, ModelSpec
-from benchharness.plan import plan_jobs
 from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow

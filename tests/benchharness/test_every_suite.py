@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks import mini
 from tasks.suites import SUITES, TASKS
 
@@ -25,7 +25,7 @@ class OneProcess:
         pass
 
     def run(self, jobs, report):
-        from benchharness.worker.run import run_job
+        from benchharness.worker.job import run_job
 
         for job in jobs:
             yield run_job(job, partial(report, job))

@@ -14,7 +14,7 @@ from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
 from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import fit
+from benchharness.training.loop import fit
 from tasks.errors import ModelError
 from tasks.read import read
 from tasks.sources import parse_data

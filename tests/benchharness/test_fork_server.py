@@ -158,7 +158,7 @@ def test_a_failure_comes_back_with_its_log() -> None:
 
 def test_a_server_imports_before_it_forks(tmp_path: Path) -> None:
     with closing(Forks()) as forks:
-        forks.prepare(ENVIRONMENT, ["unheard_of", "leaderboard.published.systems"])
+        forks.prepare(ENVIRONMENT, ["unheard_of", "leaderboard.boards.systems"])
         (server,) = forks._servers
         fork = forks.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
         assert fork._server is server

@@ -4,11 +4,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchharness.batching import Features, pad
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.marks import MarkPooling
 from benchharness.heads.pair import encode, network
+from benchharness.training.batching import Features, pad
 from tasks.errors import DataError
 from tasks.examples import Mark, PairExample
 from tasks.suites import find_task

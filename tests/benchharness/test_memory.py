@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.memory import OutOfMemoryError, each_batch, is_out_of_memory, trim_memory
 from benchharness.prediction import predict
 from benchharness.progress import Progress
-from benchharness.training import fit
+from benchharness.training.loop import fit
+from benchharness.training.predict import (
+    OutOfMemoryError,
+    each_batch,
+    is_out_of_memory,
+    trim_memory,
+)
 from benchharness.worker.attempts import in_enough_parts
 from leaderboard.result import Result
 from tasks.errors import JobError

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchharness import training
 from benchharness.encoder import load_encoder
 from benchharness.encoder.packing import PACKABLE, is_packed
 from benchharness.heads import Limits, head_for
-from benchharness.training import Training
-from benchharness.worker import run
+from benchharness.training import loop as training
+from benchharness.training.loop import Training
+from benchharness.worker import job as run
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task

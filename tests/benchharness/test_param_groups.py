@@ -11,9 +11,9 @@ from torch import nn
 from benchharness.encoder import Encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads.pair import PairNetwork
-from benchharness.param_groups import adamw, clip_in_step, param_groups, update_groups
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import learning_rate
+from benchharness.training.loop import learning_rate
+from benchharness.training.optimizer import adamw, clip_in_step, param_groups, update_groups
 from tests.benchharness.families import FAMILIES, make_config
 from tests.benchharness.families import make_network as make_family
 from tests.benchharness.test_training import RECIPE, make_data, make_network, train, weights_of

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness import plan
+from benchharness.driver import plan
+from benchharness.driver.plan import plan_jobs, resolve_precision
 from benchharness.models import MODELS
-from benchharness.plan import plan_jobs, resolve_precision
 from leaderboard.job import Job
 from tasks.errors import BenchError, DataError
 from tasks.read import read

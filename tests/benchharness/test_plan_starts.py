@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
-from benchharness.plan import plan_jobs
 from benchharness.recipes.read import packaged_names, read_starts
 from benchharness.recipes.start import with_start_tasks
 from leaderboard.job import START_FROM, Job

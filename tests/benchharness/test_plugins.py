@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS, find_model
-from benchharness.plan import plan_jobs
 from benchharness.plugins import VARIABLE, load, load_plugins, plugins_of
 from benchharness.worker.__main__ import _load_plugins
 from leaderboard.job import Job

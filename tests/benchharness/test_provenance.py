@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness import __version__, provenance
-from benchharness.provenance import collect, cpu_model, library_versions, source_commit, text_digest
+from benchharness import __version__
+from benchharness import machine as provenance
+from benchharness.machine import collect, cpu_model, library_versions, source_commit, text_digest
 from leaderboard.job import Job, Setting
 
 

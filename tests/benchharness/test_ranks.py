@@ -11,7 +11,7 @@ import torch
 from ranked import train
 
 from benchharness.launched import STORE
-from benchharness.ranks import ALONE, Ranks, _buckets
+from benchharness.training.compute import ALONE, Ranks, _buckets
 
 SCRIPT = str(Path(__file__).with_name("ranked.py"))
 
@@ -89,7 +89,7 @@ def test_alone_nothing_is_exchanged():
 
 
 def test_gradients_are_sent_in_buckets(monkeypatch):
-    monkeypatch.setattr("benchharness.ranks.BUCKET_NUMBERS", 10)
+    monkeypatch.setattr("benchharness.training.compute.BUCKET_NUMBERS", 10)
     weights = [torch.nn.Parameter(torch.zeros(size)) for size in (4, 5, 2, 30, 1)]
     assert [[w.numel() for w in bucket] for bucket in _buckets(weights)] == [[4, 5], [2], [30], [1]]
     assert list(_buckets([])) == []

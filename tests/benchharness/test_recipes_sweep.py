@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS
-from benchharness.plan import plan_jobs
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
 from leaderboard.sweep import is_sweep
 from tasks.errors import BenchError

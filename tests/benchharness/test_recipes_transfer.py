@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS, find_model
-from benchharness.plan import plan_jobs
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from leaderboard.job import Job

@@ -14,15 +14,15 @@ import pytest
 import torch
 
 from benchharness.interruption import SIGNALS, Interrupted
+from benchharness.kept_folders import MANIFEST
 from benchharness.progress import Progress
 from benchharness.restart import conditions as conditions_module
-from benchharness.restart import snapshots as snapshots_module
 from benchharness.restart.conditions import conditions, source_digest, what_differs
 from benchharness.restart.folder import SnapshotFolder
 from benchharness.restart.random_states import random_numbers, random_tensors, restore_random
-from benchharness.restart.snapshots import Snapshots
 from benchharness.restart.state import State
-from benchharness.whole_folder import MANIFEST
+from benchharness.training import snapshots as snapshots_module
+from benchharness.training.snapshots import Snapshots
 
 KEY = "a" * 64
 PROVENANCE: dict[str, Any] = {

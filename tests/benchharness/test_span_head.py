@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchharness.batching import pad
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.span import SpanFeatures, decode, encode, loss, network, targets
+from benchharness.training.batching import pad
 from tasks.errors import DataError
 from tasks.examples import SpanExample
 from tests.benchharness.made_tokenizers import CORPUS, KINDS, make_tokenizer

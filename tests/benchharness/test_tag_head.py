@@ -13,7 +13,7 @@ from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, t
 from benchharness.precision import Compute
 from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import Training, fit
+from benchharness.training.loop import Training, fit
 from tasks.errors import DataError
 from tasks.examples import TagExample
 from tasks.task import TagTask

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchharness.tokens import Frame, join, tokenize, tokenize_ids
+from benchharness.heads.tokens import Frame, join, tokenize, tokenize_ids
 from tasks.errors import ModelError
 from tests.benchharness.made_tokenizers import CORPUS, KINDS, make_tokenizer
 
@@ -89,7 +89,7 @@ def test_a_text_is_tokenised_once(monkeypatch: pytest.MonkeyPatch):
         calls.append(texts)
         return tokenizer(texts, **options)
 
-    monkeypatch.setattr("benchharness.tokens.CHUNK", 2)
+    monkeypatch.setattr("benchharness.heads.tokens.CHUNK", 2)
     assert list(tokenize_ids(["a", "b", "a", "c", "b"], count)) == ["a", "b", "c"]
     assert calls == [["a", "b"], ["c"]]
 

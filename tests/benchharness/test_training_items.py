@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from benchharness import training
-from benchharness.batching import Features, pad
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, span, tag
 from benchharness.precision import Compute
 from benchharness.prediction import PREDICTION_TOKENS, predict
+from benchharness.training import loop as training
+from benchharness.training.batching import Features, pad
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")

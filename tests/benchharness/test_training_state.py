@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from benchharness.interruption import SIGNALS, Interrupted
-from benchharness.meter import DivergedError, Fit
 from benchharness.restart.state import State, read_state, write_state
-from benchharness.training import Training, fit
+from benchharness.training.loop import Training, fit
+from benchharness.training.meter import DivergedError, Fit
 from benchharness.transfer.adapters import add_adapters
 from tests.benchharness.test_training import RECIPE, begin, make_network, weights_of
 
@@ -26,7 +26,7 @@ GRADUAL = replace(RECIPE, epochs=3, batch_size=32, unfreeze="gradual")
 RECIPES = {"plain": FOUR_STEPS, "across epochs": ACROSS_EPOCHS, "gradual": GRADUAL}
 
 
-OURS = ("benchharness.training", "benchharness.meter")
+OURS = ("benchharness.training.loop", "benchharness.training.meter")
 
 
 class StoppedError(Exception):

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.batching import Features, pad
-from benchharness.used_rows import keep_used_rows
+from benchharness.training.batching import Features, pad
+from benchharness.training.vocabulary import keep_used_rows
 from tests.benchharness.families import FAMILIES
 from tests.benchharness.parity import make_ours
 

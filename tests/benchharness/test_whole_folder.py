@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.whole_folder import MANIFEST, DamagedError, check_folder, new_folder
+from benchharness.kept_folders import MANIFEST, DamagedError, check_folder, new_folder
 
 
 def write(folder: Path, content: str = "content") -> None:

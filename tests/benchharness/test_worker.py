@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.engines.process import WORKER
 from benchharness.models import find_model
-from benchharness.plan import plan_jobs
 from benchharness.progress import Progress
 from benchharness.worker.__main__ import _failure, _write
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import DataError, JobError, ModelError

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
-from benchharness.plan import plan_jobs
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task

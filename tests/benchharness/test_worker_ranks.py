@@ -13,7 +13,7 @@ import pytest
 from fake_worker import make_job as make_fake_job
 
 from benchharness.launched import STORE, count_processes, forget_others, own_rank
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tests.benchharness.test_worker import make_job

@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from benchharness.checkpoints import is_whole, new_checkpoint
 from benchharness.encoder import load_encoder
+from benchharness.worker.job import run_job
 from benchharness.worker.kept import Keeper, take_up
-from benchharness.worker.run import run_job
 from leaderboard.job import Job
 from tasks.errors import JobError
 from tests.benchharness.checkpoints import save_checkpoint

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
-from benchharness.plan import plan_jobs
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Result
 from tasks.suites import find_task

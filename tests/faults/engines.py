@@ -3,12 +3,12 @@
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 
-from benchharness.cli.drive import drive
-from benchharness.cli.handover import Handover
+from benchharness.driver.drive import drive
+from benchharness.driver.handover import Handover
 from benchharness.engines.process import Outcome
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from leaderboard.store import Store
+from leaderboard.store.store import Store
 from tests.leaderboard.results import make_job, make_result
 
 Finish = Callable[[list[Job]], Iterator[Outcome]]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from leaderboard.result import Result
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.benchharness.stopped import (
     ENVIRONMENT,
     EVERY_STEP,

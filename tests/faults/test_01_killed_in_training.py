@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from tests.benchharness.stopped import (
     EVERY_STEP,
     deterministic,

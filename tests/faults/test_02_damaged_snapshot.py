@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from tests.benchharness.stopped import EVERY_STEP, Reporter, deterministic, small_job, stop
 
 FILES = (

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from leaderboard.result import Result
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.writer import start
 
 

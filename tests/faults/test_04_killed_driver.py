@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.benchharness.stopped import ENVIRONMENT, wait_for_step
 
 RUN = (

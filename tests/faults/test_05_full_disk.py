@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import migration
-from leaderboard.store import open_store
-from leaderboard.whole_file import whole_file
+from leaderboard.store import database as migration
+from leaderboard.store.store import open_store
+from leaderboard.text import whole_file
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_job, make_result
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchharness.engines.process import Outcome
 from leaderboard.job import Job
-from leaderboard.store import Store, open_store
+from leaderboard.store.store import Store, open_store
 from tests.faults.engines import MadeEngine, driven, jobs_of
 from tests.leaderboard.results import make_cost, make_failure, make_job, make_result
 

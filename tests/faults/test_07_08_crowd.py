@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.postgres import server
 from tests.leaderboard.results import make_job
 from tests.leaderboard.writer import start

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard import migration
-from leaderboard.store import open_store
+from leaderboard.store import database as migration
+from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 
 STORES = Path(__file__).parents[1] / "leaderboard" / "stores"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_result
 

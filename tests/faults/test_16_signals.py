@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from leaderboard.result import Failure
 from tests.benchharness.stopped import deterministic, outcome_of, small_job, start
 

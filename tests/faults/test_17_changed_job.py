@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.restart import conditions, snapshots
-from benchharness.worker.run import run_job
+from benchharness.restart import conditions
+from benchharness.training import snapshots
+from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tests.benchharness.stopped import Reporter, deterministic, small_job, stop
 

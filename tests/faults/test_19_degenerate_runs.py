@@ -6,7 +6,7 @@ import math
 import pytest
 
 from leaderboard.canonical import to_text
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tasks.examples import PairExample, PairPrediction
 from tasks.metrics import matthews, pearson, prediction_flags, spearman

@@ -12,7 +12,7 @@ from benchharness.heads import HEADS, Limits
 from benchharness.precision import Compute
 from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
-from benchharness.training import Training, fit
+from benchharness.training.loop import Training, fit
 from tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
 from tasks.suites import find_task
 from tests.benchharness.made_tokenizers import KINDS, make_tokenizer

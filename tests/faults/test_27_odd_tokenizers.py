@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.batching import pad
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, pair, span
+from benchharness.training.batching import pad
 from tasks.errors import ModelError
 from tasks.examples import PairExample
 from tasks.suites import find_task

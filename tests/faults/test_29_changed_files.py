@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model, weights_identity
-from benchharness.plan import plan_jobs
 from tasks.suites import find_task
 from tests.benchharness.checkpoints import save_checkpoint
 from tests.tasks.official import read_file, write_file

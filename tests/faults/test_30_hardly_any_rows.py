@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
-from benchharness.plan import plan_jobs
-from benchharness.worker.run import run_job
+from benchharness.worker.job import run_job
 from tasks.errors import DataError
 from tasks.suites import find_task
 from tests.tasks.official import read_file, write_file

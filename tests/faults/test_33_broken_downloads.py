@@ -20,7 +20,7 @@ WEIGHTS = "model.safetensors"
 
 FETCH = """
 import sys
-from benchharness.models.download import download
+from benchharness.models.weights import download
 from tasks.errors import BenchError
 try:
     print(download("org/name", sys.argv[1]))

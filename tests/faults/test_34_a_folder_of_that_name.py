@@ -34,7 +34,7 @@ def test_34_a_hub_id_is_never_taken_from_the_current_folder(
 ):
     save_checkpoint(tmp_path / "org" / "name")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("benchharness.models.download.go_offline_if_unreachable", lambda: True)
+    monkeypatch.setattr("benchharness.models.weights.go_offline_if_unreachable", lambda: True)
     with pytest.raises(ModelError, match="'org/name' is not in the cache and the hub cannot"):
         load_encoder("org/name", None, seed=1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.imports.archive import check_archive
+from leaderboard.store.archive import check_archive
 from tasks.errors import DataError
 from tasks.submission import check
 from tests.tasks.submission.small import clean, shrink_all, zipped
@@ -92,7 +92,7 @@ def test_37_a_zip_that_lies_about_its_sizes_is_damage(tmp_path: Path):
 
 
 def test_37_a_gzip_bomb_of_one_line_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("leaderboard.imports.archive.LONGEST_LINE", 100_000)
+    monkeypatch.setattr("leaderboard.store.archive.LONGEST_LINE", 100_000)
     path = tmp_path / "runs.jsonl.gz"
     path.write_bytes(gzip.compress(b"[" * 50_000_000))
     assert path.stat().st_size < 100_000

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError
 from tests.leaderboard.results import make_job, make_result
 

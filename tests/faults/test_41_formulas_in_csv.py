@@ -7,7 +7,7 @@ import re
 import pytest
 
 from leaderboard.exports.csv_rows import inert, to_csv, without_apostrophe
-from leaderboard.exports.score_line import score_lines
+from leaderboard.exports.lines import score_lines
 from leaderboard.visible import visible
 from tests.leaderboard.boards import make_rows, one_board
 

@@ -8,8 +8,8 @@ import pytest
 from benchharness.checkpoints import checkpoint_folder
 from benchharness.cli.submit import _default_name
 from benchharness.models import find_model
-from leaderboard.board import build_boards
-from leaderboard.store import open_store
+from leaderboard.boards.board import build_boards
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError
 from tasks.suites import SUITES
 from tests.leaderboard.results import make_job, make_result

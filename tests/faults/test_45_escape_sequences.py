@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from benchharness.cli.display import Display
-from leaderboard.terminal import render
+from leaderboard.boards.terminal import render
 from tasks.errors import BenchError
 from tests.benchharness.fake_worker import make_failure, make_job
 from tests.leaderboard.boards import make_rows, one_board
@@ -32,7 +32,7 @@ def test_45_a_hostile_error_steers_no_terminal(bench, monkeypatch):
     def fail(*args, **options):
         raise BenchError("\x1b[2J is no file.")
 
-    monkeypatch.setattr("leaderboard.store.open_store", fail)
+    monkeypatch.setattr("leaderboard.store.store.open_store", fail)
     assert bench("report").err == "bench: \\x1b[2J is no file.\n"
 
 
@@ -54,7 +54,7 @@ def test_45_control_characters_in_names_are_spelled_out(name: str, seen: str) ->
 
 
 def test_45_a_failures_log_is_shown_without_its_escapes(bench, tmp_path):
-    from leaderboard.store import open_store
+    from leaderboard.store.store import open_store
 
     job = make_job(model="\x1b]0;title\x07")
     failure = replace(make_failure(job, error="\x1b[31mred"), details="\x1b[2Jgone\nnext line")

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.suites import SUITES
 from tests.leaderboard.boards import SCORES, make_job
 from tests.leaderboard.results import make_evaluation, make_failure, make_result

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from benchharness.cli.facts import model_facts, task_facts
+from benchharness.cli.output import model_facts, task_facts
 from benchharness.models import MODELS, find_model
 from benchharness.models.folder import describe_folder
 from benchharness.models.identity import weights_identity

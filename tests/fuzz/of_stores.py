@@ -16,13 +16,13 @@ from typing import Any
 from benchharness.checkpoints import check_checkpoint, new_checkpoint
 from benchharness.engines.process import _parse_progress, _read_outcome
 from benchharness.progress import Progress
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
+from leaderboard.boards.imported import read_rows
 from leaderboard.exports.archive import write_archive
-from leaderboard.imports.archive import check_archive, read_archive
-from leaderboard.imports.rows import read_rows
-from leaderboard.record import StoredRun, _failed_run, _finished_run
 from leaderboard.regression import Baseline, judge
-from leaderboard.store import Store, open_store
+from leaderboard.store.archive import check_archive, read_archive
+from leaderboard.store.record import StoredRun, _failed_run, _finished_run
+from leaderboard.store.store import Store, open_store
 from tasks.suites import SUITES
 from tests.fuzz.reader import Case, Reader
 from tests.leaderboard.regression.samples import BEFORE, MORE_IDS
@@ -182,7 +182,7 @@ def _baselines() -> list[Case]:
 
 def _judge(content: bytes, folder: Path) -> None:
     """A check of the same runs against it, as the gate does one: comparable tasks alone."""
-    from benchharness.cli.gate import read_baseline
+    from benchharness.driver.gate import read_baseline
 
     (folder / "baseline.json").write_bytes(content)
     baseline = read_baseline(folder / "baseline.json")

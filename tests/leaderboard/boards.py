@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from leaderboard.board import Board, build_boards
+from leaderboard.boards.board import Board, build_boards
 from leaderboard.job import Job
 from leaderboard.result import CurvePoint, Evaluation, Failure, Result, RunRow
 from tasks.suites import SUITES

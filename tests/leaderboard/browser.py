@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result
 from tests.leaderboard.boards import GLUE, row_of

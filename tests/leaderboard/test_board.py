@@ -5,8 +5,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from leaderboard.board import Board, build_boards
-from leaderboard.cell import shown
+from leaderboard.boards.board import Board, build_boards
+from leaderboard.boards.cell import shown
 from tests.leaderboard.boards import (
     GLUE,
     TASKS,

@@ -5,7 +5,7 @@ import pytest
 
 from leaderboard.collapse import NEVER_FELL, curve_flags
 from leaderboard.result import CurvePoint
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.boards import make_row, make_rows, one_board
 from tests.leaderboard.results import make_job, make_result
 

@@ -1,6 +1,6 @@
 import pytest
 
-from leaderboard.comparison import SCORE, compare
+from leaderboard.comparing.power import SCORE, compare
 from leaderboard.selection import boards_with, full_label, select_entry
 from tasks.errors import BenchError
 from tests.leaderboard.boards import TASKS, make_rows, one_board

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leaderboard.backup import check_new
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result, make_suite
 

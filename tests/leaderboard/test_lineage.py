@@ -1,7 +1,7 @@
 """Rows of a board whose runs started from other runs."""
 
-from leaderboard.board import build_boards
-from leaderboard.entry import Entry
+from leaderboard.boards.board import build_boards
+from leaderboard.boards.entry import Entry
 from leaderboard.lineage import UNKNOWN, start_task, with_starts
 from leaderboard.result import RunRow
 from tasks.suites import SUITES

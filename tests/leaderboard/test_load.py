@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, text
 
-from leaderboard.store import Store, open_store
+from leaderboard.store.store import Store, open_store
 from tests.leaderboard.load import make_store
 
 SUITES, MODELS = 101, 200

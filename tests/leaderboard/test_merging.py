@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from leaderboard.result import Result
-from leaderboard.store import Store, open_store
+from leaderboard.store.store import Store, open_store
 from tests.leaderboard.results import make_cost, make_failure, make_job, make_result
 
 

@@ -13,10 +13,10 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from leaderboard import migration
 from leaderboard.result import Failure, Result
-from leaderboard.schema import Base
-from leaderboard.store import open_store
+from leaderboard.store import database as migration
+from leaderboard.store.schema import Base
+from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result
 

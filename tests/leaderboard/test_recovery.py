@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.migration import revisions
 from leaderboard.recovery import recover
 from leaderboard.result import Failure, Result
-from leaderboard.schema import Headline, Predictions, Run, Score
-from leaderboard.sqlite_pages import rows_in_pages
-from leaderboard.store import Store, open_store
+from leaderboard.store.database import revisions
+from leaderboard.store.recovery import rows_in_pages
+from leaderboard.store.schema import Headline, Predictions, Run, Score
+from leaderboard.store.store import Store, open_store
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.job import Setting
 from leaderboard.report import write
 from leaderboard.report.run import build_run

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from leaderboard.report.curve import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, curve_panels
+from leaderboard.report.plots.curve import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, curve_panels
 from leaderboard.result import CurvePoint
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.job import Setting
 from leaderboard.report.command import command_of
 from leaderboard.report.run import build_run

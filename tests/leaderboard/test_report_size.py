@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.report import page, rows
 from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result

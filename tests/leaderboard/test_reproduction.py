@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from scipy.stats import t
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
+from leaderboard.boards.reproduction import REFERENCES, Reproduction, reproductions
 from leaderboard.published import published
-from leaderboard.reproduction import REFERENCES, Reproduction, reproductions
 from leaderboard.reproduction_table import render_reproductions
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
@@ -128,7 +128,7 @@ def test_an_ensemble_and_the_best_of_several_are_another_protocol(
         "one seed": "above",
     }.items():
         row = replace(theirs, protocol=protocol)
-        monkeypatch.setattr("leaderboard.reproduction.published", lambda _, row=row: (row,))
+        monkeypatch.setattr("leaderboard.boards.reproduction.published", lambda _, row=row: (row,))
         reproduction = cola([0.5, 0.501])
         assert reproduction.verdict == verdict
         said = f"different protocol: theirs is {protocol}" if verdict == "not comparable" else ""

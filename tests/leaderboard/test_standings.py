@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
+from leaderboard.boards.terminal import render
+from leaderboard.comparing import Outcomes, median_interval
+from leaderboard.comparing.standings import Known, with_standings
 from leaderboard.report.table import build_table
 from leaderboard.standing import Standing
-from leaderboard.standings import Known, with_standings
-from leaderboard.statistics import Outcomes, median_interval
 from leaderboard.statistics.pairs import first_part
-from leaderboard.terminal import render
 from tests.leaderboard.boards import TASKS, make_row, make_rows, one_board
 
 UNITS = 200

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leaderboard.result import Failure, Result
-from leaderboard.store import Store, open_store
+from leaderboard.store.store import Store, open_store
 from tasks.errors import BenchError, StoreError
 from tests.leaderboard.results import (
     make_cost,

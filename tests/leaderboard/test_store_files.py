@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leaderboard.database import BUSY_SECONDS
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result, make_suite
 

@@ -11,10 +11,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from leaderboard.database import open_engine, writing
-from leaderboard.imports.archive import read_archive
 from leaderboard.recovery import recover
-from leaderboard.schema import Base
-from leaderboard.store import open_store
+from leaderboard.store.archive import read_archive
+from leaderboard.store.schema import Base
+from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
 from tests.leaderboard.postgres import server
 from tests.leaderboard.results import make_failure, make_job, make_result, make_suite

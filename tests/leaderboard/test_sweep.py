@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.result import RunRow
 from leaderboard.sweep import best_points, count_points, is_sweep, sweep_name
 from tests.leaderboard.boards import GLUE, make_failed_row, make_row, one_board

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 import pytest
 from rich.console import Console
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
+from leaderboard.boards.terminal import render
 from leaderboard.result import RunRow
-from leaderboard.terminal import render
 from tests.gold.gold import check_gold
 from tests.leaderboard.boards import (
     make_failed_row,

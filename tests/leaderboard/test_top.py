@@ -1,4 +1,4 @@
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.top import best_of, top_of
 from tests.leaderboard.boards import make_row, make_rows, one_board
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from leaderboard.result import Result
-from leaderboard.store import open_store
+from leaderboard.store.store import open_store
 from tests.leaderboard.results import make_job, make_result
 
 

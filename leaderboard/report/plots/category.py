@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
-from leaderboard.cell import Cell, score_names, shown
+from leaderboard.boards.cell import Cell, score_names, shown
 from leaderboard.report.plots.axis import Axis, linear_axis
 from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
 from leaderboard.report.plots.labels import shortened

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from leaderboard.board import Board
-from leaderboard.cell import build_cell, shown
-from leaderboard.grouping import evaluation_fingerprints
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import build_cell, shown
+from leaderboard.boards.grouping import evaluation_fingerprints
 from leaderboard.past import PastRun
 from leaderboard.report.plots.axis import Axis, linear_axis
 from leaderboard.report.plots.dates import date_axis, date_text, seconds_of

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from leaderboard.board import Board
-from leaderboard.entry import Entry
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
 
 __all__ = ["NamedEntry", "named_entries"]
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from leaderboard.board import Board
-from leaderboard.cell import Cell, score_names
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import Cell, score_names
+from leaderboard.boards.reproduction import LIKE_OURS
+from leaderboard.boards.systems import find_system
 from leaderboard.published import PublishedCell, PublishedRow, published
-from leaderboard.published.systems import find_system
 from leaderboard.report.plots.facts import RunFacts
 from leaderboard.report.plots.named import NamedEntry
 from leaderboard.report.plots.size import (
@@ -19,7 +20,6 @@ from leaderboard.report.plots.size import (
     training_flops,
 )
 from leaderboard.report.table import group_anchor
-from leaderboard.reproduction import LIKE_OURS
 from tasks.rules import ScoreRule, complete_mean
 
 __all__ = ["Facts", "Point", "measured_points", "published_points"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.past import PastRun
 from leaderboard.report.plots.category import Categories, categories_of_task
 from leaderboard.report.plots.history import History, histories

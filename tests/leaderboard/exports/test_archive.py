@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from leaderboard.exports.archive import write_archive
-from leaderboard.imports.archive import check_archive, read_archive
 from leaderboard.job import Job
-from leaderboard.record import StoredRun, _finished_run, stored_to_run
-from leaderboard.store import Store, open_store
-from leaderboard.whole_file import whole_file
+from leaderboard.store.archive import check_archive, read_archive
+from leaderboard.store.record import StoredRun, _finished_run, stored_to_run
+from leaderboard.store.store import Store, open_store
+from leaderboard.text import whole_file
 from tasks.errors import DataError, StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result
 

@@ -9,13 +9,13 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.exports.csv_rows import COLUMNS, to_csv
 from leaderboard.exports.json_rows import to_json
 from leaderboard.exports.latex import escaped, to_latex
+from leaderboard.exports.lines import score_lines
 from leaderboard.exports.markdown import to_markdown
 from leaderboard.exports.narrow import narrowed, the_model
-from leaderboard.exports.score_line import score_lines
 from leaderboard.visible import visible
 from tasks.errors import BenchError
 from tests.leaderboard.boards import make_row, make_rows, one_board

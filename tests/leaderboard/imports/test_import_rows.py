@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from leaderboard.board import Board, build_boards
+from leaderboard.boards.board import Board, build_boards
+from leaderboard.boards.imported import ImportedScore, read_rows
+from leaderboard.boards.terminal import render
 from leaderboard.exports.csv_rows import to_csv
 from leaderboard.exports.json_rows import to_json
-from leaderboard.exports.score_line import score_lines
+from leaderboard.exports.lines import score_lines
 from leaderboard.imports.block import imported_blocks
 from leaderboard.imports.outcome import to_result
-from leaderboard.imports.rows import ImportedScore, read_rows
 from leaderboard.published.terminal import render_published
-from leaderboard.record import result_to_stored
 from leaderboard.report.write import render_report
 from leaderboard.result import Result
-from leaderboard.store import Store, open_store
-from leaderboard.terminal import render
+from leaderboard.store.record import result_to_stored
+from leaderboard.store.store import Store, open_store
 from tasks.errors import DataError
 from tests.leaderboard.boards import GLUE, make_job, make_rows, one_board, row_of
 from tests.leaderboard.exports.test_export_tables import HOSTILE

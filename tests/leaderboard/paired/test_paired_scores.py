@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from leaderboard.cell import score_names
-from leaderboard.paired.breakdown import break_down
+from leaderboard.boards.cell import score_names
+from leaderboard.comparing.breakdown import break_down
 from leaderboard.paired.formulas import (
     correlation,
     f1_of_counts,

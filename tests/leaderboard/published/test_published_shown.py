@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.published import published
 from leaderboard.published.block import published_blocks
 from leaderboard.published.terminal import render_published

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaderboard.board import Board, build_boards
+from leaderboard.boards.board import Board, build_boards
 from leaderboard.published import published
 from leaderboard.published.block import published_blocks
 from tasks.suites import SUITES

@@ -3,9 +3,9 @@
 import pytest
 
 from benchharness.models import MODELS
-from leaderboard.published.reading import every_row
-from leaderboard.published.systems import find_system, rows_of_model, systems
-from leaderboard.reproduction import REFERENCES
+from leaderboard.boards.published import every_row
+from leaderboard.boards.reproduction import REFERENCES
+from leaderboard.boards.systems import find_system, rows_of_model, systems
 
 LECTURED = ("BERT", "RoBERTa", "ALBERT", "XLNet", "ELECTRA", "T5", "GPT", "ELMo", "CoVe", "ULMFiT")
 

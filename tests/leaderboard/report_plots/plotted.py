@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from leaderboard.board import Board
+from leaderboard.boards.board import Board
 from leaderboard.report.plots.facts import RunFacts, facts_of
 from leaderboard.result import Result
 from tests.leaderboard.boards import SCORES, TASKS, make_job, one_board, row_of

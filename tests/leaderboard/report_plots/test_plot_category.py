@@ -1,6 +1,6 @@
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.report.plots.category import (
     CATEGORIES,
     Categories,

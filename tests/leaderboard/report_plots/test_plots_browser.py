@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.past import PastRun
 from leaderboard.report.plots.section import FEW_ENTRIES, Background
 from leaderboard.report.write import write_report

@@ -6,7 +6,7 @@ from math import log10
 
 import pytest
 
-from leaderboard.board import build_boards
+from leaderboard.boards.board import build_boards
 from leaderboard.report.plots.section import Background
 from leaderboard.report.plots.size import ModelSize
 from leaderboard.report.write import render_report

@@ -7,13 +7,7 @@ import pytest
 
 from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction, SpanPrediction
-from tasks.submission import (
-    check,
-    repair,
-    write_no_answer_scores,
-    write_predictions,
-    write_race,
-)
+from tasks.submission import check, repair, write_no_answer_scores, write_predictions, write_race
 
 QUESTIONS = [f"{number:024x}" for number in range(11_873)]
 SPANS = [

@@ -1,0 +1,170 @@
+"""What lists and `bench show` say about suites, tasks, models, recipes and runs, as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchharness.models import ModelSpec
+    from benchharness.recipes import ResolvedRecipe
+    from leaderboard.boards.systems import System
+    from leaderboard.published import PublishedRow
+    from leaderboard.result import Failure, Result, RunRow
+    from tasks.suites import Suite
+    from tasks.task import Task
+
+__all__ = [
+    "collection_facts",
+    "model_facts",
+    "outcome_facts",
+    "published_facts",
+    "recipe_facts",
+    "run_facts",
+    "suite_facts",
+    "system_facts",
+    "task_facts",
+]
+
+
+def suite_facts(suite: "Suite") -> dict[str, Any]:
+    """A suite with its tasks and its score rule."""
+    return {
+        "name": suite.name,
+        "title": suite.title,
+        "tasks": list(suite.tasks),
+        "rule": suite.rule.name,
+        "cite": suite.cite,
+    }
+
+
+def collection_facts(name: str) -> dict[str, Any]:
+    """Several suites under one name; they have no score in common."""
+    from tasks.suites import find_suites
+
+    members = find_suites(name)
+    return {
+        "name": name,
+        "title": ", ".join(suite.title for suite in members),
+        "tasks": [task for suite in members for task in suite.tasks],
+        "rule": None,
+        "cite": "",
+    }
+
+
+def task_facts(task: "Task") -> dict[str, Any]:
+    """A task: what is predicted from which rows, and how it is scored."""
+    return {
+        "name": task.name,
+        "suite": task.suite,
+        "head": task.head,
+        "labels": list(getattr(task, "labels", ()) or getattr(task, "tags", ())),
+        "value_range": list(getattr(task, "value_range", None) or ()),
+        "metrics": [metric.name for metric in task.metrics],
+        "details": [metric.name for metric in task.details],
+        "splits": list(task.source.splits),
+        "trained_on": task.trained_on,
+        "hub": f"{task.source.hub} {task.source.config}",
+        "revision": task.source.revision,
+        "version": task.version,
+        "cite": task.cite,
+    }
+
+
+def model_facts(spec: "ModelSpec") -> dict[str, Any]:
+    """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
+    from leaderboard.boards.systems import rows_of_model
+
+    tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
+    facts = {name: value for name, value in asdict(spec).items() if name != "trust"}
+    return {**facts, "aliases": list(spec.aliases), "published": list(tables)}
+
+
+def system_facts(system: "System") -> dict[str, Any]:
+    """A published system: the checkpoint that it is, or why none runs here."""
+    return {
+        "system": f"{system.name} (in {system.table})" if system.table else system.name,
+        "status": system.status,
+        "model": system.model,
+        "reason": system.reason,
+        "published_rows": system.rows,
+        "in_lectures": system.in_lectures,
+    }
+
+
+def recipe_facts(recipe: "ResolvedRecipe", model: str, task: str) -> dict[str, Any]:
+    """A resolved recipe: every value with its source."""
+    settings = {name: asdict(setting) for name, setting in recipe.settings.items()}
+    return {"recipe": recipe.name, "model": model, "task": task, "settings": settings}
+
+
+def published_facts(row: "PublishedRow") -> dict[str, Any]:
+    """A published row with its source; `scores` are in percent, averages by suite and rule."""
+    scores: dict[str, dict[str, float]] = {}
+    for cell in row.cells:
+        scores.setdefault(cell.task, {})[" or ".join(cell.scores)] = cell.value
+    names = ("suite", "table", "system", "by", "split", "protocol", "parameters", "date")
+    return {
+        **{name: getattr(row, name) for name in names},
+        "scores": scores,
+        "source": row.source,
+        "place": row.place,
+    }
+
+
+def run_facts(row: "RunRow") -> dict[str, Any]:
+    """A run as a row of a list; `seconds` is its wall clock."""
+    return {
+        "key": row.key,
+        "model": row.model,
+        "suite": row.suite,
+        "task": row.task,
+        "data": row.data,
+        "limit": row.limit,
+        "seed": row.seed,
+        "recipe": row.recipe,
+        "precision": row.precision,
+        "status": row.status,
+        "scores": {task: dict(scores) for task, scores in row.scores.items()},
+        "seconds": row.seconds,
+        "flags": {task: list(flags) for task, flags in row.flags.items()},
+        "start_from": row.start_from,
+        "finished": row.finished,
+        "error": row.error,
+    }
+
+
+def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
+    """A run with all that is stored of it, except for its predictions, which are counted."""
+    from leaderboard.collapse import curve_flags
+    from leaderboard.result import Failure
+
+    job = outcome.job
+    head: dict[str, Any] = {
+        "key": job.key,
+        "status": outcome.kind if isinstance(outcome, Failure) else "finished",
+        "finished": outcome.finished,
+        "started_from": job.started_from,
+        **{name: value for name, value in job.to_json().items() if name != "settings"},
+        "settings": {name: asdict(setting) for name, setting in job.settings.items()},
+    }
+    if isinstance(outcome, Failure):
+        return head | {
+            "error": outcome.error,
+            "exit_code": outcome.exit_code,
+            "details": outcome.details,
+        }
+    return head | {
+        "evaluations": {e.name: _evaluation(e) for e in outcome.evaluations},
+        "flags": list(curve_flags([point.loss for point in outcome.curve])),
+        "curve": [asdict(point) for point in outcome.curve],
+        "cost": asdict(outcome.cost),
+        "provenance": dict(outcome.provenance),
+    }
+
+
+def _evaluation(evaluation: Any) -> Mapping[str, Any]:
+    return {
+        "scores": dict(evaluation.scores),
+        "predictions": len(evaluation.predictions),
+        "flags": list(evaluation.flags),
+    }

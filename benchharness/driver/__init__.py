@@ -1,0 +1,1 @@
+"""From a request to stored results: plan, schedule, drive. The only orchestration; no torch."""

@@ -1,0 +1,205 @@
+"""What a `bench run` is about to do, and about how long that takes."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchharness.cli.display import duration, job_name
+from benchharness.driver.handover import Handover
+from benchharness.engines.slots import Slot
+from benchharness.estimate import Estimate, estimate_seconds
+from leaderboard.job import Job
+from leaderboard.result import RunRow
+from leaderboard.store.store import Store, open_store
+
+__all__ = ["Outlook", "look_ahead", "look_into"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """The jobs that were asked for, which of them to run, longest first, and for how long.
+
+    Among both are those that others start from. `again` are the keys of jobs that are stored and
+    run only because their encoder is not there any more. `estimates` are by job key, of the jobs to
+    run; `at_once` is how many run at the same time.
+    """
+
+    jobs: tuple[Job, ...]
+    todo: tuple[Job, ...]
+    estimates: Mapping[str, Estimate]
+    at_once: int
+    again: frozenset[str] = frozenset()
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The expected seconds by job key."""
+        return {key: estimate.seconds for key, estimate in self.estimates.items()}
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes: no shorter than the longest chain of jobs."""
+        chains = _chain_seconds(self.todo, self.weights).values()
+        return max(sum(self.weights.values()) / self.at_once, max(chains, default=0.0))
+
+    @property
+    def starts(self) -> dict[str, list[Job]]:
+        """By the key of a job, the jobs to run that start from it, as they were asked for."""
+        found: dict[str, list[Job]] = {}
+        for job in self.jobs:
+            if job.key in self.estimates and job.start_from is not None:
+                found.setdefault(job.start_from, []).append(job)
+        return found
+
+    @property
+    def is_rough(self) -> bool:
+        """True where a job's kind was never run here."""
+        return any(estimate.rough for estimate in self.estimates.values())
+
+    def sentence(self) -> str:
+        """What will happen, for a person."""
+        done = len(self.jobs) - len(self.todo)
+        parts = [f"{_count(len(self.jobs), 'job')} ({_shape(self.jobs)})"]
+        if done:
+            parts.append(f"{done} stored already")
+        if not self.todo:
+            return f"{', '.join(parts)}: nothing is missing."
+        rough = " (a rough guess)" if self.is_rough else ""
+        parts.append(f"{len(self.todo)} to run, {self.at_once} at once")
+        return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
+
+    def start_sentences(self) -> Iterator[str]:
+        """Which tasks are trained for others to start from them, for a person."""
+        keys = {job.key for job in self.todo}
+        by_key = {job.key: job for job in self.jobs}
+        said: dict[tuple[str, str], list[str]] = {}
+        for key, followers in self.starts.items():
+            how = "kept" if key not in keys else "again" if key in self.again else "first"
+            said.setdefault((by_key[key].task, how), []).extend(job.task for job in followers)
+        for (task, how), names in said.items():
+            yield _START_SENTENCES[how].format(task, ", ".join(dict.fromkeys(names)))
+
+    def lines(self) -> Iterator[str]:
+        """One line for each job to run."""
+        for job in self.todo:
+            seconds = duration(self.estimates[job.key].seconds)
+            start = f" from {job.started_from}" if job.start_from else ""
+            yield (
+                f"  {job.key[:12]}  {job_name(job)}{start}, {job.recipe}, {job.precision}: "
+                f"{seconds}"
+            )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Every job with whether it is to run."""
+        return [
+            {
+                "key": job.key,
+                "model": job.model,
+                "task": job.task,
+                "seed": job.seed,
+                "data": job.data,
+                "recipe": job.recipe,
+                "precision": job.precision,
+                "start_from": job.start_from,
+                "to_run": job.key in self.estimates,
+                "about_seconds": self.weights.get(job.key),
+            }
+            for job in self.jobs
+        ]
+
+
+_START_SENTENCES = {
+    "first": "{} is trained first: {} start from it (--start-from scratch does without).",
+    "again": "{} is trained again, because its encoder was not kept: {} start from it.",
+    "kept": "The encoder of {} is there: {} start from it.",
+}
+
+
+def look_ahead(
+    jobs: Sequence[Job],
+    finished: set[str],
+    history: Sequence[RunRow],
+    slots: Sequence[Slot],
+    kept: Collection[str] = (),
+) -> Outlook:
+    """What is missing, in the order in which it should start.
+
+    `kept` are the keys of runs whose encoder is there; what others start from and is not among them
+    is run, stored or not. The longest jobs start first, together with what has to wait for them, so
+    that no slot works alone for long at the end.
+    """
+    gpu = slots[0].is_gpu
+    keys = _missing_keys(jobs, finished, kept)
+    missing = [job for job in jobs if job.key in keys]
+    estimates = {job.key: estimate_seconds(job, history, gpu=gpu) for job in missing}
+    chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
+    todo = sorted(missing, key=lambda job: -chains[job.key])
+    return Outlook(
+        jobs=tuple(jobs),
+        todo=tuple(todo),
+        estimates=estimates,
+        at_once=max(1, min(len(slots), len(todo))),
+        again=frozenset(keys & finished),
+    )
+
+
+def look_into(db: str, handover: Handover, slots: Sequence[Slot], *, force: bool) -> Outlook:
+    """What a database, which need not be there yet, lacks of the planned jobs."""
+    if "://" not in db and not Path(db).expanduser().exists():
+        return look_ahead(handover.jobs, set(), [], slots)
+    with open_store(db) as store:
+        finished = set() if force else store.finished_keys(job.key for job in handover.jobs)
+        history = _history(store, [job for job in handover.jobs if job.key not in finished])
+        return look_ahead(handover.jobs, finished, history, slots, handover.whole())
+
+
+def _history(store: Store, missing: Sequence[Job]) -> list[RunRow]:
+    """The stored runs that may say how long these jobs take, or those that they start from."""
+    models = {job.model for job in missing}
+    return store.runs(model=models) if models else []
+
+
+def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:
+    """The jobs without a result, and those that they start from and whose encoder is not there."""
+    by_key = {job.key: job for job in jobs}
+    missing: set[str] = set()
+    waiting = [job.key for job in jobs if job.key not in finished]
+    while waiting:
+        key = waiting.pop()
+        start = by_key[key].start_from
+        if key not in missing and start is not None and start not in kept:
+            waiting.append(start)
+        missing.add(key)
+    return missing
+
+
+def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[str, float]:
+    """The seconds of each job and of the longest row of jobs that start from it, one by one."""
+    after: dict[str | None, list[str]] = {}
+    for job in jobs:
+        after.setdefault(job.start_from, []).append(job.key)
+
+    def chain(key: str) -> float:
+        return seconds[key] + max(map(chain, after.get(key, ())), default=0.0)
+
+    return {job.key: chain(job.key) for job in jobs}
+
+
+def _shape(jobs: Sequence[Job]) -> str:
+    """How many of what, such as 2 models x 9 tasks x 3 seeds."""
+    shapes = []
+    if trained := [job for job in jobs if job.kind == "model"]:
+        seeds = _count(len({job.seed for job in trained}), "seed")
+        shapes.append(f"{_grid(trained, 'model')} x {seeds}")
+    if floors := [job for job in jobs if job.kind == "floor"]:
+        shapes.append(_grid(floors, "floor"))
+    return f"{' and '.join(shapes)}, data: {jobs[0].data}"
+
+
+def _grid(jobs: Sequence[Job], noun: str) -> str:
+    models = _count(len({job.weights for job in jobs}), noun)
+    return f"{models} x {_count(len({job.task for job in jobs}), 'task')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

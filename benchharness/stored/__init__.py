@@ -1,0 +1,1 @@
+"""The one way to read back what is stored: predictions and examples, and what stands on them."""

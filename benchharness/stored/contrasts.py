@@ -1,0 +1,116 @@
+"""Stored predictions of two systems, read with their examples and held against each other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TypeVar
+
+from benchharness.cli.rows import Rows
+from benchharness.cli.stored_rows import (
+    UnreadableError,
+    evaluation_of,
+    examples_of,
+    result_of,
+    splits_of,
+)
+from leaderboard.boards.cell import score_names
+from leaderboard.comparing import mean_interval
+from leaderboard.paired import Contrast, PredictedSplit, contrast, correct, match_runs
+from leaderboard.predictions import predictions_of
+from leaderboard.result import Evaluation, Result, RunRow
+from leaderboard.store.store import Store
+from tasks.errors import BenchError, DataError
+from tasks.suites import find_task
+from tasks.task import Task, ending_of
+
+__all__ = ["contrasts_of"]
+
+T = TypeVar("T")
+ResultPairs = Sequence[tuple[Result, Result]]
+
+
+def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
+    """A contrast for each task of two entries of a board, with p-values corrected for all of them.
+
+    `kind` is "dev" or "test". Raises BenchError where no seed is shared, where a run has not
+    predicted such a split, or where two have predicted different rows of it.
+    """
+    return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
+
+
+def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool) -> Contrast:
+    task, names = find_task(name), score_names(name, rows.board.rule)
+    one, other = (entry.cells[name].runs for entry in rows.entries)
+    runs = match_runs(one, other)
+    splits = splits_of(task, kind)
+    results = [(result_of(store, a.key), result_of(store, b.key)) for a, b in runs]
+    scores = [[_score(run, task, names, splits) for run in pair] for pair in runs]
+    means = fmean(one for one, _ in scores), fmean(other for _, other in scores)
+    seeds = tuple(a.seed if a.kind == "model" else b.seed for a, b in runs)
+    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
+    try:
+        predicted = [_predicted(task, split, results) for split in splits]
+    except UnreadableError as error:
+        return _of_scores(replace(plain, reason=str(error)), [a - b for a, b in scores])
+    return contrast(predicted, names, seeds, means, with_slices=with_slices)
+
+
+def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
+    """The mean of the stored scores that the headline is made of, on these splits."""
+    stored = run.scores.get(task.name, {})
+    wanted = [_stored_name(task, name, splits) for name in names]
+    if any(name not in stored for name in wanted):
+        raise BenchError(
+            f"run {run.key[:12]} of {run.model} has no score of {task.name} "
+            f"{' and '.join(splits)}: its labels are hidden, or it was run without --test."
+        )
+    return fmean(stored[name] for name in wanted)
+
+
+def _stored_name(task: Task, name: str, splits: Sequence[str]) -> str:
+    """What the score of a dev split is called on these splits: "accuracy_test_mm"."""
+    for split in splits:
+        suffix = split.partition("_")[2]
+        for metric in (*task.metrics, *task.details):
+            if name == (f"{metric.name}_{suffix}" if suffix else metric.name):
+                return metric.name + ending_of(task, split)
+    return name
+
+
+def _predicted(task: Task, split: str, results: ResultPairs) -> PredictedSplit:
+    pairs = [(evaluation_of(a, task, split), evaluation_of(b, task, split)) for a, b in results]
+    _check_rows(task, split, results, pairs)
+    return PredictedSplit(
+        task=task,
+        split=split,
+        examples=examples_of(task, split, (result.job for result in _flat(results))),
+        one=tuple(predictions_of(a) for a, _ in pairs),
+        other=tuple(predictions_of(b) for _, b in pairs),
+    )
+
+
+def _check_rows(
+    task: Task,
+    split: str,
+    results: ResultPairs,
+    pairs: Sequence[tuple[Evaluation, Evaluation]],
+) -> None:
+    first = pairs[0][0].fingerprint
+    flat = zip(_flat(results), _flat(pairs), strict=True)
+    for result, evaluation in flat:
+        if evaluation.fingerprint != first:
+            raise DataError(
+                f"runs {results[0][0].job.key[:12]} and {result.job.key[:12]} have predicted "
+                f"different rows of {task.name} {split} (digests {first[:12]} and "
+                f"{evaluation.fingerprint[:12]}): run one of them again on the other's data."
+            )
+
+
+def _flat(pairs: Sequence[tuple[T, T]]) -> Iterator[T]:
+    return (member for pair in pairs for member in pair)
+
+
+def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
+    """What the stored scores alone say: an interval over seeds, where there are several."""
+    several = len(differences) > 1
+    return replace(found, interval=mean_interval([differences]) if several else None)

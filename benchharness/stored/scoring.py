@@ -1,0 +1,206 @@
+"""Prediction files to scores, and scores to a result that a board can show beside trained runs."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchharness import __version__
+from benchharness.machine import library_versions, source_commit
+from benchharness.plugins import plugins_of
+from leaderboard.job import SCORED_HERE, Job, Setting
+from leaderboard.predictions import to_row
+from leaderboard.result import Cost, Evaluation, Result
+from tasks.errors import BenchError
+from tasks.examples import Example, Prediction, SpanExample, SpanPrediction
+from tasks.metrics import official_v1, official_v2, prediction_flags
+from tasks.prediction_files import PredictionFile, read_predictions
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tasks.task import SpanTask, Task, is_hidden, score
+
+__all__ = ["NoAnswer", "Scored", "ScoredSplit", "score_files", "to_result"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoAnswer:
+    """SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer"."""
+
+    file: Path
+    threshold: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredSplit:
+    """One split's scores by name, in each metric's own unit.
+
+    `official` are the keys and values of SQuAD's own scripts, empty for other tasks. `notes` say
+    what had to be read leniently.
+    """
+
+    split: str
+    fingerprint: str
+    predictions: tuple[Prediction, ...]
+    scores: Mapping[str, float]
+    official: Mapping[str, float]
+    flags: tuple[str, ...]
+    notes: tuple[str, ...]
+    file: Path
+    no_answer: NoAnswer | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """Every split of one task that was scored; `seconds` is what it took."""
+
+    task: Task
+    data: str
+    splits: tuple[ScoredSplit, ...]
+    seconds: float
+
+
+def score_files(
+    files: Sequence[Path],
+    task: str,
+    data: str,
+    splits: Sequence[str] = (),
+    no_answer: NoAnswer | None = None,
+) -> Scored:
+    """The scores of one prediction file for each split; by default the task's dev splits in turn.
+
+    Raises BenchError where files and splits do not pair or labels are hidden, and DataError where
+    a file does not say clearly what was predicted for every row.
+    """
+    start = time.monotonic()
+    found, door = find_task(task), parse_data(data)
+    pairs = list(zip(files, _splits(found, files, splits), strict=True))
+    scored = tuple(_score(found, split, str(door), file, no_answer) for file, split in pairs)
+    return Scored(task=found, data=str(door), splits=scored, seconds=time.monotonic() - start)
+
+
+def _splits(task: Task, files: Sequence[Path], splits: Sequence[str]) -> list[str]:
+    """The split of each file."""
+    known = task.dev_splits or task.test_splits
+    chosen = [name for name in splits or known[: len(files)] if task.source.split(name)]
+    if len(chosen) != len(files) or len(set(chosen)) != len(chosen):
+        raise BenchError(
+            f"{len(files)} prediction files do not pair with the splits {', '.join(chosen)} of "
+            f"{task.name}: give one file for each split, in the order of --split."
+        )
+    return chosen
+
+
+def _score(
+    task: Task, split: str, data: str, file: Path, no_answer: NoAnswer | None
+) -> ScoredSplit:
+    rows = read(task, split, parse_data(data))
+    if any(map(is_hidden, rows.examples)):
+        raise BenchError(
+            f"{task.name} {split} hides its labels: only the official server can score it."
+        )
+    found = read_predictions(file, task, rows, no_answer.file if no_answer else None)
+    threshold = no_answer.threshold if no_answer else 0.0
+    decided = tuple(_at_zero(prediction, threshold) for prediction in found.predictions)
+    return ScoredSplit(
+        split=split,
+        fingerprint=rows.fingerprint,
+        predictions=decided,
+        scores=score(task, split, decided, rows.examples),
+        official=_official(task, found, rows.examples, threshold),
+        flags=prediction_flags(decided),
+        notes=found.notes,
+        file=file,
+        no_answer=no_answer,
+    )
+
+
+def _at_zero(prediction: Prediction, threshold: float) -> Prediction:
+    """The same decision at the threshold 0, which is that of every stored score."""
+    if not isinstance(prediction, SpanPrediction):
+        return prediction
+    return replace(prediction, no_answer_score=prediction.no_answer_score - threshold)
+
+
+def _official(
+    task: Task, found: PredictionFile, examples: Sequence[Example], threshold: float
+) -> Mapping[str, float]:
+    if not isinstance(task, SpanTask):
+        return {}
+    predictions = [p for p in found.predictions if isinstance(p, SpanPrediction)]
+    questions = [e for e in examples if isinstance(e, SpanExample)]
+    if not task.no_answer:
+        return official_v1(predictions, questions)
+    return official_v2(predictions, questions, threshold, found.sweep_order)
+
+
+def to_result(scored: Scored, model: str) -> Result:
+    """The scores as a result of `model` by the recipe "scored here", for the leaderboard.
+
+    Nothing was trained, so there are no steps, no parameters and no training rows. The files'
+    digests are the job's settings: the same answers are the same job.
+    """
+    job = Job(
+        model=model,
+        checkpoint="prediction files",
+        weights=f"predictions of {model}",
+        task=scored.task.name,
+        task_version=scored.task.version,
+        data=scored.data,
+        fingerprints={f"{scored.task.name}:{s.split}": s.fingerprint for s in scored.splits},
+        recipe=SCORED_HERE,
+        settings=dict(_settings(scored.splits)),
+        seed=0,
+        precision="unknown precision",
+        plugins=plugins_of([scored.task.name]),
+    )
+    return Result(
+        job=job,
+        evaluations=tuple(_evaluation(scored.task, split) for split in scored.splits),
+        curve=(),
+        cost=Cost.without_network(scored.seconds),
+        provenance=_provenance(scored),
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
+    """What was predicted by its digest, read from which file, decided by which threshold."""
+    for split in splits:
+        text = json.dumps(list(map(to_row, split.predictions)), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        yield (
+            f"predictions_{split.split}",
+            Setting(value=f"sha256:{digest}", source=str(split.file)),
+        )
+        if split.no_answer:
+            source = str(split.no_answer.file)
+            yield "na_prob_threshold", Setting(value=split.no_answer.threshold, source=source)
+
+
+def _evaluation(task: Task, split: ScoredSplit) -> Evaluation:
+    return Evaluation(
+        task=task.name,
+        split=split.split,
+        fingerprint=split.fingerprint,
+        scores=split.scores,
+        predictions=tuple(map(to_row, split.predictions)),
+        flags=split.flags,
+    )
+
+
+def _provenance(scored: Scored) -> Mapping[str, object]:
+    return {
+        "code": {"version": __version__, **source_commit()},
+        "data": {
+            f"{scored.task.name}:{s.split}": {
+                "rows": len(s.predictions),
+                "fingerprint": s.fingerprint,
+            }
+            for s in scored.splits
+        },
+        "versions": library_versions(),
+    }

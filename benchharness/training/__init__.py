@@ -1,0 +1,1 @@
+"""Optimizer steps, evaluation and the states of running jobs; knows neither task nor head."""

@@ -1,0 +1,301 @@
+"""Fitting: batches go in, a network learns from them. Predicting is next door.
+
+Knows neither task nor head: a network from padded features to logits, targets, and a loss per item.
+"""
+
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchharness.encoder.packing import is_packed
+from benchharness.interruption import SIGNALS
+from benchharness.precision import Compute
+from benchharness.prediction import inputs_of
+from benchharness.progress import Reporter
+from benchharness.recipes.recipe import Recipe
+from benchharness.restart.optimizer import moments, restore_moments
+from benchharness.restart.random_states import random_numbers, random_tensors, restore_random
+from benchharness.restart.state import State
+from benchharness.training.batching import (
+    Features,
+    Indices,
+    count_steps,
+    cut_by_length,
+    shuffled_batches,
+)
+from benchharness.training.meter import Fit, Meter, Plan
+from benchharness.training.optimizer import adamw, clip_in_step, update_groups
+from benchharness.training.predict import OutOfMemoryError, is_out_of_memory, trim_memory
+
+__all__ = ["Training", "fit", "learning_rate", "seed_everything"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
+"""What starting one more micro-batch costs, in padded tokens; packed batches are not cut. The
+CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured."""
+
+STEPS_BETWEEN_TRIMS = 16
+"""After how many steps freed memory goes back to the system, which takes some milliseconds."""
+
+
+def seed_everything(seed: int) -> None:
+    """Seeds the generators of python, numpy and torch on every device."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@dataclass(kw_only=True)
+class Training:
+    """A fit in progress: all that the next step depends on.
+
+    What a step changes are the weights of the network, the optimizer's moments, the random number
+    generators and the meter; `state` gives all of these, `restore` puts them back. The learning
+    rate and the next batch follow from the number of steps done. `weights` are those that are
+    trained, now or in a later epoch.
+    """
+
+    network: nn.Module
+    features: Features
+    goals: Tensor
+    loss: Loss
+    recipe: Recipe
+    seed: int
+    compute: Compute
+    weights: list[nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    plan: Plan
+    meter: Meter
+
+    @classmethod
+    def begin(  # noqa: PLR0913  (what is trained, on what, how and where)
+        cls,
+        network: nn.Module,
+        features: Features,
+        targets: NDArray[Any],
+        loss: Loss,
+        recipe: Recipe,
+        *,
+        seed: int,
+        compute: Compute,
+        report: Reporter,
+    ) -> Self:
+        """A training before its first step; seeds every generator."""
+        seed_everything(seed)
+        network.to(compute.device).train()
+        items = len(features.item_sizes)
+        plan = Plan.of(items, recipe, compute)
+        return cls(
+            network=network,
+            features=features,
+            goals=torch.from_numpy(targets).to(compute.device),
+            loss=loss,
+            recipe=recipe,
+            seed=seed,
+            compute=compute,
+            weights=[weight for weight in network.parameters() if weight.requires_grad],
+            optimizer=adamw(network, recipe),
+            plan=plan,
+            meter=Meter(items=items, steps=plan.steps, report=report),
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """True after the last step and its evaluation."""
+        return self.meter.step == self.plan.steps and not self.is_due
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the curve still lacks the point of the last step."""
+        return self.meter.step in self.plan.points and not self.meter.is_marked
+
+    @cached_property
+    def batches(self) -> Iterator[Indices]:
+        """The items of every step that is left."""
+        items, recipe = self.meter.items, self.recipe
+        done = self.meter.step
+        return shuffled_batches(items, recipe.batch_size, recipe.epochs, self.seed, done)
+
+    def step(self) -> None:
+        """Makes the next optimizer step, which signals do not interrupt.
+
+        Its loss is not looked at before a later `read`.
+        """
+        with SIGNALS.held_back():
+            self._step()
+
+    def _step(self) -> None:
+        batch, done = next(self.batches), self.meter.step
+        per_epoch = count_steps(self.meter.items, self.recipe.batch_size, epochs=1)
+        rate = learning_rate(done, self.plan.steps, self.recipe)
+        update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
+        mean = self._gradients(batch)
+        norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        tokens = self.features.lengths[self.features.rows_of(batch)].sum()
+        self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
+        if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
+            trim_memory()
+
+    def _gradients(self, batch: Indices) -> Tensor:
+        """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
+        ranks, lost = self.compute.ranks, 0
+        if ranks.count > 1:
+            seed_everything(ranks.own_seed(self.seed, self.meter.step))
+        try:
+            with self.compute.autocast():
+                mean = _backward(
+                    self.network,
+                    self.features,
+                    self.goals,
+                    self.loss,
+                    parts=self._cut(ranks.share(batch, self.features.item_lengths)),
+                    terms=self.features.count_terms(batch),
+                )
+        except OutOfMemoryError as error:
+            lost = error.items
+        if lost := ranks.greatest(lost):
+            raise OutOfMemoryError(lost)
+        ranks.add_gradients(self.weights)
+        return ranks.add_up(mean)
+
+    def mark(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
+        """Does what the plan says after the last step: reads losses, evaluates, marks the curve."""
+        if self.meter.step in self.plan.reads:
+            with SIGNALS.held_back():
+                self.meter.read()
+        if self.is_due:
+            is_evaluated = self.meter.step in self.plan.evaluations
+            scores = self.meter.pause(evaluate) if is_evaluated else {}
+            with SIGNALS.held_back():
+                self.meter.mark(scores)
+            self.network.train()
+
+    def _cut(self, batch: Indices) -> list[Indices]:
+        device = self.compute.device.type
+        overhead = sys.maxsize if is_packed(self.network) else CUT_OVERHEAD[device]
+        lengths, sizes = self.features.item_lengths, self.features.item_sizes
+        return cut_by_length(batch, lengths, self.recipe.accumulation, overhead, sizes)
+
+    def state(self) -> State:
+        """All that the next step depends on. Raises DivergedError rather than keep what is lost."""
+        self.meter.read()
+        return State(
+            tensors={
+                "weights": dict(self._changing()),
+                "optimizer": moments(self.optimizer),
+                "random": random_tensors(),
+            },
+            numbers={"random": random_numbers(), "meter": self.meter.numbers()},
+        )
+
+    def restore(self, state: State) -> None:
+        """Goes back, or on, to a state of the same training; before its first step."""
+        with torch.no_grad():
+            for name, tensor in self._changing():
+                tensor.copy_(state.tensors["weights"][name])
+        restore_moments(self.optimizer, state.tensors["optimizer"])
+        self.meter.restore(state.numbers["meter"])
+        restore_random(state.tensors["random"], state.numbers["random"])
+
+    def _changing(self) -> Iterator[tuple[str, Tensor]]:
+        """The weights that are trained, and the buffers, by name."""
+        trained = {id(weight) for weight in self.weights}
+        named = self.network.named_parameters()
+        yield from ((name, weight) for name, weight in named if id(weight) in trained)
+        yield from self.network.named_buffers()
+
+
+def fit(
+    training: Training,
+    evaluate: Callable[[], Mapping[str, float]],
+    after_step: Callable[[], None] = lambda: None,
+) -> Fit:
+    """Trains the network in place with AdamW, and evaluates it `recipe.evaluations` times.
+
+    The loss of a step is the mean over the items of its batch (over their terms, where they have
+    several), however the batch is cut into micro-batches. On a CPU the same seed and number of
+    threads give the same bits, also where the training was stopped and restored from its state
+    after any step. `after_step` is called when a step and what is due after it are done. Raises
+    DivergedError at the first loss or gradient that is not finite, and OutOfMemoryError.
+    """
+    training.mark(evaluate)
+    while not training.is_over:
+        training.step()
+        training.mark(evaluate)
+        after_step()
+    return training.meter.result()
+
+
+def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
+    network: nn.Module,
+    features: Features,
+    goals: Tensor,
+    loss: Loss,
+    *,
+    parts: Sequence[Indices],
+    terms: int,
+) -> Tensor:
+    """Adds the gradients of some parts of a batch that has so many terms in all.
+
+    Returns their share of the batch's mean loss, without waiting for it.
+    """
+    total = torch.zeros((), device=goals.device)
+    for part in parts:
+        try:
+            total += _backward_part(network, features, goals, loss, part=part, terms=terms)
+            continue
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # Raised out here, it does not keep alive what the other one's traceback refers to.
+        raise OutOfMemoryError(len(part))
+    return total
+
+
+def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
+    network: nn.Module,
+    features: Features,
+    goals: Tensor,
+    loss: Loss,
+    *,
+    part: Indices,
+    terms: int,
+) -> Tensor:
+    """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
+    logits = network(**inputs_of(features, features.rows_of(part), goals.device))
+    if features.items is not None:
+        logits = _side_by_side(logits, features.item_sizes[part])
+    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms
+    share.backward()  # type: ignore[no-untyped-call]
+    return share.detach()
+
+
+def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
+    """Logits (rows,) of items of several rows as (items, rows), -inf where an item has fewer."""
+    table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
+    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])
+    return table.masked_scatter(is_row.to(logits.device), logits)
+
+
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """The rate of a step counted from 0: up linearly to the warm-up's end, then down to zero.
+
+    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0. A
+    warm-up never takes all steps: the only step of a run would change no weight.
+    """
+    warmup = min(math.ceil(steps * recipe.warmup_ratio), steps - 1)
+    if step < warmup:
+        return recipe.learning_rate * step / warmup
+    return recipe.learning_rate * (steps - step) / max(1, steps - warmup)

@@ -1,0 +1,192 @@
+"""What is counted while a network is trained: losses, tokens, time, and the learning curve."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchharness.precision import Compute
+from benchharness.progress import Progress, Reporter
+from benchharness.recipes.recipe import Recipe
+from benchharness.training.batching import count_steps
+from leaderboard.result import CurvePoint
+from tasks.errors import JobError
+
+__all__ = ["DivergedError", "Fit", "Meter", "Plan"]
+
+CURVE_POINTS = 40
+"""How many losses a learning curve shows at most, besides the evaluations."""
+
+STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
+"""Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
+
+
+class DivergedError(JobError):
+    """The loss, a gradient or a prediction is no longer a finite number."""
+
+    kind = "diverged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What training leaves behind besides the network.
+
+    `tokens` are real ones, without padding; `seconds` do not count the evaluations, which took
+    `evaluation_seconds`.
+    """
+
+    curve: tuple[CurvePoint, ...]
+    steps: int
+    examples: int
+    tokens: int
+    seconds: float
+    evaluation_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """After which steps losses are read, the curve gets a point, and the network is evaluated."""
+
+    steps: int
+    evaluations: frozenset[int]
+    points: frozenset[int]
+    reads: frozenset[int]
+
+    @classmethod
+    def of(cls, items: int, recipe: Recipe, compute: Compute) -> "Plan":
+        """The plan of a run over so many items."""
+        steps = count_steps(items, recipe.batch_size, recipe.epochs)
+        evaluations = _evenly(steps, recipe.evaluations)
+        points = evaluations | _evenly(steps, CURVE_POINTS)
+        interval = STEPS_BETWEEN_READS[compute.device.type]
+        reads = points | frozenset(range(interval, steps + 1, interval))
+        return cls(steps=steps, evaluations=evaluations, points=points, reads=reads)
+
+
+def _evenly(steps: int, times: int) -> frozenset[int]:
+    """The steps after which something is done so many times, the last time after the last step."""
+    times = min(times, steps)
+    return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
+
+
+@dataclass(kw_only=True)
+class Meter:
+    """Counts what training does; losses stay on the device until they are read."""
+
+    items: int
+    steps: int
+    report: Reporter
+    step: int = 0
+    tokens: int = 0
+    examples: int = 0
+    rate: float = 0.0
+    evaluating: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+    curve: list[CurvePoint] = field(default_factory=list)
+    unread: list[Tensor] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, without evaluations."""
+        return max(time.monotonic() - self.started - self.evaluating, 1e-9)
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the data so far."""
+        return round(self.examples / self.items, 4)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the curve has a point of the last step."""
+        return bool(self.curve) and self.curve[-1].step == self.step
+
+    def count(self, loss: Tensor, norm: Tensor, rate: float, *, items: int, tokens: int) -> None:
+        """Takes note of one optimizer step."""
+        self.step += 1
+        self.rate = rate
+        self.examples += items
+        self.tokens += tokens
+        self.unread.append(torch.stack([loss, norm]))
+
+    def read(self) -> None:
+        """Reads the losses since the last time, reports the last, and stops at one not finite."""
+        if not self.unread:
+            return
+        values = torch.stack(self.unread).tolist()
+        self.unread.clear()
+        for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise DivergedError(
+                    f"the training diverged: at step {step} of {self.steps} the loss is {loss:g} "
+                    f"and the gradient's norm {norm:g}; try a lower --set learning_rate."
+                )
+            self.losses.append(loss)
+        self.report(
+            Progress(
+                phase="training",
+                step=self.step,
+                steps=self.steps,
+                epoch=self.epoch,
+                loss=self.losses[-1],
+                examples_per_second=self.examples / self.seconds,
+            )
+        )
+
+    def pause(self, evaluate: Callable[[], Mapping[str, float]]) -> Mapping[str, float]:
+        """Evaluates, and keeps that time apart."""
+        start = time.monotonic()
+        scores = evaluate()
+        self.evaluating += time.monotonic() - start
+        return scores
+
+    def mark(self, scores: Mapping[str, float]) -> None:
+        """Puts a point on the curve: the mean loss since the point before."""
+        mean = sum(self.losses) / len(self.losses)
+        self.losses.clear()
+        self.curve.append(
+            CurvePoint(
+                step=self.step,
+                epoch=self.epoch,
+                loss=mean,
+                learning_rate=self.rate,
+                scores=scores,
+            )
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything counted so far as plain data, from which `restore` counts on; after `read`."""
+        return {
+            "step": self.step,
+            "tokens": self.tokens,
+            "examples": self.examples,
+            "rate": self.rate,
+            "losses": self.losses.copy(),
+            "seconds": self.seconds,
+            "evaluating": self.evaluating,
+            "curve": [asdict(point) for point in self.curve],
+        }
+
+    def restore(self, numbers: Mapping[str, Any]) -> None:
+        """Counts on from what `numbers` gave; the time in between does not count."""
+        self.step, self.tokens = numbers["step"], numbers["tokens"]
+        self.examples, self.rate = numbers["examples"], numbers["rate"]
+        self.losses = list(numbers["losses"])
+        self.evaluating = numbers["evaluating"]
+        self.started = time.monotonic() - numbers["seconds"] - self.evaluating
+        self.curve = [CurvePoint(**point) for point in numbers["curve"]]
+
+    def result(self) -> Fit:
+        """What is known when training has ended."""
+        return Fit(
+            curve=tuple(self.curve),
+            steps=self.step,
+            examples=self.examples,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            evaluation_seconds=self.evaluating,
+        )

@@ -1,0 +1,73 @@
+"""Training the rows of a vocabulary that occur in a job's texts, and no others.
+
+Half of a small encoder's weights, and four fifths of XLM-R's, are its vocabulary. A row that never
+occurs has no gradient: AdamW leaves its moments at zero, and only the weight decay changes it, by
+the same factor as all such rows. So one probe of ones is trained for all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from benchharness.training.batching import Features
+
+__all__ = ["UsedRows", "keep_used_rows"]
+
+SPECIAL = ("pad", "bos", "eos", "cls", "sep")
+"""Tokens that a config may know by their ids."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsedRows:
+    """A network's whole `embedding`, and the numbers of those of its rows that are trained."""
+
+    network: Any
+    embedding: nn.Embedding
+    rows: NDArray[np.int64]
+
+    def restore(self) -> None:
+        """Gives the network its whole embedding back, as training all of it would have left it."""
+        trained = self.network.get_input_embeddings().weight.detach()
+        whole = self.embedding.to(trained.device)
+        with torch.no_grad():
+            whole.weight.mul_(trained[-1, 0])
+            whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
+        self.network.set_input_embeddings(whole)
+
+
+def keep_used_rows(
+    network: Any, features: Mapping[str, Features]
+) -> tuple[dict[str, Features], UsedRows]:
+    """Cuts an encoder's vocabulary down to what occurs in the features, whose ids it renumbers.
+
+    Rows up to the last special token stay where they are, because networks look for some of them.
+    """
+    whole = network.get_input_embeddings()
+    known = (getattr(network.config, f"{name}_token_id", None) for name in SPECIAL)
+    special = np.arange(min(1 + max(token or 0 for token in known), len(whole.weight)))
+    ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
+    used = np.unique(np.concatenate([special, *ids]))
+    network.set_input_embeddings(_cut(whole, used))
+    renumbered = {name: _renumber(part, used) for name, part in features.items()}
+    return renumbered, UsedRows(network=network, embedding=whole, rows=used)
+
+
+def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
+    """An embedding of some rows of another, with the probe behind them."""
+    weight = whole.weight.detach()
+    probe = weight.new_ones(1, weight.shape[1])
+    kept = torch.cat([weight[torch.from_numpy(rows)], probe])
+    return nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
+
+
+def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:
+    return replace(
+        features,
+        token_ids=np.searchsorted(rows, features.token_ids).astype(np.int32),
+        pad_id=int(np.searchsorted(rows, features.pad_id)),
+    )

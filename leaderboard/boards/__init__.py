@@ -1,0 +1,1 @@
+"""Tables of entries: which runs stand where, and beside which published rows."""

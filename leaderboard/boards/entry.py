@@ -1,0 +1,142 @@
+"""A line of a board: one model's runs by one recipe, task by task."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from leaderboard.boards.cell import Cell, build_cell, spread_of
+from leaderboard.boards.grouping import variant_of
+from leaderboard.job import SCORED_HERE, Kind
+from leaderboard.lineage import start_task
+from leaderboard.result import RunRow
+from leaderboard.standing import Standing
+from leaderboard.sweep import best_points, count_points, is_sweep
+from tasks.rules import ScoreRule
+from tasks.suites import Suite
+
+__all__ = ["Entry", "build_entry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of a board: a model, fine-tuned by one recipe in one precision, over its seeds.
+
+    `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
+    is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
+    as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
+    an ensemble or a floor (`kind`), or predictions of others. `variant` tells apart entries that
+    have the same names but other weights, values or training rows. Of a sweep the best point stands
+    here, task by task; `points` is how many were tried, 0 for any other recipe. `standing` are the
+    intervals, where they were asked for.
+    """
+
+    model: str
+    recipe: str
+    precision: str
+    kind: Kind
+    cells: Mapping[str, Cell]
+    failures: tuple[RunRow, ...]
+    score: float | None
+    seed_scores: tuple[float, ...]
+    missing: tuple[str, ...]
+    rank: int | None = None
+    variant: str = ""
+    points: int = 0
+    standing: Standing | None = None
+
+    @property
+    def competes(self) -> bool:
+        """True for what is ranked: a model that was fine-tuned here, alone."""
+        return self.kind == "model" and self.recipe != SCORED_HERE
+
+    @property
+    def spread(self) -> float | None:
+        """The sample standard deviation of the score over seeds; None for one seed."""
+        return spread_of(self.seed_scores)
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """The fewest and the most seeds that a task has; (0, 0) without any score."""
+        counts = [len(cell.values) for cell in self.cells.values()] or [0]
+        return min(counts), max(counts)
+
+    @property
+    def recipe_label(self) -> str:
+        """The recipe's name, with what a reader must know of it.
+
+        The variant where there is one, "paper ~3fa2"; of a sweep, "best of 3 on dev".
+        """
+        name = f"{self.recipe} ~{self.variant}" if self.variant else self.recipe
+        return f"{name}, best of {self.points} on dev" if self.points else name
+
+    @property
+    def starts(self) -> dict[str, str]:
+        """By task, the task that its runs started from, where there was one before them."""
+        found = {task: start_task(cell.runs[0]) for task, cell in self.cells.items()}
+        return {task: start for task, start in found.items() if start}
+
+    @property
+    def start_labels(self) -> tuple[str, ...]:
+        """The same for a reader: "mrpc, rte from glue/mnli"."""
+        tasks: defaultdict[str, list[str]] = defaultdict(list)
+        for task, start in sorted(self.starts.items()):
+            tasks[start].append(task.rpartition("/")[2])
+        return tuple(f"{', '.join(names)} from {start}" for start, names in tasks.items())
+
+    @property
+    def runs(self) -> tuple[RunRow, ...]:
+        """Every run of the entry once, failed ones last."""
+        finished = {run.key: run for cell in self.cells.values() for run in cell.runs}
+        return (*finished.values(), *self.failures)
+
+
+def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
+    """The entry that these runs make, all of one model and recipe; not yet ranked."""
+    points = count_points(runs) if is_sweep(runs[0].recipe) else 0
+    runs = best_points(runs, suite.rule)
+    finished = _latest(run for run in runs if run.status == "finished")
+    done = {(run.task, run.seed) for run in finished}
+    failed = _latest(run for run in runs if run.status != "finished")
+    cells = {task: cell for task in suite.tasks if (cell := build_cell(task, finished, suite.rule))}
+    medians = {task: cell.median for task, cell in cells.items()}
+    return Entry(
+        model=runs[0].model,
+        recipe=runs[0].recipe,
+        precision=runs[0].precision,
+        kind=runs[0].kind,
+        cells=cells,
+        failures=tuple(run for run in failed if (run.task, run.seed) not in done),
+        score=_rule_score(suite.rule, medians),
+        seed_scores=_seed_scores(suite.rule, cells),
+        missing=tuple(task for task in suite.rule.cells if task not in cells),
+        variant=variant_of(runs[0]),
+        points=points,
+    )
+
+
+def _latest(runs: Iterable[RunRow]) -> list[RunRow]:
+    """The newest run of each task and seed, so that no seed counts twice."""
+    newest = {(run.task, run.seed): run for run in sorted(runs, key=lambda r: (r.finished, r.key))}
+    return [newest[place] for place in sorted(newest)]
+
+
+def _rule_score(rule: ScoreRule, by_task: Mapping[str, float]) -> float | None:
+    """The rule over one value a task, None where a task is missing.
+
+    Each score name of a task's cell stands at the task's value, which a rule averages to that very
+    value: so the score follows from the numbers that the board shows.
+    """
+    if any(task not in by_task for task in rule.cells):
+        return None
+    return rule.score(
+        {task: dict.fromkeys(names, by_task[task]) for task, names in rule.cells.items()}
+    )
+
+
+def _seed_scores(rule: ScoreRule, cells: Mapping[str, Cell]) -> tuple[float, ...]:
+    by_seed: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    for task, cell in cells.items():
+        for run, value in zip(cell.runs, cell.values, strict=True):
+            by_seed[run.seed][task] = value
+    scores = (_rule_score(rule, values) for values in by_seed.values())
+    return tuple(score for score in scores if score is not None)

@@ -1,0 +1,208 @@
+"""Measured scores beside the published ones of the same model. Pure."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, stdev
+from types import MappingProxyType
+from typing import Literal
+
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Entry
+from leaderboard.boards.systems import rows_of_model
+from leaderboard.published import PublishedCell, PublishedRow, published
+from tasks.suites import find_task
+
+__all__ = ["REFERENCES", "Reproduction", "reproductions"]
+
+LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
+"""How the protocols begin of numbers that runs like ours would give: single models, or what is in
+the middle of several. An ensemble or the best of several stands higher by itself."""
+
+Verdict = Literal["within noise", "below", "above", "not comparable"]
+
+_DISTILLATION = "distillation_readme"
+_MINILM = "minilm_readme"
+_CARDS = "deberta_cards"
+_MINILM_6, _MINILM_12 = (_MINILM, "MiniLM-L6-H384"), (_MINILM, "MiniLM-L12-H384")
+
+REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        "minilm": (_MINILM_6,),
+        "minilm-l6-h384-uncased": (_MINILM_6,),
+        "minilm-l12-h384-uncased": (_MINILM_12,),
+        "distilbert-base-uncased": ((_DISTILLATION, "DistilBERT-base-uncased"),),
+        "distilbert-base-cased": ((_DISTILLATION, "DistilBERT-base-cased"),),
+        "distilroberta-base": ((_DISTILLATION, "DistilRoBERTa-base"),),
+        "bert-base-uncased": (
+            (_DISTILLATION, "BERT-base-uncased"),
+            ("bert_readme_squad", "BERT-base-uncased"),
+        ),
+        "bert-base-cased": (
+            (_DISTILLATION, "BERT-base-cased"),
+            ("conll2003_bert_paper", "BERT-base"),
+        ),
+        "bert-large-uncased": (
+            ("roberta_paper_glue_dev", "BERT-large"),
+            ("roberta_paper_squad", "BERT-large"),
+        ),
+        "bert-large-cased": (("conll2003_bert_paper", "BERT-large"),),
+        "spanbert-base-cased": (("spanbert_readme", "SpanBERT-base"),),
+        "spanbert-large-cased": (("electra_paper_squad", "SpanBERT"),),
+        "roberta-base": (
+            ("roberta_readme", "RoBERTa-base"),
+            (_CARDS, "RoBERTa-base"),
+            ("swag_dev_run_swag", "RoBERTa-base"),
+        ),
+        "roberta-large": (
+            ("roberta_readme", "RoBERTa-large"),
+            ("roberta_readme_squad_race", "RoBERTa-large"),
+        ),
+        "electra-small-discriminator": (("electra_readme", "ELECTRA-Small"),),
+        "electra-base-discriminator": (("electra_readme", "ELECTRA-Base"),),
+        "electra-large-discriminator": (("electra_readme", "ELECTRA-Large"),),
+        "xlnet-base-cased": (
+            ("xlnet_readme", "XLNet-base"),
+            ("xlnet_readme_squad_race", "XLNet-base"),
+        ),
+        "xlnet-large-cased": (
+            ("xlnet_readme", "XLNet-large"),
+            ("xlnet_readme_squad_race", "XLNet-large"),
+        ),
+        "albert-base-v1": (("albert_readme_dev", "ALBERT-base v1"),),
+        "albert-xxlarge-v1": (
+            ("albert_paper_glue_dev", "ALBERT (1.5M)"),
+            ("albert_paper_squad_race", "ALBERT (1.5M)"),
+        ),
+        "albert-base-v2": (("albert_readme_dev", "ALBERT-base v2"),),
+        "albert-large-v2": (("albert_readme_dev", "ALBERT-large v2"),),
+        "albert-xxlarge-v2": (("albert_readme_dev", "ALBERT-xxlarge v2"),),
+        "deberta-base": (("deberta_readme", "DeBERTa-base"), (_CARDS, "DeBERTa-base")),
+        "deberta-v3-xsmall": ((_CARDS, "DeBERTa-v3-xsmall"),),
+        "deberta-v3-small": ((_CARDS, "DeBERTa-v3-small"),),
+        "deberta-v3-base": ((_CARDS, "DeBERTa-v3-base"),),
+        "deberta-v3-large": (("deberta_readme", "DeBERTa-v3-large"),),
+        "modernbert-base": (("modernbert_paper", "ModernBERT-base"),),
+        "modernbert-large": (("modernbert_paper", "ModernBERT-large"),),
+    }
+)
+"""The published dev rows (table, system) that a model is held against, by its name in lower case.
+
+One source a model and task: the one nearest to plain fine-tuning without ensembles or another
+task's start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """One published number and what an entry has of the same score, both in percent.
+
+    `ours` is the median over seeds, None where there is none to compare. `noise` is how far theirs
+    may lie from it by chance; `reason` says why a pair is not comparable.
+    """
+
+    task: str
+    row: PublishedRow
+    theirs: PublishedCell
+    ours: float | None = None
+    noise: float | None = None
+    reason: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less theirs."""
+        return None if self.ours is None else self.ours - self.theirs.value
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether chance explains the difference."""
+        if self.noise is None or self.difference is None:
+            return "not comparable"
+        if abs(self.difference) <= self.noise:
+            return "within noise"
+        return "below" if self.difference < 0 else "above"
+
+
+def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
+    """The entry's scores beside what is published of its model: first the tasks with a reference.
+
+    Of a task without one the first published number follows that is of another split or protocol,
+    which is not comparable; diagnostic sets, which have no dev split, are left out. Models are
+    known by name (a folder's last part). Empty for a model that no table is known of, and on data
+    that is made up or cut.
+    """
+    if not board.is_whole:
+        return ()
+    name = entry.model.rpartition("/")[2].lower()
+    found = tuple(_of_tasks(entry, _known(board.suite, REFERENCES.get(name, ()))))
+    done = {each.task for each in found}
+    left = [task for task in entry.cells if task not in done and find_task(task).dev_splits]
+    return (*found, *_unlike(left, name))
+
+
+def _known(suite: str, references: Sequence[tuple[str, str]]) -> list[PublishedRow]:
+    """The dev rows of these tables and systems that have numbers of the suite."""
+    if not references:
+        return []
+    rows = {(row.table, row.system): row for row in published(suite) if row.split == "dev"}
+    return [rows[reference] for reference in references if reference in rows]
+
+
+def _unlike(tasks: Iterable[str], model: str) -> Iterator[Reproduction]:
+    """Of each task a published number of the model that is not of runs like ours, with why."""
+    others = [(row, reason) for row in rows_of_model(model) if (reason := _unlikeness(row))]
+    for task in tasks:
+        cells = ((row, cell, reason) for row, reason in others for cell in row.of(task))
+        if first := next(cells, None):
+            yield _incomparable(*first)
+
+
+def _unlikeness(row: PublishedRow) -> str:
+    """Why a row's numbers are of something else than ours, single models on dev; "" where not."""
+    if row.split != "dev":
+        return f"different split: theirs is of {row.split}"
+    if row.protocol.startswith(LIKE_OURS):
+        return ""
+    return f"different protocol: theirs is {row.protocol}"
+
+
+def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
+    for task in entry.cells:
+        for row in rows:
+            for cell in row.of(task):
+                yield _compare(entry, row, cell)
+
+
+def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
+    if unlike := _unlikeness(row):
+        return _incomparable(row, cell, unlike)
+    if len(cell.scores) > 1:
+        names = " or ".join(cell.scores)
+        return _incomparable(row, cell, f"the source does not say whether it is {names}")
+    (name,) = cell.scores
+    runs = entry.cells[cell.task].runs
+    values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
+    if not all(math.isfinite(value) for value in values):
+        return _incomparable(row, cell, f"other metric: {name} is not among these scores")
+    ours = median(values)
+    if len(values) == 1:
+        return _incomparable(row, cell, "one seed shows no spread to judge by", ours)
+    noise = _prediction_bound(values) + cell.half_unit
+    return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, noise=noise)
+
+
+def _incomparable(
+    row: PublishedRow, cell: PublishedCell, reason: str, ours: float | None = None
+) -> Reproduction:
+    return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, reason=reason)
+
+
+def _prediction_bound(values: list[float]) -> float:
+    """How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
+
+    Theirs is taken for one more run of the same spread. A published median of several varies less,
+    so the bound is on the safe side of "below" and "above".
+    """
+    from scipy.special import stdtrit
+
+    count = len(values)
+    return float(stdtrit(count - 1, 0.975)) * stdev(values) * math.sqrt(1 + 1 / count)

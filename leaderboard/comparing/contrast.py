@@ -1,0 +1,150 @@
+"""Two systems on one task: how far apart, whether by chance, and on which examples. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from leaderboard.comparing import (
+    Interval,
+    Pairs,
+    bootstrap_interval,
+    holm,
+    mcnemar_exact,
+    permutation_p_value,
+)
+from leaderboard.comparing.slices import slices_of
+from leaderboard.paired.flips import Flip, flips_of
+from leaderboard.paired.headline import Headline, headline_pairs
+from leaderboard.paired.predicted import PredictedSplit
+
+__all__ = ["ALPHA", "Contrast", "Slice", "contrast", "correct"]
+
+ALPHA = 0.05
+"""The chance to call even one task of a board different where none is."""
+
+MCNEMAR, PERMUTATION = "McNemar, exact", "paired permutation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """A slice of the examples: its size and the difference there, with its 95 % interval."""
+
+    name: str
+    examples: int
+    difference: float
+    interval: Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """The headline score of two systems on a task, over the seeds that both have.
+
+    `scores` are the means over seeds and `difference` the first's less the second's, in the score's
+    unit. `interval` is over examples and seeds (over examples where there is one seed), `p_value`
+    that of `test` for these trained models and other examples, and `corrected` the same by Holm
+    over the tasks. `flips` are None where no answer is right or wrong, or nothing could be read;
+    `reason` says why there is no test.
+    """
+
+    task: str
+    seeds: tuple[int, ...]
+    scores: tuple[float, float]
+    examples: int
+    interval: Interval | None = None
+    test: str = ""
+    p_value: float | None = None
+    corrected: float | None = None
+    flips: tuple[Flip, ...] | None = None
+    slices: tuple[Slice, ...] = ()
+    reason: str = ""
+
+    @property
+    def difference(self) -> float:
+        """The first's score less the second's."""
+        return self.scores[0] - self.scores[1]
+
+    @property
+    def flipped(self) -> tuple[int, int] | None:
+        """How many examples only the first has right (with more seeds), and only the second."""
+        if self.flips is None:
+            return None
+        first = sum(flip.one > flip.other for flip in self.flips)
+        return first, len(self.flips) - first
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether chance explains neither the examples nor the seeds that came out so."""
+        if self.corrected is None or self.interval is None:
+            return False
+        return self.corrected < ALPHA and not self.interval.has(0.0)
+
+
+def contrast(
+    splits: Sequence[PredictedSplit],
+    names: Sequence[str],
+    seeds: tuple[int, ...],
+    scores: tuple[float, float],
+    *,
+    with_slices: bool = False,
+) -> Contrast:
+    """The contrast of two systems on the splits of one task; `names` are those of its scores.
+
+    Accuracy of one pair of runs is tested by McNemar's exact test, anything else by the paired
+    permutation test, in which all seeds of an example change sides together.
+    """
+    task = splits[0].task.name
+    headline = headline_pairs(splits, names)
+    found = Contrast(
+        task=task,
+        seeds=seeds,
+        scores=scores,
+        examples=sum(len(split.examples) for split in splits),
+        flips=flips_of(splits),
+    )
+    if headline is None:
+        reason = f"{' and '.join(names)} cannot be taken apart by examples"
+        return replace(found, reason=reason)
+    flipped = found.flipped
+    by_mcnemar = headline.is_accuracy and flipped is not None and len(seeds) == 1
+    p_value = (
+        mcnemar_exact(*flipped)
+        if by_mcnemar and flipped is not None
+        else permutation_p_value(headline.pairs)
+    )
+    return replace(
+        found,
+        interval=bootstrap_interval(headline.pairs),
+        test=MCNEMAR if by_mcnemar else PERMUTATION,
+        p_value=p_value,
+        slices=_slices(splits, headline) if with_slices else (),
+    )
+
+
+def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """The contrasts with their p-values corrected for all of them that have one."""
+    tested = [c.p_value for c in contrasts if c.p_value is not None]
+    corrected = iter(holm(tested))
+    return [c if c.p_value is None else replace(c, corrected=next(corrected)) for c in contrasts]
+
+
+def _slices(splits: Sequence[PredictedSplit], headline: Headline) -> tuple[Slice, ...]:
+    """The slices with two units or more and some of every split; a unit is where its first is."""
+    examples = [example for split in splits for example in split.examples]
+    split_of = [number for number, split in enumerate(splits) for _ in split.examples]
+    found = []
+    for name, places in slices_of(splits[0].task, examples).items():
+        chosen = set(places)
+        units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
+        if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
+            found.append(_slice(name, units, headline))
+    return tuple(found)
+
+
+def _slice(name: str, units: Sequence[int], headline: Headline) -> Slice:
+    whole = headline.pairs
+    pairs = Pairs(one=whole.one[units], other=whole.other[units], score=whole.score)
+    return Slice(
+        name=name,
+        examples=sum(len(headline.units[unit]) for unit in units),
+        difference=pairs.difference,
+        interval=bootstrap_interval(pairs, draws=1_000),
+    )

@@ -1,0 +1,209 @@
+"""Intervals for the entries of a board, by drawing its examples and its seeds anew. Pure.
+
+Every entry of a board is scored on the same examples. So each draw takes the same examples for all
+of them, and what makes a set easy or hard moves all alike: ranks are compared in pairs.
+"""
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import Cell
+from leaderboard.boards.entry import Entry
+from leaderboard.comparing import (
+    Interval,
+    Outcomes,
+    median_error,
+    median_interval,
+    redrawn_scores,
+)
+from leaderboard.standing import LEVEL, CellStanding, Standing
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float64]
+
+__all__ = ["DRAWS", "Known", "with_standings"]
+
+DRAWS = 2_000
+"""The ends of a 95 % interval are those of 50 draws on either side."""
+
+Known = Outcomes | str
+"""What a cell's stored predictions are worth, seed by seed, or why they cannot be had."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Drawn:
+    """An entry's cell, or its score, on every draw: with other examples, and what seeds add."""
+
+    examples: "Array"
+    seeds: "Array"
+    standing: CellStanding
+
+
+def with_standings(
+    board: Board, known: Mapping[str, Sequence[Known | None]], *, draws: int = DRAWS
+) -> Board:
+    """The board with a standing for each entry.
+
+    `known` has for each task what is known of every entry's cell, in the order of the entries,
+    None where there is no cell. A cell's score on other examples is the median over its runs; what
+    other seeds would change is Student's t times the standard error of that median. It counts the
+    examples' share of the spread twice and so errs to the wide side. The suite's score is the mean
+    that its rule takes of these; ranks are those of the drawn scores. The same board and outcomes
+    give the same numbers.
+    """
+    cells = [_draw(board, task, known[task], draws) for task in board.tasks]
+    by_entry: list[dict[str, _Drawn]] = [
+        {task: row[place] for task, row in zip(board.tasks, cells, strict=True) if place in row}
+        for place in range(len(board.entries))
+    ]
+    scores = [
+        None if entry.score is None else _score_of(board, entry.score, found)
+        for entry, found in zip(board.entries, by_entry, strict=True)
+    ]
+    entries = [
+        replace(entry, standing=_standing(found, score))
+        for entry, found, score in zip(board.entries, by_entry, scores, strict=True)
+    ]
+    return replace(board, entries=tuple(_ranked(entries, scores)))
+
+
+def _draw(board: Board, task: str, known: Sequence[Known | None], draws: int) -> dict[int, _Drawn]:
+    """The cells of a column by the places of their entries."""
+    import numpy as np
+
+    places = [place for place, outcomes in enumerate(known) if isinstance(outcomes, Outcomes)]
+    generator = np.random.default_rng(zlib.crc32(task.encode()))
+    systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
+    redrawn = redrawn_scores(systems, generator, draws=draws) if systems else []
+    by_place = dict(zip(places, redrawn, strict=True))
+    return {
+        place: _cell(entry.cells[task], by_place.get(place), known[place], draws)
+        for place, entry in enumerate(board.entries)
+        if task in entry.cells
+    }
+
+
+def _cell(cell: Cell, redrawn: "Array | None", known: Known | None, draws: int) -> _Drawn:
+    import numpy as np
+
+    examples = np.full(draws, cell.median) if redrawn is None else np.median(redrawn, axis=1)
+    seeds = _seed_noise(cell, draws)
+    has_seeds = len(cell.values) > 1
+    top = 1.0 if max(cell.values) <= 1 else math.inf  # a plugin's score may be in percent
+    return _Drawn(
+        examples=examples,
+        seeds=seeds,
+        standing=CellStanding(
+            both=_interval(examples + seeds, top) if has_seeds or redrawn is not None else None,
+            examples=None if redrawn is None else _interval(examples),
+            seeds=_below(median_interval(cell.values, level=LEVEL), top) if has_seeds else None,
+            reason=known if isinstance(known, str) else "",
+        ),
+    )
+
+
+def _seed_noise(cell: Cell, draws: int) -> "Array":
+    """What other seeds would add to the median, of its own for every cell."""
+    import numpy as np
+
+    error = median_error(cell.values)
+    if not error:
+        return np.zeros(draws)
+    name = f"{cell.task} {cell.runs[0].key}"
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    noise: Array = error * generator.standard_t(len(cell.values) - 1, size=draws)
+    return noise
+
+
+def _score_of(board: Board, value: float, found: Mapping[str, _Drawn]) -> _Drawn:
+    """The suite's score: the mean over the rule's tasks, which all weigh the same."""
+    import numpy as np
+
+    cells = [found[task] for task in board.rule.cells]
+    examples = np.mean([cell.examples for cell in cells], axis=0)
+    seeds = np.mean([cell.seeds for cell in cells], axis=0)
+    parts = [cell.standing for cell in cells]
+    return _Drawn(
+        examples=examples,
+        seeds=seeds,
+        standing=CellStanding(
+            both=_interval(examples + seeds) if all(part.both for part in parts) else None,
+            examples=_interval(examples) if all(part.examples for part in parts) else None,
+            seeds=_interval(value + seeds) if all(part.seeds for part in parts) else None,
+            reason="; ".join(dict.fromkeys(part.reason for part in parts if part.reason)),
+        ),
+    )
+
+
+def _standing(found: Mapping[str, _Drawn], score: _Drawn | None) -> Standing:
+    return Standing(
+        cells={task: drawn.standing for task, drawn in found.items()},
+        score=CellStanding() if score is None else score.standing,
+    )
+
+
+def _ranked(entries: Sequence[Entry], scores: "Sequence[_Drawn | None]") -> list[Entry]:
+    """The entries with the ranks that they have in 95 % of the draws, and whom they are tied with.
+
+    Equal scores share all of their ranks.
+    """
+    import numpy as np
+
+    racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
+    drawn = [score.examples + score.seeds for place in racing if (score := scores[place])]
+    if not drawn:
+        return list(entries)
+    table = np.stack(drawn).round(12)  # equal systems may differ in their last bits
+    found = list(entries)
+    for row, place in enumerate(racing):
+        tied = [entries[racing[other]] for other in _not_told_apart(table, row)]
+        found[place] = _with_ranks(entries[place], _ranks(table, row), tied)
+    return found
+
+
+def _ranks(table: "Array", row: int) -> tuple[int, int]:
+    """The lowest and the highest of a row's ranks in 95 % of the draws (columns)."""
+    import numpy as np
+
+    tail = (1 - LEVEL) / 2
+    first, last = 1 + (table > table[row]).sum(axis=0), (table >= table[row]).sum(axis=0)
+    low = np.quantile(first, tail, method="inverted_cdf")
+    high = np.quantile(last, 1 - tail, method="inverted_cdf")
+    return int(low), int(high)
+
+
+def _not_told_apart(table: "Array", row: int) -> list[int]:
+    """The rows whose difference from this one has an interval that holds 0."""
+    tail = (1 - LEVEL) / 2
+    above, below = ((table > table[row]).mean(axis=1), (table < table[row]).mean(axis=1))
+    unsure = (above < 1 - tail) & (below < 1 - tail)
+    return [int(other) for other in unsure.nonzero()[0] if other != row]
+
+
+def _with_ranks(entry: Entry, ranks: tuple[int, int], tied: Sequence[Entry]) -> Entry:
+    """The entry's standing with its ranks, where something is known of each of its tasks."""
+    standing = entry.standing
+    assert standing is not None, "a standing was made of every entry"
+    if standing.score.both is None:
+        return entry
+    labels = tuple(f"{other.model} ({other.recipe_label})" for other in tied)
+    return replace(entry, standing=replace(standing, ranks=ranks, tied=labels))
+
+
+def _interval(drawn: "Array", top: float = math.inf) -> Interval:
+    import numpy as np
+
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return _below(Interval(low=float(low), high=float(high)), top)
+
+
+def _below(interval: Interval, top: float) -> Interval:
+    """The interval without what no score can be."""
+    return Interval(low=interval.low, high=min(interval.high, top))

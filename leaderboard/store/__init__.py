@@ -1,0 +1,1 @@
+"""The SQLite file or PostgreSQL schema that holds results, whole, one transaction each."""

@@ -1,0 +1,112 @@
+"""The runs of an archive, with every line checked against the archive's own digests."""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leaderboard.archive import FORMAT, VERSION
+from leaderboard.store.record import StoredRun, stored_to_run
+from tasks.errors import DataError, StoreError
+
+__all__ = ["check_archive", "read_archive"]
+
+LONGEST_LINE = 2**30
+"""Bytes: the predictions of a million rows are a tenth of it; more is no run but a bomb."""
+
+
+def check_archive(path: Path) -> int:
+    """Read the archive to its end and store nothing; gives the number of its runs.
+
+    Raises DataError where a line is missing, twice there, or not what its store has written.
+    """
+    seen: set[tuple[str, int]] = set()
+    for run in read_archive(path):
+        try:
+            stored_to_run(run)
+        except StoreError as error:
+            raise DataError(f"{path} was changed after it was written: {error}") from error
+        if (run.key, run.attempt) in seen:
+            raise DataError(
+                f"{path} has the run {run.key[:12]} (attempt {run.attempt}) twice: export the "
+                "store again."
+            )
+        seen.add((run.key, run.attempt))
+    return len(seen)
+
+
+def read_archive(path: Path) -> Iterator[StoredRun]:
+    """The archive's runs, in the order they were stored in; the last line is checked at the end.
+
+    Raises DataError where the file is no archive, of another version, cut short or damaged.
+    """
+    try:
+        yield from _runs(path)
+    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
+        reason = str(error).rstrip(".")
+        raise DataError(f"{path} is damaged or cut short ({reason}): copy it again.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _runs(path: Path) -> Iterator[StoredRun]:
+    digest, count = hashlib.sha256(), 0
+    with gzip.open(path, "rb") as file:
+        line = file.readline(LONGEST_LINE)
+        _check_header(path, _parsed(path, line, 1))
+        digest.update(line)
+        while line := file.readline(LONGEST_LINE):
+            data = _parsed(path, line, count + 2)
+            if "sha256" in data:
+                _check_end(path, data, count, digest.hexdigest(), file.read(1))
+                return
+            digest.update(line)
+            count += 1
+            yield _run(path, data, count + 1)
+    raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
+
+
+def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise DataError(
+            f"line {number} of {path} is no JSON object: a benchharness archive was expected, as "
+            "`bench export --all` writes it."
+        )
+    return data
+
+
+def _check_header(path: Path, header: dict[str, Any]) -> None:
+    if header.get("format") != FORMAT:
+        raise DataError(
+            f"{path} is no benchharness archive: its first line does not say so; `bench export "
+            "--all` writes one."
+        )
+    if header.get("version") != VERSION:
+        raise DataError(
+            f"{path} is an archive of version {header.get('version')!r}, and this benchharness "
+            f"reads version {VERSION}: import it with the release that wrote it, or a newer one."
+        )
+
+
+def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: bytes) -> None:
+    if end.get("runs") != count or end["sha256"] != digest or rest:
+        raise DataError(
+            f"{path} is not what was written: its {count} runs do not fit the digest at its end; "
+            "copy it again."
+        )
+
+
+def _run(path: Path, data: dict[str, Any], number: int) -> StoredRun:
+    kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
+    if data.keys() != kinds.keys() or any(type(data[name]) is not kinds[name] for name in kinds):
+        raise DataError(
+            f"line {number} of {path} is no run: it needs {', '.join(kinds)} and nothing else."
+        )
+    return StoredRun(**data)

@@ -1,0 +1,105 @@
+"""Runs put into a store: a new attempt at a job, and the attempts of another store."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence, Set
+from heapq import merge
+from typing import NamedTuple
+
+from sqlalchemy import func, select, update
+from sqlalchemy.exc import (
+    DatabaseError,
+    IntegrityError,
+    InterfaceError,
+    ProgrammingError,
+    StatementError,
+)
+from sqlalchemy.orm import Session
+
+from leaderboard.headline import place_headline, replace_headline
+from leaderboard.store.record import StoredRun, not_as_written, stored_to_run
+from leaderboard.store.schema import FINISHED, Run
+
+__all__ = ["Merged", "append_run", "merge_runs"]
+
+UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
+"""What a database says of a row that its schema does not take."""
+
+
+class Merged(NamedTuple):
+    """How many runs were added, and the keys of the jobs that both stores had runs of."""
+
+    added: int
+    shared: tuple[str, ...]
+
+
+def append_run(session: Session, run: Run) -> int:
+    """Store one more attempt at the run's job; gives its number."""
+    last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
+    run.attempt = (session.scalar(last) or 0) + 1
+    session.add(run)
+    session.flush()
+    place_headline(session, run)
+    return run.attempt
+
+
+def merge_runs(session: Session, runs: Iterable[StoredRun]) -> Merged:
+    """Store runs of another store; an attempt that is here already is left alone.
+
+    Where both stores have tried a job, the attempts of both are numbered anew in the order in which
+    they ended, and the newest result counts, as it does after a rerun. Raises StoreError where one
+    of the runs is not what its store has written.
+    """
+    here = Counter[tuple[str, str]]()
+    here.update((key, digest) for key, digest in session.execute(select(Run.job_key, Run.digest)))
+    before = {key for key, _ in here}
+    added, shared = 0, defaultdict[str, set[int]](set)
+    for stored in runs:
+        run = stored_to_run(stored)
+        here[run.job_key, run.digest] -= 1
+        if here[run.job_key, run.digest] < 0:
+            added += 1
+            number = _append_stored(session, run, stored)
+            if stored.key in before:
+                shared[stored.key].add(number)
+    for key, numbers in shared.items():
+        _order_attempts(session, key, numbers)
+    return Merged(added, tuple(shared))
+
+
+def _append_stored(session: Session, run: Run, stored: StoredRun) -> int:
+    """Store a run of another store, and let go of it: an archive may be larger than the memory."""
+    try:
+        append_run(session, run)
+    except (StatementError, OverflowError) as error:
+        if isinstance(error, DatabaseError) and not isinstance(error, UNFIT):
+            raise  # locked, full or damaged
+        # Its digest fits, but nothing that this schema holds looks so.
+        raise not_as_written(stored) from error
+    number = run.id
+    session.expunge_all()
+    return number
+
+
+def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:
+    """Number the attempts at a job by the time they ended, each store's own in their order.
+
+    A clock may have jumped, so no time takes the attempts of one store out of their order.
+    """
+    columns = (Run.id, Run.attempt, Run.finished, Run.status)
+    found = session.execute(select(*columns).where(Run.job_key == key).order_by(Run.attempt)).all()
+    sides = ([r for r in found if r.id not in theirs], [r for r in found if r.id in theirs])
+    ordered = list(merge(*sides, key=lambda row: row.finished))
+    if ordered == found:
+        return
+    _number(session, [row.id for row in ordered])
+    listed = [row.id for row in ordered if row.status == FINISHED] or [ordered[-1].id]
+    replace_headline(session, session.get_one(Run, listed[-1]))
+    session.expunge_all()
+
+
+def _number(session: Session, ids: Sequence[int]) -> None:
+    """Give attempts their numbers; on the way no two may have the same one."""
+    for sign in (-1, 1):
+        for attempt, number in enumerate(ids, start=1):
+            statement = update(Run).where(Run.id == number).values(attempt=sign * attempt)
+            session.execute(statement, execution_options={"synchronize_session": False})

@@ -1,0 +1,268 @@
+"""A Result or a Failure as rows of the schema, and back, with the digest checked on the way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leaderboard.canonical import digest, plain, recipe_digest, storable
+from leaderboard.headline import headline_data
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from leaderboard.store.schema import FINISHED, Predictions, Run, Score
+from tasks.errors import StoreError
+
+__all__ = [
+    "StoredRun",
+    "failure_to_run",
+    "not_as_written",
+    "result_to_run",
+    "result_to_stored",
+    "run_to_outcome",
+    "run_to_stored",
+    "stored_to_run",
+]
+
+COPIES = (
+    "job_key",
+    "model",
+    "weights",
+    "recipe",
+    "recipe_digest",
+    "task",
+    "suite",
+    "data",
+    "limit",
+    "seed",
+    "precision",
+    "start_from",
+    "seconds",
+    "parameters",
+    "fingerprints",
+)
+"""The columns that repeat, for lists, what the job or the cost says; the digest covers them too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRun:
+    """One attempt at a job as it lies in a store, field for field, to be carried to another.
+
+    `status` is "finished" or a failure's kind, `data` what Result or Failure wrote as JSON when it
+    was stored, and `digest` what tells damage: it stays the same wherever the run is stored.
+    """
+
+    key: str
+    attempt: int
+    status: str
+    digest: str
+    data: Mapping[str, Any]
+
+
+def result_to_run(result: Result) -> Run:
+    """The rows of a finished job, but for the attempt's number.
+
+    Raises StoreError for what no database can keep unchanged.
+    """
+    return _finished_run(plain(result.to_json()))
+
+
+def _finished_run(data: Mapping[str, Any]) -> Run:
+    run = Run(
+        **_job_columns(data["job"]),
+        status=FINISHED,
+        # float, as the column will make it: a digest tells 12 from 12.0
+        seconds=float(data["cost"]["seconds"]),
+        parameters=data["cost"]["parameters"],
+        finished=storable(data["finished"]),
+        error="",
+        curve=data["curve"],
+        cost=data["cost"],
+        provenance=data["provenance"],
+        details="",
+    )
+    for evaluation in data["evaluations"]:
+        _add_evaluation(run, evaluation)
+    run.digest = _digest(run)
+    return run
+
+
+def failure_to_run(failure: Failure) -> Run:
+    """The row of a failure, but for the attempt's number.
+
+    NUL and lone surrogates in its message and details are written out.
+    """
+    return _failed_run(plain(failure.to_json()))
+
+
+def _failed_run(data: Mapping[str, Any]) -> Run:
+    run = Run(
+        **_job_columns(data["job"]),
+        status=data["kind"],
+        exit_code=data["exit_code"],
+        finished=storable(data["finished"]),
+        error=storable(data["error"]),
+        details=storable(data["details"]),
+    )
+    run.digest = _digest(run)
+    return run
+
+
+def run_to_outcome(run: Run) -> Result | Failure:
+    """What was stored. Raises StoreError where a byte of it is not what it was."""
+    _require_whole(run)
+    if run.status == FINISHED:
+        return Result.from_json(_result_data(run))
+    return Failure.from_json(_failure_data(run))
+
+
+def run_to_stored(run: Run) -> StoredRun:
+    """The run for another store. Raises StoreError where a byte of it is not what it was."""
+    _require_whole(run)
+    return StoredRun(
+        key=run.job_key,
+        attempt=run.attempt,
+        status=run.status,
+        digest=run.digest,
+        data=_result_data(run) if run.status == FINISHED else _failure_data(run),
+    )
+
+
+def result_to_stored(result: Result) -> StoredRun:
+    """A result for `Store.add_stored`, as its first attempt."""
+    run = result_to_run(result)
+    run.attempt = 1
+    return run_to_stored(run)
+
+
+def stored_to_run(stored: StoredRun) -> Run:
+    """The rows of a run from another store, but for the attempt's number.
+
+    Raises StoreError where it is not what that store has written.
+    """
+    # What was changed by hand may be anything, so reading it may fail in any of these ways.
+    try:
+        make = _finished_run if stored.status == FINISHED else _failed_run
+        run = make(stored.data)
+        run.attempt = stored.attempt
+        run_to_outcome(run)
+        headline_data(run)
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise not_as_written(stored) from error
+    if (run.job_key, run.status, run.digest) != (stored.key, stored.status, stored.digest):
+        raise not_as_written(stored)
+    return run
+
+
+def not_as_written(stored: StoredRun) -> StoreError:
+    """The error for a run that no store can have written as it is."""
+    return StoreError(
+        f"the run {stored.key[:12]} (attempt {stored.attempt}) is not what its store has written: "
+        "export that store again."
+    )
+
+
+def _require_whole(run: Run) -> None:
+    if not _is_whole(run):
+        raise StoreError(
+            f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what "
+            "was written. Put a backup in the leaderboard's place, or run the job again (--force)."
+        )
+
+
+def _is_whole(run: Run) -> bool:
+    try:
+        return _digest(run) == run.digest
+    except StoreError:  # a flipped bit made a number infinite
+        return False
+
+
+def _digest(run: Run) -> str:
+    """Of everything in the run but the number of the attempt."""
+    data = _result_data(run) if run.status == FINISHED else _failure_data(run)
+    return digest([data, {name: getattr(run, name) for name in COPIES}])
+
+
+def _job_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    job = Job.from_json(data)
+    names = ("model", "weights", "recipe", "task", "data", "precision")
+    return {
+        **{name: storable(getattr(job, name)) for name in names},
+        "job_key": job.key,
+        "recipe_digest": recipe_digest(job),
+        "suite": storable(job.task.partition("/")[0]),
+        "limit": job.limit,
+        "seed": job.seed,
+        "start_from": job.start_from,
+        "fingerprints": data["fingerprints"],
+        "job": data,
+    }
+
+
+def _add_evaluation(run: Run, evaluation: Mapping[str, Any]) -> None:
+    task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
+    _check_names(task, split, *scores)
+    # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
+    run.scores += [
+        Score(task=task, split=split, name=name, value=value + 0.0)
+        for name, value in scores.items()
+    ]
+    run.predictions.append(
+        Predictions(
+            task=task,
+            split=split,
+            fingerprint=evaluation["fingerprint"],
+            flags=evaluation["flags"],
+            rows=evaluation["predictions"],
+        )
+    )
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
+        if storable(name) != name:
+            raise StoreError(
+                f"{name!r} cannot be the name of a task, a split or a metric: databases refuse NUL "
+                "and lone surrogates."
+            )
+
+
+def _result_data(run: Run) -> dict[str, Any]:
+    """What Result.to_json gave, put together from the rows."""
+    return {
+        "job": run.job,
+        "evaluations": [_evaluation_data(run, predicted) for predicted in run.predictions],
+        "curve": run.curve,
+        "cost": run.cost,
+        "provenance": run.provenance,
+        "finished": run.finished,
+    }
+
+
+def _evaluation_data(run: Run, predicted: Predictions) -> dict[str, Any]:
+    where = (predicted.task, predicted.split)
+    return {
+        "task": predicted.task,
+        "split": predicted.split,
+        "fingerprint": predicted.fingerprint,
+        "scores": {s.name: s.value for s in run.scores if (s.task, s.split) == where},
+        "predictions": predicted.rows,
+        "flags": predicted.flags,
+    }
+
+
+def _failure_data(run: Run) -> dict[str, Any]:
+    """What Failure.to_json gave, put together from the row."""
+    return {
+        "job": run.job,
+        "kind": run.status,
+        "error": run.error,
+        "details": run.details,
+        "exit_code": run.exit_code,
+        "finished": run.finished,
+    }

@@ -1,0 +1,189 @@
+"""The leaderboard's tables; leaderboard/store/databases makes them, and must agree.
+
+    runs          one row per attempt at a job: a result, or a failure with its reason
+    scores        one row per metric of a scored split
+    predictions   one row per predicted split, the predictions in one compressed column
+    headlines     one row per job: of the run that lists show, what they show (see headline.py)
+
+A result enters all four in one transaction. JSON is kept as text, not in a database's own JSON
+type, so that the same characters come back on every database.
+"""
+
+import json
+import zlib
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from leaderboard.canonical import storable, to_text
+
+__all__ = ["FINISHED", "Base", "DamagedError", "Headline", "Predictions", "Run", "Score"]
+
+FINISHED = "finished"
+"""The status of a run that has a result; any other status is the kind of a failure."""
+
+
+class DamagedError(Exception):
+    """A column does not hold what was written into it."""
+
+
+class Words(TypeDecorator[str]):
+    """Text from outside (names, paths, messages), with what databases refuse written out."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """From Python to the database."""
+        return None if value is None else storable(value)
+
+
+class Json(TypeDecorator[Any]):
+    """Plain data as JSON text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """From Python to the database."""
+        return None if value is None else to_text(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        """From the database to Python."""
+        return None if value is None else _parsed(value)
+
+
+class PackedJson(TypeDecorator[Any]):
+    """Plain data as JSON text under zlib: predictions shrink to about a fifth."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes:  # noqa: ARG002
+        """From Python to the database."""
+        return zlib.compress(to_text(value).encode("ascii"))
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        """From the database to Python."""
+        return _parsed(value, packed=True)
+
+
+def _parsed(value: Any, *, packed: bool = False) -> Any:
+    try:
+        return json.loads(zlib.decompress(value) if packed else value)
+    except (TypeError, ValueError, RecursionError, zlib.error) as error:
+        raise DamagedError(str(error)) from error
+
+
+class Base(DeclarativeBase):
+    """The metadata that all tables share."""
+
+
+class Run(Base):
+    """One attempt at a job."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        UniqueConstraint("job_key", "attempt", name="runs_attempt"),
+        Index("runs_newest", "job_key", "status", "attempt"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_key: Mapped[str] = mapped_column(Text)  # Job.key, 64 hex digits
+    attempt: Mapped[int]  # 1, 2, ... within a job key
+    status: Mapped[str] = mapped_column(Text)  # "finished", or a Failure's kind
+    exit_code: Mapped[int | None]  # of a failure
+    digest: Mapped[str] = mapped_column(Text)  # SHA-256 of the run, to tell damage (see record.py)
+
+    # Copied out of the job, to search and list by.
+    model: Mapped[str] = mapped_column(Words)
+    weights: Mapped[str] = mapped_column(Words)  # a hub revision, or "sha256:..."
+    recipe: Mapped[str] = mapped_column(Words)
+    recipe_digest: Mapped[str] = mapped_column(Text)  # canonical.recipe_digest
+    task: Mapped[str] = mapped_column(Words)  # "glue/rte"
+    suite: Mapped[str] = mapped_column(Words)  # "glue"
+    data: Mapped[str] = mapped_column(Words)  # "hub", "mini" or a folder
+    limit: Mapped[int | None] = mapped_column(BigInteger)  # rows kept of each split
+    seed: Mapped[int] = mapped_column(BigInteger)
+    precision: Mapped[str] = mapped_column(Words)
+    start_from: Mapped[str | None] = mapped_column(Words)  # the key of the job it went on from
+
+    # Copied out of the result; empty in a failure.
+    seconds: Mapped[float | None] = mapped_column(Double)
+    parameters: Mapped[int | None] = mapped_column(BigInteger)
+
+    finished: Mapped[str] = mapped_column(Words)  # UTC, ISO 8601
+    error: Mapped[str] = mapped_column(Words)  # a failure's sentence; "" in a result
+    fingerprints: Mapped[dict[str, str]] = mapped_column(Json)  # digest by "task:split"
+
+    # The bulk. Only the job and the details are kept of a failure.
+    job: Mapped[dict[str, Any]] = mapped_column(Json)  # Job.to_json
+    curve: Mapped[list[Any] | None] = mapped_column(Json)  # CurvePoints
+    cost: Mapped[dict[str, Any] | None] = mapped_column(Json)  # Cost
+    provenance: Mapped[dict[str, Any] | None] = mapped_column(Json)
+    details: Mapped[str] = mapped_column(Words)  # a failure's traceback or log's end
+
+    scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
+    predictions: Mapped[list["Predictions"]] = relationship(order_by="Predictions.id")
+
+
+class Score(Base):
+    """One metric of one scored split, in the metric's own unit; ids keep the metrics' order."""
+
+    __tablename__ = "scores"
+    __table_args__ = (UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    task: Mapped[str] = mapped_column(Text)
+    split: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Text)
+    value: Mapped[float] = mapped_column(Double)
+
+
+class Predictions(Base):
+    """One predicted split: which rows (`fingerprint`), what to know (`flags`), and the rows."""
+
+    __tablename__ = "predictions"
+    __table_args__ = (UniqueConstraint("run_id", "task", "split", name="predictions_split"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    task: Mapped[str] = mapped_column(Text)
+    split: Mapped[str] = mapped_column(Text)
+    fingerprint: Mapped[str] = mapped_column(Text)
+    flags: Mapped[list[str]] = mapped_column(Json)
+    rows: Mapped[list[Any]] = mapped_column(PackedJson)  # one object per example, in order
+
+
+class Headline(Base):
+    """The run that lists show of a job: its newest result, or else its newest failure."""
+
+    __tablename__ = "headlines"
+    __table_args__ = (
+        UniqueConstraint("job_key", name="headlines_job"),
+        Index("headlines_suite", "suite", "run_id"),
+        Index("headlines_task", "task"),
+        Index("headlines_model", "model"),
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    job_key: Mapped[str] = mapped_column(Text)
+    suite: Mapped[str] = mapped_column(Words)
+    task: Mapped[str] = mapped_column(Words)
+    model: Mapped[str] = mapped_column(Words)
+    status: Mapped[str] = mapped_column(Text)
+    content: Mapped[dict[str, Any]] = mapped_column(Json)  # headline.headline_data

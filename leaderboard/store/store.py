@@ -1,0 +1,260 @@
+"""The store: results and failures go in whole, and come out as rows of a list or complete."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import ColumnElement, Engine, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from leaderboard.backup import archive_runs, check_new, copy_sqlite
+from leaderboard.canonical import storable
+from leaderboard.database import file_of, name_of, open_engine, reading, writing
+from leaderboard.listing import (
+    attempts_at,
+    count_rows,
+    finished_among,
+    listed_rows,
+    listed_with,
+    model_names,
+    suite_names,
+)
+from leaderboard.past import PastRun, past_runs
+from leaderboard.result import Failure, Result, RunRow
+from leaderboard.store.database import prepare
+from leaderboard.store.integrity import faults_in
+from leaderboard.store.merging import Merged, append_run, merge_runs
+from leaderboard.store.record import (
+    StoredRun,
+    failure_to_run,
+    result_to_run,
+    run_to_outcome,
+    run_to_stored,
+)
+from leaderboard.store.schema import Headline, Run
+from leaderboard.whole_runs import run_ids, whole_runs
+from tasks.errors import BenchError, StoreError
+
+__all__ = ["Store", "open_store"]
+
+Names = str | Collection[str] | None
+Condition = ColumnElement[bool]
+
+
+def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = True) -> "Store":
+    """The store at a path or a SQLAlchemy URL; a missing one is made, an older one upgraded.
+
+    Raises StoreError, and leaves the file as it was, where it is missing (with `create=False`),
+    damaged, not a leaderboard, or written by a newer version.
+    """
+    engine = open_engine(url_or_path)
+    prepare(engine, create=create, upgrade=upgrade)
+    return Store(engine)
+
+
+class Store:
+    """A leaderboard's database, ready for use; open it with `open_store`, in a `with` statement.
+
+    Every method is one transaction and may be called from many processes at once. All of them
+    raise StoreError where the database is locked, full or damaged.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The file's path, or the URL without its password."""
+        return name_of(self._engine)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def add_result(self, result: Result) -> int:
+        """Store a finished job with its predictions; gives the number of the attempt."""
+        return self._add(result_to_run(result))
+
+    def add_failure(self, failure: Failure) -> int:
+        """Store why a job did not finish; gives the number of the attempt. Hides no result."""
+        return self._add(failure_to_run(failure))
+
+    def add_missing(self, outcome: Result | Failure) -> bool:
+        """Store an outcome unless its job has a result, in one transaction; gives whether it did.
+
+        So several drivers may run the same jobs, and what ends late doubles and replaces nothing.
+        """
+        run = result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
+        with writing(self._engine) as session:
+            if finished_among(session, [run.job_key]):
+                return False
+            append_run(session, run)
+            return True
+
+    def finished_keys(self, keys: Iterable[str]) -> set[str]:
+        """Which of these job keys have a result."""
+        with reading(self._engine) as session:
+            return finished_among(session, keys)
+
+    def runs(
+        self,
+        *,
+        model: Names = None,
+        suite: Names = None,
+        task: Names = None,
+        key: str | None = None,
+    ) -> list[RunRow]:
+        """One row per job, oldest first: its newest result, or its newest failure if it has none.
+
+        `key` is the beginning of a job key; the others are a name, or several, that fit exactly.
+        """
+        names = ((Headline.model, model), (Headline.suite, suite), (Headline.task, task))
+        conditions = [_is_one_of(column, name) for column, name in names if name is not None]
+        if key is not None:
+            conditions.append(_begins_with(Headline.job_key, key))
+        with reading(self._engine) as session:
+            return listed_rows(session, *conditions)
+
+    def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
+        """The rows of these jobs, as far as they are stored."""
+        with reading(self._engine) as session:
+            return listed_with(session, keys)
+
+    def suites(self) -> list[str]:
+        """The suites that have runs, that of the newest run first."""
+        with reading(self._engine) as session:
+            return suite_names(session)
+
+    def models(self) -> list[str]:
+        """The names of all models that have runs."""
+        with reading(self._engine) as session:
+            return model_names(session)
+
+    def count(self, *, suite: str | None = None) -> int:
+        """How many jobs have a run, of a suite or of all."""
+        conditions = () if suite is None else (Headline.suite == suite,)
+        with reading(self._engine) as session:
+            return count_rows(session, *conditions)
+
+    def newest(self) -> str:
+        """The digest of what was stored last, which changes with every run; empty without any."""
+        query = select(Run.digest).order_by(Run.id.desc()).limit(1)
+        with reading(self._engine) as session:
+            return session.scalar(query) or ""
+
+    def attempts(self, key_prefix: str) -> list[RunRow]:
+        """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
+        with reading(self._engine) as session:
+            return attempts_at(session, _find_key(session, key_prefix))
+
+    def result(self, key_prefix: str) -> Result | Failure:
+        """A job's newest result with everything in it, or its newest failure if it has none.
+
+        Raises BenchError where no job key, or more than one, begins like this, and StoreError where
+        a byte of the run is not what was stored.
+        """
+        with reading(self._engine) as session:
+            key = _find_key(session, key_prefix)
+            listed = select(Headline.run_id).where(Headline.job_key == key)
+            query = select(Run).where(Run.id.in_(listed))
+            return run_to_outcome(session.execute(query).scalar_one())
+
+    def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:
+        """Where a seed of a model was run more than once on a task, every result of it.
+
+        Of the models and suites of these rows, or of all.
+        """
+        names = None if rows is None else {(row.model, row.suite) for row in rows}
+        with reading(self._engine) as session:
+            return past_runs(session, names)
+
+    def stored_runs(self) -> Iterator[StoredRun]:
+        """Every attempt at every job, oldest first, to be carried to another store.
+
+        They are read some at a time, so that others may write meanwhile; what they write after the
+        beginning is left out. Raises StoreError at a damaged run.
+        """
+        with reading(self._engine) as session:
+            ids = run_ids(session)
+        for _, run in whole_runs(self._engine, ids):
+            if isinstance(run, StoreError):
+                raise run
+            yield run_to_stored(run)
+
+    def add_stored(self, runs: Iterable[StoredRun]) -> int:
+        """Store runs of another store, as `merge` does; gives how many were not here yet."""
+        return self.merge(runs).added
+
+    def merge(self, runs: Iterable[StoredRun]) -> Merged:
+        """Store runs of another store, all or none; see `merging.merge_runs`.
+
+        Raises StoreError, and stores nothing, where one of them is not what its store has written.
+        """
+        with writing(self._engine) as session:
+            return merge_runs(session, runs)
+
+    def faults(self) -> Iterator[str]:
+        """A sentence for each thing that is wrong with the store; reads every byte of it."""
+        return faults_in(self._engine)
+
+    def back_up(self, target: Path) -> None:
+        """Copy the store to a file while others use it, whole or not at all.
+
+        SQLite's is a store; that of a server is an archive as of `bench export --all`. Raises
+        BenchError where the file is there already, StoreError where a run is damaged.
+        """
+        check_new(target)
+        if file_of(self._engine) is not None:
+            copy_sqlite(self._engine, target)
+        else:
+            archive_runs(self.stored_runs(), target)
+
+    def _add(self, run: Run) -> int:
+        with writing(self._engine) as session:
+            return append_run(session, run)
+
+
+def _is_one_of(column: InstrumentedAttribute[str], names: str | Collection[str]) -> Condition:
+    return column == names if isinstance(names, str) else column.in_(names)
+
+
+def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> Condition:
+    """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
+    start = storable(prefix.lower())
+    return column.between(start, start + "g")
+
+
+def _find_key(session: Session, prefix: str) -> str:
+    """The one job key that begins so."""
+    is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
+    query = (
+        select(Run.job_key)
+        .where(_begins_with(Run.job_key, prefix))
+        .distinct()
+        .order_by(Run.job_key)
+    )
+    found = session.scalars(query.limit(4)).all() if is_key else ()
+    if not found:
+        raise BenchError(
+            f"no run has a key that begins with {prefix!r}. `bench list runs` shows the keys."
+        )
+    if len(found) > 1:
+        some = ", ".join(key[: len(prefix) + 6] for key in found[:3])
+        more = ", ..." if len(found) > 3 else ""
+        raise BenchError(
+            f"the key {prefix!r} fits more than one run: {some}{more}. Give more of its characters."
+        )
+    return found[0]
