@@ -6,15 +6,32 @@ The manifest holds the digest of every file, so whoever reads the folder can tel
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchharness.models.identity import file_digest
+from benchharness.models.weights import file_digest
+from leaderboard.job import Job
 from leaderboard.text import flush_to_disk
+from tasks.errors import JobError
 
-__all__ = ["MANIFEST", "DamagedError", "check_folder", "delete_folder", "new_folder"]
+__all__ = [
+    "CHECKPOINTS",
+    "EVERY_SECONDS",
+    "MANIFEST",
+    "DamagedError",
+    "SnapshotFolder",
+    "check_checkpoint",
+    "check_folder",
+    "checkpoint_folder",
+    "delete_checkpoint",
+    "is_whole",
+    "new_checkpoint",
+    "new_folder",
+    "require_room",
+]
 
 MANIFEST = "manifest.json"
 
@@ -104,3 +121,121 @@ def _take_place(draft: Path, folder: Path) -> None:
                 raise
         shutil.rmtree(old, ignore_errors=True)
     flush_to_disk(folder.parent)
+
+
+# Encoders that one run leaves for others to start from: folders that are there whole or not.
+#
+#     results/checkpoints/KEY/  config.json, model.safetensors, the tokenizer's files, manifest.json
+#
+# KEY is the run's.
+
+CHECKPOINTS = Path("results/checkpoints")
+"""Where they are kept beside a database that is no file."""
+
+
+def checkpoint_folder(root: Path, key: str) -> Path:
+    """Where the run of that key leaves its encoder."""
+    return root / key
+
+
+@contextmanager
+def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
+    """A draft folder to write the job's encoder into; it takes its name at the end of the block.
+
+    What stood there is replaced, unless it is the same. Nothing is left of a draft whose block
+    raises.
+    """
+    facts = {
+        "run": job.key,
+        "task": job.task,
+        "model": job.model,
+        "weights": job.weights,
+        "seed": job.seed,
+    }
+    with new_folder(folder, facts) as draft:
+        yield draft
+
+
+def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
+    """The digests of a checkpoint's files by name, after each of them was read and compared.
+
+    Raises JobError where the folder is gone, is another run's, or a byte is not what was written.
+    """
+    try:
+        manifest = check_folder(folder)
+        if manifest.get("run") != key:
+            raise DamagedError("is that of another run")
+    except DamagedError as error:
+        raise JobError(
+            f"the encoder of run {key[:12]} in {folder} {error}: the same command trains that run "
+            "again."
+        ) from None
+    digests: Mapping[str, str] = manifest["files"]
+    return digests
+
+
+def is_whole(folder: Path, key: str) -> bool:
+    """Whether a run can start from the checkpoint; reads all of it."""
+    try:
+        check_checkpoint(folder, key)
+    except JobError:
+        return False
+    return True
+
+
+def delete_checkpoint(folder: Path) -> None:
+    """Deletes a checkpoint and the drafts of it that a killed process has left."""
+    delete_folder(folder)
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Raises JobError, before hours of training, where the disk has less than `size` bytes free."""
+    there = next(path for path in folder.absolute().parents if path.is_dir())
+    free = shutil.disk_usage(there).free
+    if free < size:
+        raise JobError(
+            f"other jobs start from this one's encoder, {size / 1e9:.1f} GB, and {there} has only "
+            f"{free / 1e9:.1f} GB free: free some, or do without (--start-from scratch)."
+        )
+
+
+# Where running jobs keep their states: beside the database, by the job's key.
+#
+#     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json, manifest.json
+#
+# All of it may be deleted while nothing runs: jobs then start over.
+
+SNAPSHOTS = "snapshots"
+"""The name of the folder beside the database."""
+
+EVERY_SECONDS = 300.0
+"""How often a job keeps its state unless told otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotFolder:
+    """The folder of the snapshots of all jobs, and how many seconds lie between two of a job."""
+
+    root: Path
+    every: float = EVERY_SECONDS
+
+    @classmethod
+    def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
+        """The one in a folder beside a database; None where nothing is to be kept."""
+        return cls(root=beside / SNAPSHOTS, every=every) if every else None
+
+    def options(self, key: str) -> list[str]:
+        """How the worker of a job is told."""
+        folder = str(self.root.absolute() / key)
+        return ["--snapshots", folder, "--checkpoint-every", str(self.every)]
+
+    def keys(self) -> set[str]:
+        """The keys of the jobs that have kept something."""
+        return {path.name for path in self.root.iterdir()} if self.root.is_dir() else set()
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        """Deletes what jobs have kept: their results are stored, or they can come to none."""
+        for key in keys:
+            shutil.rmtree(self.root / key, ignore_errors=True)
+        with suppress(OSError):  # where others are left in it, or it is not there
+            self.root.rmdir()

@@ -1,9 +1,13 @@
 """What a running job tells its engine: a line of numbers now and then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
-__all__ = ["Progress", "Reporter"]
+from leaderboard.job import Job
+
+__all__ = ["SIGNALS", "Interrupted", "Progress", "Reporter", "Signals", "duration", "job_name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +33,77 @@ class Progress:
 
 
 Reporter = Callable[[Progress], None]
+
+
+# SIGTERM and SIGINT in a worker: they end it at once, or after what must not be left half done.
+
+
+class Interrupted(BaseException):
+    """SIGTERM or SIGINT arrived; its number is the argument."""
+
+
+@dataclass(kw_only=True)
+class Signals:
+    """Turns signals into Interrupted, or holds them back.
+
+    `arrived` is the one that waits, 0 for none, and `announce` is called when one has to wait.
+    """
+
+    is_held: bool = False
+    arrived: int = 0
+    announce: Callable[[], None] = lambda: None
+
+    def take(self, number: int, _: FrameType | None = None) -> None:
+        """Raises Interrupted, unless signals are held back; the handler of the signals."""
+        if not self.is_held:
+            raise Interrupted(number)
+        self.arrived = number
+        self.announce()
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """A block that no signal interrupts; Interrupted is raised before or after it.
+
+        Within another one it is a part of that.
+        """
+        if self.is_held:
+            yield
+            return
+        self._raise_arrived()
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
+        self._raise_arrived()
+
+    @contextmanager
+    def announced_by(self, announce: Callable[[], None]) -> Iterator[None]:
+        """A block in which a signal that has to wait is announced."""
+        before, self.announce = self.announce, announce
+        try:
+            yield
+        finally:
+            self.announce = before
+
+    def _raise_arrived(self) -> None:
+        number, self.arrived = self.arrived, 0
+        if number:
+            raise Interrupted(number)
+
+
+SIGNALS = Signals()
+"""Those of this process, which has one handler for each."""
+
+
+def job_name(job: Job) -> str:
+    """What a user calls a job: model, task and seed."""
+    return f"{job.model} {job.task} seed {job.seed}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: "45 s", "3 min", "2 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

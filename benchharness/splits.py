@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from leaderboard.job import Job
-from leaderboard.predictions import to_row
-from leaderboard.result import Evaluation
+from leaderboard.result import Evaluation, to_row
 from tasks.errors import DataError
 from tasks.examples import Prediction
-from tasks.metrics.flags import prediction_flags
+from tasks.metrics.classification import prediction_flags
 from tasks.read import SplitRows, read
 from tasks.sources import parse_data
 from tasks.suites import find_task

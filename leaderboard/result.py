@@ -1,12 +1,40 @@
 """What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from leaderboard.job import Job, Kind, kind_of
+from tasks.examples import (
+    ChoicePrediction,
+    PairPrediction,
+    Prediction,
+    SpanPrediction,
+    TagPrediction,
+)
+from tasks.metrics.classification import CONSTANT
+from tasks.suites import TASKS, find_task
+from tasks.task import Task, ending_of
 
-__all__ = ["Cost", "CurvePoint", "Evaluation", "Failure", "Result", "RunRow"]
+__all__ = [
+    "AVERAGE_SPLITS",
+    "COLLAPSED",
+    "NEVER_FELL",
+    "Cost",
+    "CurvePoint",
+    "Evaluation",
+    "Failure",
+    "Result",
+    "RunRow",
+    "curve_ends",
+    "curve_flags",
+    "flags_of_ends",
+    "predictions_of",
+    "split_of",
+    "stored_name",
+    "to_row",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,3 +205,104 @@ class RunRow:
     def suite(self) -> str:
         """The suite that the task belongs to."""
         return self.task.partition("/")[0]
+
+
+# Stored predictions as the objects that metrics and submissions take.
+
+CLASSES: Mapping[str, type[Prediction]] = {
+    "pair": PairPrediction,
+    "span": SpanPrediction,
+    "choice": ChoicePrediction,
+    "tag": TagPrediction,
+}
+"""By head type."""
+
+
+def predictions_of(evaluation: Evaluation) -> tuple[Prediction, ...]:
+    """The predictions of one split, in its order; what `to_row` made rows of."""
+    kind = CLASSES[find_task(evaluation.task).head]
+    return tuple(kind(**_with_tuples(row)) for row in evaluation.predictions)
+
+
+def to_row(prediction: Prediction) -> dict[str, Any]:
+    """The fields as JSON gives them back: with lists, not tuples."""
+    fields = vars(prediction).items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+
+
+def _with_tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+# Which split a stored score is of, by its name.
+
+AVERAGE_SPLITS = {"dev": "", "test": "_test"}
+"""The splits that a suite's score may be of, and what its name ends with."""
+
+
+def split_of(task: str, name: str) -> tuple[str, str]:
+    """The metric and the split of a score of a task, or of a suite's: "f1_test" is f1 of test."""
+    endings = _endings(task)
+    fitting = (split for split, ending in endings.items() if name.endswith(ending))
+    split = max(fitting, key=lambda split: len(endings[split]))
+    return name.removesuffix(endings[split]), split
+
+
+def stored_name(task: str, metric: str, split: str) -> str:
+    """What the score is called in a store; the other way round."""
+    return metric + _endings(task)[split]
+
+
+def _endings(task: str) -> dict[str, str]:
+    """By split, the first one without an ending."""
+    if task not in TASKS:
+        return AVERAGE_SPLITS
+    found = TASKS[task]
+    return {split: ending_of(found, split) for split in _scored_splits(found)}
+
+
+def _scored_splits(task: Task) -> tuple[str, ...]:
+    return task.dev_splits + task.test_splits
+
+
+# Which runs have collapsed: fine-tuning that ended where it began, or with one answer for all.
+#
+# Small data sets and large encoders collapse with some seeds and not with others (Mosbach et al.,
+# On the Stability of Fine-tuning BERT, ICLR 2021): such a run counts, and a reader must see it.
+
+NEVER_FELL = "the training loss never fell"
+
+COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
+"""The flags of a run that has learned nothing."""
+
+FEWEST_POINTS = 4
+"""A curve with fewer points has no first and last quarter to compare."""
+
+LEAST_FALL = 0.02
+"""The share by which the loss of a run that learns falls at the very least: a classifier that only
+finds the labels' shares moves by about one per cent, from its random start to their entropy."""
+
+
+def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
+    """Says "the training loss never fell" where a curve ends as high as it begins.
+
+    `losses` are the means of a learning curve's stretches, in their order; its first quarter is
+    compared with the last, and too few points say nothing.
+    """
+    return flags_of_ends(curve_ends(losses))
+
+
+def curve_ends(losses: Sequence[float]) -> tuple[float, float] | None:
+    """The mean loss of a curve's first quarter and of its last; None for too few points."""
+    if len(losses) < FEWEST_POINTS:
+        return None
+    quarter = len(losses) // 4
+    return fmean(losses[:quarter]), fmean(losses[-quarter:])
+
+
+def flags_of_ends(ends: Sequence[float] | None) -> tuple[str, ...]:
+    """What `curve_flags` says, by what `curve_ends` gave."""
+    if ends is None:
+        return ()
+    first, last = ends
+    return (NEVER_FELL,) if last >= first * (1 - LEAST_FALL) else ()

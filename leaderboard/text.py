@@ -1,13 +1,36 @@
-"""A file that is written whole or not at all."""
+"""Text from elsewhere, made safe to look at: what cannot be seen is spelled out."""
 
 import os
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-__all__ = ["flush_to_disk", "whole_file"]
+__all__ = ["FORMULA", "flush_to_disk", "inert", "visible", "whole_file", "without_apostrophe"]
+
+# Control and format characters (U+202E turns the text after it around), lone surrogates (which no
+# file can hold), unassigned and private ones, and the two invisible line ends.
+_UNSEEN = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""The text with every unseen character, except those in `keep`, as an escape (`\u202e`)."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(c) if _is_unseen(c) and c not in keep else c for c in text)
+
+
+def _is_unseen(character: str) -> bool:
+    return unicodedata.category(character) in _UNSEEN
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+# A file that is written whole or not at all.
 
 
 @contextmanager
@@ -45,3 +68,24 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def without_apostrophe(text: str) -> str:
+    """What `inert` was given."""
+    return text[1:] if text[:1] == "'" and _computes(text[1:]) else text
+
+
+def _computes(text: str) -> bool:
+    return text.lstrip(" '")[:1] in tuple(FORMULA)
+
+
+FORMULA = "=+-@＝＋－＠"
+"""What spreadsheets begin a formula with, also in full width (owasp.org, CSV Injection)."""
+
+
+def inert(text: str) -> str:
+    """The text with an apostrophe before what a spreadsheet would compute.
+
+    Also before one that starts so itself, so that it can be taken away again.
+    """
+    return "'" + text if _computes(text) else text

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tasks.columns import texts
 from tasks.examples import TagExample
 from tasks.metrics import entity_f1, entity_precision, entity_recall, tag_accuracy, to_iob2
 from tasks.sources import Row, Source, Split
+from tasks.sources.source import texts
 from tasks.task import TagTask
 
 __all__ = ["CONLL2003_TASKS"]

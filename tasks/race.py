@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from tasks.columns import number, text, texts
 from tasks.examples import ChoiceExample
 from tasks.metrics import choice_accuracy, of_group
 from tasks.sources import Row, Source, Split
+from tasks.sources.source import number, text, texts
 from tasks.task import ChoiceTask
 
 __all__ = ["RACE_TASKS"]

@@ -2,18 +2,78 @@
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.check import find_fault
 from tasks.errors import BenchError, DataError
-from tasks.examples import Example
+from tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
 from tasks.sources import Data, Row, has_rows, rows
-from tasks.subset import subset
-from tasks.task import Task
+from tasks.task import Task, find_fault
 
-__all__ = ["SplitRows", "fingerprint", "has_split", "read"]
+__all__ = ["SplitRows", "count_repeats", "fingerprint", "has_split", "read", "subset"]
+
+# A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
+#
+# The first rows of an official file are no sample: many are sorted by source or by label.
+
+
+def subset(examples: Sequence[Example], limit: int) -> list[Example]:
+    """About `limit` examples in their order, never more unless a single group is larger.
+
+    Examples that are scored together (`PairExample.group`) stay together. Subsets are nested: that
+    of 100 is within that of 200. Which ones are taken depends on the ids alone.
+    """
+    if limit < 1:
+        raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
+    kept: set[int] = set()
+    for unit in _ranked(_units(examples), examples):
+        if kept and len(kept) + len(unit) > limit:
+            break
+        kept.update(unit)
+    return [examples[index] for index in sorted(kept)]
+
+
+def _units(examples: Sequence[Example]) -> list[list[int]]:
+    """The indices of what is taken or left as a whole: a group, or one example."""
+    units: dict[str, list[int]] = defaultdict(list)
+    for index, example in enumerate(examples):
+        group = example.group if isinstance(example, PairExample) else None
+        units[f"row {index}" if group is None else f"group {group}"].append(index)
+    return list(units.values())
+
+
+def _ranked(units: list[list[int]], examples: Sequence[Example]) -> list[list[int]]:
+    """The units in the order of taking: every prefix has each stratum's share, and each at once.
+
+    A stratum of n units gets the ranks 0.5/n, 1.5/n, ...; its first unit goes before all others, so
+    that a rare label is there as soon as the limit allows.
+    """
+    strata: dict[str, list[tuple[str, list[int]]]] = defaultdict(list)
+    for unit in units:
+        first = examples[unit[0]]
+        digest = hashlib.sha256(first.id.encode()).hexdigest()
+        strata[_stratum(first) if len(unit) == 1 else "group"].append((digest, unit))
+    ranked = [
+        (rank > 0, (rank + 0.5) / len(members), digest, unit)
+        for members in strata.values()
+        for rank, (digest, unit) in enumerate(sorted(members))
+    ]
+    return [unit for *_, unit in sorted(ranked)]
+
+
+def _stratum(example: Example) -> str:
+    match example:
+        case PairExample(label=float() as number):
+            return str(round(number))
+        case PairExample():
+            return str(example.label)
+        case SpanExample():
+            return str(bool(example.answers))
+        case ChoiceExample():
+            return str((example.group, example.gold))
+        case _:
+            return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +99,7 @@ def has_split(task: Task, split: str, data: Data) -> bool:
 
 
 def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitRows:
-    """The examples of one split; `limit` takes a fixed stratified subset (see tasks.subset).
+    """The examples of one split; `limit` takes a fixed stratified subset (see tasks.read).
 
     Raises DataError where the split is absent, malformed or empty, or where a row does not convert.
     """
@@ -83,3 +143,44 @@ def fingerprint(examples: Iterable[Example]) -> str:
     for example in examples:
         digest.update(encode([type(example).__name__, vars(example)]).encode() + b"\n")
     return digest.hexdigest()
+
+
+# Rows that stand in a split twice, or in train and in a split that is scored.
+
+
+def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
+    """How many rows of each split repeat others: {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
+
+    `repeated` are those whose texts stand in the split before them, `in_train` those of any other
+    split whose texts stand in a train split. What is 0 is left out. The benchmarks have such rows
+    (QQP, SST-2, SNLI), so that none is dropped; a reader of a score should know how many there are.
+    """
+    texts = {name: _texts(rows.examples) for name, rows in splits.items()}
+    trained = {text for name, found in texts.items() if _is_train(name) for text in found}
+    counts = {}
+    for name, found in texts.items():
+        in_train = 0 if _is_train(name) else sum(text in trained for text in found)
+        both = {"repeated": len(found) - len(set(found)), "in_train": in_train}
+        counts[name] = {word: count for word, count in both.items() if count}
+    return counts
+
+
+def _is_train(name: str) -> bool:
+    return name.endswith(":train")
+
+
+def _texts(examples: Iterable[Example]) -> list[Hashable]:
+    """Of each example what a model reads of it."""
+    return [_text(example) for example in examples]
+
+
+def _text(example: Example) -> Hashable:
+    match example:
+        case PairExample():
+            return example.text_a, example.text_b, example.marks
+        case SpanExample():
+            return example.question, example.context
+        case ChoiceExample():
+            return example.context, example.question, example.options
+        case TagExample():
+            return example.words

@@ -5,8 +5,8 @@ every split, as everyone does since the paper; `SplitRows.left_out` counts them.
 """
 
 from tasks.examples import PairExample
+from tasks.glue import pair
 from tasks.metrics import accuracy
-from tasks.pair import pair
 from tasks.sources import Source, Split
 from tasks.task import PairTask
 

@@ -3,10 +3,10 @@
 Only train and dev are public. Scoring needs the answers' texts alone, training also their place.
 """
 
-from tasks.columns import numbers, text, texts
 from tasks.examples import SpanExample
 from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
 from tasks.sources import Row, Source, Split
+from tasks.sources.source import numbers, text, texts
 from tasks.task import SpanTask
 
 __all__ = ["SQUAD_TASKS"]

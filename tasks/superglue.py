@@ -5,13 +5,14 @@ entailment, contradiction, neutral). The files are the JSON lines of the v2 down
 comes first, and what is asked of it, is as in the official baseline (jiant).
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from string import punctuation
 from typing import Any
 
-from tasks.columns import label_of, number, text
-from tasks.examples import ChoiceExample, PairExample
-from tasks.marks import character_mark, word_mark
+from tasks.examples import ChoiceExample, Mark, PairExample
+from tasks.glue import pair
 from tasks.metrics import (
     accuracy,
     answer_option_f1,
@@ -24,12 +25,108 @@ from tasks.metrics import (
     question_exact_match,
     question_f1,
 )
-from tasks.pair import pair
-from tasks.passages import multirc_example, multirc_rows, record_example, record_rows
 from tasks.sources import Column, Row, Source, Split
+from tasks.sources.source import label_of, number, text, texts
 from tasks.task import ChoiceTask, PairTask, Task
 
-__all__ = ["SUPERGLUE_TASKS"]
+__all__ = ["SUPERGLUE_TASKS", "character_mark", "word_mark"]
+
+# SuperGLUE's nested passages: MultiRC's answer options and ReCoRD's queries, each a row.
+
+
+def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each answer option of a passage's questions, as the hub has them."""
+    passage = document["passage"]
+    for question in passage["questions"]:
+        for answer in question["answers"]:
+            numbers = (document["idx"], question["idx"], answer["idx"])
+            yield {
+                "paragraph": passage["text"],
+                "question": question["question"],
+                "answer": answer["text"],
+                "idx": dict(zip(("paragraph", "question", "answer"), numbers, strict=True)),
+                **({"label": answer["label"]} if "label" in answer else {}),
+            }
+
+
+def multirc_example(row: Row) -> PairExample:
+    """The passage against the question followed by one of its answer options."""
+    paragraph, question = number(row, "idx.paragraph"), number(row, "idx.question")
+    return PairExample(
+        id=f"{paragraph}-{question}-{number(row, 'idx.answer')}",
+        text_a=text(row, "paragraph"),
+        text_b=f"{text(row, 'question')} {text(row, 'answer')}",
+        label=label_of(row),
+        group=f"{paragraph}-{question}",
+    )
+
+
+def record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each query of a passage, as the hub has them.
+
+    Entities are character spans that include their last character; their texts are kept once each
+    and sorted, so that ties are stable. A test query has no answers.
+    """
+    passage = document["passage"]
+    spans = [(entity["start"], entity["end"] + 1) for entity in passage["entities"]]
+    entities = sorted({passage["text"][start:end] for start, end in spans})
+    for query in document["qas"]:
+        yield {
+            "passage": passage["text"],
+            "query": query["query"],
+            "entities": entities,
+            "answers": sorted({answer["text"] for answer in query.get("answers", ())}),
+            "idx": {"query": query["idx"]},
+        }
+
+
+def record_example(row: Row) -> ChoiceExample:
+    """A query whose "@placeholder" an entity of the passage fills; answers are told by text."""
+    entities, answers = texts(row, "entities"), set(texts(row, "answers"))
+    gold = tuple(index for index, entity in enumerate(entities) if entity in answers)
+    if answers and not gold:
+        raise ValueError(f"none of its entities is one of its answers, {sorted(answers)}")
+    return ChoiceExample(
+        id=str(number(row, "idx.query")),
+        context=text(row, "passage"),
+        question=text(row, "query"),
+        options=entities,
+        gold=gold or None,
+    )
+
+
+# Marked stretches of a text: where the words are that a question is about (WiC, WSC).
+
+
+def character_mark(text: str, which: str, start: int, end: int) -> Mark:
+    """The characters [start, end) of text "a" or "b"; ValueError where they are not inside it."""
+    if not 0 <= start < end <= len(text):
+        raise ValueError(f"its mark {start} to {end} is not inside {text!r}")
+    return Mark(text=which, start=start, end=end)
+
+
+def word_mark(text: str, index: int, span: str) -> Mark:
+    """Where the words `span` stand in text "a", given the white-space word that they begin at.
+
+    WSC's spans are often not what stands at their index: the word there may end in a comma or an
+    "'s", the span may differ in case, in a line break or by a full stop of its own, or it may stand
+    some words further on (SuperGLUE's data, and the repairs of the hub's "wsc.fixed"). So the mark
+    is on the occurrence nearest to the index. A span that stands nowhere ("Kamenev and Zinoviev" of
+    two men named apart) is marked by its number of words from the index.
+    """
+    words = list(re.finditer(r"\S+", text))
+    if not 0 <= index < len(words):
+        raise ValueError(f"its word index {index} is not inside the {len(words)} words of {text!r}")
+    wanted = span.strip().strip(punctuation).split()
+    pattern = r"\s+".join(re.escape(word) for word in wanted)
+    start = words[index].start()
+    found = re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) if wanted else ()
+    nearest = min(found, key=lambda match: abs(match.start() - start), default=None)
+    if nearest is not None:
+        return Mark(text="a", start=nearest.start(), end=nearest.end())
+    last = words[min(index + max(len(wanted), 1), len(words)) - 1]
+    return Mark(text="a", start=start, end=last.end())
+
 
 HUB = "aps/super_glue"
 REVISION = "3de24cf8022e94f4ee4b9d55a6f539891524d646"

@@ -1,9 +1,9 @@
 """SWAG: which of four endings goes on with a video's caption (Zellers et al., EMNLP 2018)."""
 
-from tasks.columns import label_of, text
 from tasks.examples import ChoiceExample
 from tasks.metrics import choice_accuracy
 from tasks.sources import Row, Source, Split
+from tasks.sources.source import label_of, text
 from tasks.task import ChoiceTask
 
 __all__ = ["SWAG_TASKS"]

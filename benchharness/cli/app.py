@@ -14,22 +14,19 @@ from benchharness.cli.baseline import baseline
 from benchharness.cli.check import check
 from benchharness.cli.compare import compare
 from benchharness.cli.db import db_app
-from benchharness.cli.diff import diff_app
 from benchharness.cli.doctor import doctor
 from benchharness.cli.ensemble import ensemble
-from benchharness.cli.export import export
+from benchharness.cli.export import export, import_file
 from benchharness.cli.fetch import fetch
-from benchharness.cli.imports import import_file
 from benchharness.cli.leaderboard import leaderboard
-from benchharness.cli.listing import list_app
+from benchharness.cli.options import with_plugins
 from benchharness.cli.plan import plan
 from benchharness.cli.report import report
 from benchharness.cli.run import run
 from benchharness.cli.score import score
-from benchharness.cli.show import show
+from benchharness.cli.show import diff_app, list_app, show
 from benchharness.cli.submit import submit
-from benchharness.cli.with_plugins import with_plugins
-from leaderboard.visible import visible
+from leaderboard.text import visible
 from tasks.errors import BenchError
 
 __all__ = ["app", "main"]

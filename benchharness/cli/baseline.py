@@ -14,11 +14,11 @@ from benchharness.cli.options import (
     Suites,
     Tasks,
 )
-from benchharness.cli.printing import print_json, print_table
-from leaderboard.visible import visible
+from benchharness.cli.output import print_json, print_table
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
-    from benchharness.cli.rows import Rows
+    from benchharness.stored.boards import Rows
     from leaderboard.regression import Baseline
     from leaderboard.store.store import Store
 
@@ -57,7 +57,7 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
 
     Every seed that is stored counts; ten make a check about twice as sharp as three do.
     """
-    from benchharness.cli.rows import find_rows
+    from benchharness.stored.boards import find_rows
     from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:

@@ -21,7 +21,7 @@ from benchharness.cli.options import (
     Timeout,
     TrustRemoteCode,
 )
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from leaderboard.regression import Verdict
@@ -133,12 +133,12 @@ def check(  # noqa: PLR0913  (one parameter for each option)
 
 
 def _show(verdict: "Verdict", *, as_json: bool) -> None:
-    from benchharness.cli.printing import print_json, print_table
-    from leaderboard.regression.facts import facts_of
+    from benchharness.cli.output import print_json, print_table
     from leaderboard.regression.verdict_text import (
         COLUMNS,
         change_line,
         explanations,
+        facts_of,
         flip_lines,
         row_of,
     )
@@ -161,8 +161,7 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
 
 
 def _write(verdict: "Verdict", junit: str | None, markdown: str | None) -> None:
-    from leaderboard.regression.junit import to_junit
-    from leaderboard.regression.markdown import to_markdown
+    from leaderboard.regression.verdict_text import to_junit, to_markdown
 
     if junit:
         _put(Path(junit), to_junit(verdict), "w")
@@ -172,8 +171,7 @@ def _write(verdict: "Verdict", junit: str | None, markdown: str | None) -> None:
 
 def _tell_github(verdict: "Verdict") -> None:
     """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
-    from leaderboard.regression.annotations import annotations
-    from leaderboard.regression.markdown import to_markdown
+    from leaderboard.regression.verdict_text import annotations, to_markdown
 
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotations(verdict):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
-from benchharness.cli.printing import print_json, print_table
-from leaderboard.visible import visible
+from benchharness.cli.output import print_json, print_table
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
-    from benchharness.cli.rows import Rows
-    from leaderboard.comparing import Interval
-    from leaderboard.paired import Contrast, Flip
+    from benchharness.stored.boards import Rows
+    from leaderboard.comparing import Contrast, Flip
+    from leaderboard.statistics import Interval
 
 __all__ = ["compare"]
 
@@ -66,9 +66,9 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
 
     Seeds are matched. McNemar's or a paired permutation test, corrected for the number of tasks.
     """
-    from benchharness.cli.rows import find_rows
+    from benchharness.stored.boards import find_rows
     from benchharness.stored.contrasts import contrasts_of
-    from leaderboard.selection import select_entry_or_run
+    from leaderboard.boards.board import select_entry_or_run
     from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
@@ -181,7 +181,7 @@ def _shortened(text: str) -> str:
 def _to_json(
     rows: "Rows", split: str, contrasts: "Sequence[Contrast]", examples: int
 ) -> dict[str, Any]:
-    from leaderboard.selection import full_label
+    from leaderboard.boards.board import full_label
 
     return {
         "suite": rows.board.suite,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchharness.cli.options import DATABASE, Database
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from leaderboard.store.merging import Merged
@@ -73,8 +73,8 @@ def recover(damaged: Damaged, new: New) -> None:
     Every run is checked by its digest, so that nothing comes back changed; the damaged file is only
     read. Runs that are lost are missing, and `bench run` runs them again.
     """
-    from leaderboard.backup import check_new
-    from leaderboard.recovery import recover as save
+    from leaderboard.store.database import check_new
+    from leaderboard.store.recovery import recover as save
 
     check_new(new)
     found = save(damaged, new)

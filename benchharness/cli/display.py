@@ -8,13 +8,13 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from benchharness.progress import Progress
+from benchharness.progress import Progress, duration, job_name
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from leaderboard.visible import visible
+from leaderboard.text import visible
 from tasks.errors import ModelError
 
-__all__ = ["Display", "duration", "job_name"]
+__all__ = ["Display"]
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
@@ -126,19 +126,6 @@ def describe(job: Job, progress: Progress) -> str:
     if progress.examples_per_second:
         parts.append(f"{progress.examples_per_second:.0f} examples/s")
     return ", ".join(parts)
-
-
-def job_name(job: Job) -> str:
-    """What a user calls a job: model, task and seed."""
-    return f"{job.model} {job.task} seed {job.seed}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: "45 s", "3 min", "2 h 5 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _ending(outcome: Result | Failure) -> str:

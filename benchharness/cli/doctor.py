@@ -28,7 +28,7 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
 
     The exit code is 1 where a problem was found that would stop a run.
     """
-    from benchharness.cli.printing import print_json, print_table
+    from benchharness.cli.output import print_json, print_table
 
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions,
@@ -114,8 +114,7 @@ def _folder(name: str, folder: Path) -> Finding:
 def _processor() -> Iterator[Finding]:
     import os
 
-    from benchharness.hardware import cpu_has_bf16
-    from benchharness.machine import cpu_model
+    from benchharness.machine import cpu_has_bf16, cpu_model
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = os.environ.get("OMP_NUM_THREADS")

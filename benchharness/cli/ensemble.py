@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
-from benchharness.cli.printing import print_json
+from benchharness.cli.output import print_json
 
 if TYPE_CHECKING:
-    from benchharness.cli.rows import Rows
+    from benchharness.stored.boards import Rows
     from leaderboard.boards.entry import Entry
     from leaderboard.result import Result
     from leaderboard.store.store import Store
@@ -45,9 +45,8 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
     Nothing is trained. The result is stored and stands on the board as an ensemble.
     """
     from benchharness.cli.leaderboard import show_boards
-    from benchharness.cli.rows import find_rows
-    from benchharness.stored.boards import gather_boards
-    from leaderboard.selection import boards_of
+    from benchharness.stored.boards import find_rows, gather_boards
+    from leaderboard.boards.board import boards_of
     from leaderboard.store.store import open_store
 
     with open_store(db, create=False) as store:
@@ -66,7 +65,7 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 
 def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Result]":
     """One for each task of a board that has at least two runs of these rows."""
-    from benchharness.ensembles import make_ensemble
+    from benchharness.stored.ensemble import make_ensemble
     from tasks.errors import BenchError
 
     _check_kinds(rows)
@@ -96,7 +95,7 @@ def _check_kinds(rows: "Rows") -> None:
 
 def _members(rows: "Rows") -> dict[str, dict[str, str]]:
     """By the task that was trained, the members' keys, each with what names its system."""
-    from leaderboard.selection import full_label
+    from leaderboard.boards.board import full_label
 
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
@@ -108,7 +107,7 @@ def _members(rows: "Rows") -> dict[str, dict[str, str]]:
 
 def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
     """The members' models, with the number of seeds where it is the same on all tasks."""
-    from leaderboard.selection import full_label
+    from leaderboard.boards.board import full_label
 
     names = []
     for entry in entries:

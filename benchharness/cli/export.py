@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchharness import __version__
-from benchharness.cli.options import DATABASE, Database, DataFilter, Suites, Tasks
-from leaderboard.visible import visible
+from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
-    from leaderboard.boards.board import Board
+    from collections.abc import Iterable
 
-__all__ = ["export"]
+    from leaderboard.boards.board import Board
+    from leaderboard.store.record import StoredRun
+
+__all__ = ["export", "import_file"]
 
 
 class Format(StrEnum):
@@ -81,7 +84,7 @@ def export(  # noqa: PLR0913  (one parameter for each option)
 
 
 def _archive(db: str, path: Path) -> None:
-    from leaderboard.exports.archive import write_archive
+    from leaderboard.store.archive import write_archive
     from leaderboard.store.store import open_store
     from leaderboard.text import whole_file
     from tasks.errors import BenchError
@@ -105,11 +108,10 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
     data: str | None,
     form: Format,
 ) -> str:
-    from benchharness.driver.request import select_tasks
     from benchharness.stored.boards import gather_boards
-    from leaderboard.exports.narrow import narrowed
+    from leaderboard.exports.lines import narrowed
     from leaderboard.store.store import open_store
-    from tasks.suites import find_suites
+    from tasks.suites import find_suites, select_tasks
 
     found = [suite for name in suites for suite in find_suites(name)]
     wanted = [task.name for task in select_tasks(found, tasks)] if tasks else []
@@ -121,14 +123,9 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
 
 def _writer(form: Format) -> "Callable[[Sequence[Board]], str]":
     """What makes the text; imported here one by one, because the hub's classes take their time."""
-    from leaderboard.exports.cards import to_every_eval_ever
-    from leaderboard.exports.csv_rows import to_csv
-    from leaderboard.exports.eval_results import to_eval_results
-    from leaderboard.exports.json_rows import to_json
-    from leaderboard.exports.latex import to_latex
-    from leaderboard.exports.lines import score_lines
-    from leaderboard.exports.markdown import to_markdown
-    from leaderboard.exports.model_index import to_model_index
+    from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_model_index
+    from leaderboard.exports.lines import score_lines, to_csv, to_json
+    from leaderboard.exports.table import to_latex, to_markdown
 
     writers: dict[Format, Callable[[Sequence[Board]], str]] = {
         Format.CSV: lambda boards: to_csv(score_lines(boards)),
@@ -163,3 +160,52 @@ def _unwritable(path: Path, error: OSError) -> Exception:
 
     reason = error.strerror or error
     return BenchError(f"{path} could not be written: {reason}. Give another file.")
+
+
+# `bench import`: the archive of another store, or rows that others have measured.
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="An archive of `bench export --all` (.jsonl.gz), or rows measured elsewhere (.csv or "
+        ".json).",
+    ),
+]
+
+
+def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
+    """Bring the runs of another store, or rows measured elsewhere, into this one.
+
+    Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
+    """
+    from benchharness.cli.output import print_json
+    from leaderboard.store.store import open_store
+
+    noun, count, runs = _read(file)
+    with open_store(db) as store:
+        added = store.add_stored(runs)
+    if as_json:
+        print_json({"file": str(file), noun: count, "added": added})
+        return
+    known = f", {count - added} were here already" if added < count else ""
+    typer.echo(visible(f"{file}: {added} of {count} {noun} added{known}"))
+
+
+def _read(file: Path) -> "tuple[str, int, Iterable[StoredRun]]":
+    """What the file has, how many of them, and these as runs to store."""
+    from leaderboard.boards.imported import read_rows, to_result
+    from leaderboard.store.archive import check_archive, read_archive
+    from leaderboard.store.record import result_to_stored
+    from tasks.errors import BenchError
+
+    match file.suffix.lower():
+        case ".gz":
+            return "runs", check_archive(file), read_archive(file)
+        case ".csv" | ".json":
+            scores = read_rows(file)
+            return "rows", len(scores), [result_to_stored(to_result(score)) for score in scores]
+    raise BenchError(
+        f"{file.name!r} is no file to import: expected an archive (.jsonl.gz) or rows (.csv or "
+        ".json)."
+    )

@@ -56,12 +56,11 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
 
     Where the models' recipes have a task trained before one of these, its data are fetched too.
     """
-    from benchharness.cli.printing import print_json
-    from benchharness.driver.request import select_tasks
+    from benchharness.cli.output import print_json
     from benchharness.models import Trust, find_model
-    from benchharness.recipes.start import with_start_tasks
+    from benchharness.recipes.resolve import with_start_tasks
     from tasks.errors import BenchError
-    from tasks.suites import find_suites
+    from tasks.suites import find_suites, select_tasks
 
     if not (model or suite or task):
         raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")

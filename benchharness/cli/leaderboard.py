@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from leaderboard.boards.board import Board
     from leaderboard.boards.cell import Cell
-    from leaderboard.boards.entry import Entry
+    from leaderboard.boards.entry import Entry, Standing
     from leaderboard.boards.reproduction import Reproduction
-    from leaderboard.standing import Standing
 
 __all__ = ["leaderboard", "show_boards"]
 
@@ -59,8 +58,8 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     Of a large store that is the suite that ran last, where none is named, and the best rows.
     """
     from benchharness.stored.boards import gather_boards, left_out, recent_suites
+    from leaderboard.boards.board import TOP, top_of
     from leaderboard.store.store import open_store
-    from leaderboard.top import TOP, top_of
 
     shown = top if top is not None else 0 if as_json else TOP
     with open_store(db, create=False) as store:
@@ -68,7 +67,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
-            from benchharness.cli.standings import add_standings
+            from benchharness.stored.contrasts import add_standings
 
             boards = [add_standings(board, store) for board in boards]
     if as_json:
@@ -90,11 +89,9 @@ def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
     """
     from rich.console import Console
 
-    from leaderboard.boards.terminal import render
-    from leaderboard.imports.block import imported_blocks
-    from leaderboard.published.block import published_blocks
-    from leaderboard.published.terminal import render_published
-    from leaderboard.reproduction_table import render_reproductions
+    from leaderboard.boards.imported import imported_blocks
+    from leaderboard.boards.published import published_blocks
+    from leaderboard.boards.terminal import render, render_published, render_reproductions
 
     for board in boards:
         render(board, Console())
@@ -110,8 +107,8 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
     What is published stays in percent, as printed, also in an entry's reproductions.
     """
     from benchharness.cli.output import published_facts
-    from leaderboard.imports.block import imported_blocks
-    from leaderboard.published.block import published_blocks
+    from leaderboard.boards.imported import imported_blocks
+    from leaderboard.boards.published import published_blocks
 
     imported = [published_facts(x.row) for block in imported_blocks(board) for x in block.lines]
     blocks = published_blocks(board) if published else ()

@@ -1,17 +1,20 @@
 """`bench plan`: how many seeds would tell two systems apart, or what a sweep costs."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
-from benchharness.cli.printing import print_json, print_table
-from leaderboard.visible import visible
+from benchharness.cli.output import print_json, print_table
+from benchharness.estimate import SweepCost, sweep_cost
+from benchharness.progress import duration
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
-    from benchharness.cli.rows import Rows
+    from benchharness.stored.boards import Rows
     from leaderboard.comparing.power import Comparison
 
 __all__ = ["plan"]
@@ -77,8 +80,6 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
     t-test of the means over seeds. With --model nothing is looked up but published sizes.
     """
     if model:
-        from benchharness.cli.sweep import show_costs
-
         show_costs(
             model,
             suite or (),
@@ -93,7 +94,7 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
         from tasks.errors import BenchError
 
         raise BenchError("name two systems to compare, or a --model whose sweep is to be reckoned.")
-    from benchharness.cli.rows import find_rows
+    from benchharness.stored.boards import find_rows
     from leaderboard.comparing.power import compare
     from leaderboard.store.store import open_store
 
@@ -149,7 +150,7 @@ def _mean(values: Sequence[float], spread: float | None) -> str:
 
 
 def _board(rows: "Rows") -> dict[str, Any]:
-    from leaderboard.selection import full_label
+    from leaderboard.boards.board import full_label
 
     board, entries, _ = rows
     return {
@@ -174,3 +175,75 @@ def _facts(comparisons: "Sequence[Comparison]") -> dict[str, Any]:
             for comparison in comparisons
         }
     }
+
+
+# What `bench plan --model` says: the jobs, GPU hours and storage of a sweep.
+
+COST_COLUMNS = (
+    "model",
+    "jobs",
+    "GPU hours",
+    "longest job",
+    "download",
+    "encoders",
+    "states",
+    "database",
+)
+
+
+def show_costs(  # noqa: PLR0913  (the options of the command)
+    models: Sequence[str],
+    suites: Sequence[str],
+    tasks: Sequence[str],
+    *,
+    seeds: int,
+    peak_tflops: float,
+    utilisation: float,
+    as_json: bool,
+) -> None:
+    """Prints a line for each model; reads neither data nor weights."""
+    from benchharness.models import find_model
+    from tasks.suites import find_suites, select_tasks
+
+    chosen = select_tasks([suite for name in suites for suite in find_suites(name)], tasks)
+    costs = [
+        sweep_cost(
+            find_model(name), chosen, seeds, peak_tflops=peak_tflops, utilisation=utilisation
+        )
+        for name in models
+    ]
+    if as_json:
+        print_json([asdict(cost) for cost in costs])
+        return
+    lines = [dict(zip(COST_COLUMNS, _cost_cells(cost), strict=True)) for cost in costs]
+    print_table(lines, COST_COLUMNS, "no model was named.")
+    typer.echo(
+        f"on one GPU of {peak_tflops:g} TFLOP/s at {utilisation:.0%}, {seeds} seeds; 6 operations "
+        "for each parameter and token trained on, 2 for each predicted."
+    )
+    if unknown := sorted({task for cost in costs for task in cost.unknown}):
+        typer.echo(
+            visible(f"not counted, because their sizes are not known: {', '.join(unknown)}.")
+        )
+
+
+def _cost_cells(cost: SweepCost) -> tuple[str, ...]:
+    return (
+        cost.model,
+        str(cost.jobs),
+        f"{cost.gpu_hours:.1f}",
+        duration(3600 * cost.longest_hours),
+        *(
+            _size(number)
+            for number in (
+                cost.download_bytes,
+                cost.encoder_bytes,
+                cost.state_bytes,
+                cost.database_bytes,
+            )
+        ),
+    )
+
+
+def _size(number: int) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.1f} MB"

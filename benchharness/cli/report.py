@@ -9,14 +9,15 @@ import typer
 
 from benchharness import __version__
 from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from leaderboard.boards.board import Board
+    from leaderboard.report.plots.point import Sizes
     from leaderboard.result import Failure, Result, RunRow
     from leaderboard.store.store import Store
 
-__all__ = ["is_made", "make_report", "report"]
+__all__ = ["is_made", "known_sizes", "make_report", "report"]
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[
@@ -67,7 +68,6 @@ def make_report(
     and the best rows; the report says so. With intervals or without, by default with them where few
     runs need be read. Raises BenchError where the file cannot be written.
     """
-    from benchharness.cli.sizes import known_sizes
     from leaderboard.report.plots.section import Background
     from leaderboard.report.write import write_report
     from tasks.errors import BenchError
@@ -75,7 +75,7 @@ def make_report(
     mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
-        from benchharness.cli.standings import add_standings
+        from benchharness.stored.contrasts import add_standings
 
         boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -92,7 +92,7 @@ def make_report(
 
 def is_made(store: "Store", out: Path, last: "Sequence[Board]") -> bool:
     """Whether `make_report` has written this very report there already."""
-    from leaderboard.report.mark import has_mark
+    from leaderboard.report.write import has_mark
 
     return has_mark(out, _mark_of(store, (), last, intervals=None))
 
@@ -101,7 +101,7 @@ def _mark_of(
     store: "Store", suites: "Sequence[str]", last: "Sequence[Board]", *, intervals: bool | None
 ) -> str:
     """A digest of what a report's content follows from."""
-    from leaderboard.canonical import digest
+    from leaderboard.store.schema import digest
 
     asked = [list(suites), [board.suite for board in last], intervals]
     return digest([__version__, store.name, store.newest(), asked])
@@ -112,7 +112,7 @@ def _chosen(
 ) -> "tuple[list[Board], list[str]]":
     """The boards to show, and what is said of those that are left out."""
     from benchharness.stored.boards import gather_boards, left_out, recent_suites
-    from leaderboard.top import best_of
+    from leaderboard.boards.board import best_of
 
     known = {board.suite for board in last}
     recent = None if suites else recent_suites(store, first=known)
@@ -134,3 +134,30 @@ def _details(store: "Store", boards: "Iterable[Board]") -> "Iterator[Result | Fa
     """The runs of the boards, each read once and when it is needed."""
     for key in dict.fromkeys(run.key for run in _runs(boards)):
         yield store.result(key)
+
+
+# The sizes of known checkpoints, for the report's plots.
+
+NOT_DENSE = ("albert", "funnel")
+"""Families in which a token does not pass every weight once: shared layers, pooled tokens."""
+
+
+def known_sizes() -> "Sizes":
+    """By every name that a checkpoint goes by here, in lower case; those of unknown size have none.
+
+    A folder goes by its own name, which mostly is the last part of the hub's.
+    """
+    from benchharness.models import MODELS
+    from leaderboard.report.plots.point import ModelSize
+
+    found: dict[str, ModelSize] = {}
+    for spec in MODELS.values():
+        if spec.parameters is not None:
+            size = ModelSize(
+                parameters=spec.parameters * 1e6,
+                backbone=None if spec.backbone is None else spec.backbone * 1e6,
+                is_dense=spec.family not in NOT_DENSE,
+            )
+            for name in (spec.checkpoint.rpartition("/")[2], *spec.aliases, spec.name):
+                found[name.lower()] = size
+    return found

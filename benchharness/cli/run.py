@@ -1,13 +1,15 @@
 """`bench run`: fine-tune, score, store and show."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import (
     CHECKPOINT_MINUTES,
     DATABASE,
@@ -35,17 +37,24 @@ from benchharness.cli.options import (
     Timeout,
     TrustRemoteCode,
 )
-from leaderboard.visible import visible
+from benchharness.cli.report import is_made, make_report
+from benchharness.driver.schedule import Outlook
+from benchharness.engines.process import Outcome
+from benchharness.progress import job_name
+from benchharness.stored.boards import gather_boards, left_out
+from leaderboard.boards.board import TOP, Board, boards_of, top_of
+from leaderboard.result import Failure
+from leaderboard.store.store import Store
+from leaderboard.text import visible
+from tasks.errors import JobError, ModelError
 
 if TYPE_CHECKING:
     from benchharness.driver.handover import Handover
     from benchharness.driver.request import Request
-    from benchharness.driver.schedule import Outlook
-    from benchharness.engines.process import Engine, Outcome
+    from benchharness.engines.process import Engine
+    from benchharness.kept_folders import SnapshotFolder
     from benchharness.loggers import Loggers
-    from benchharness.restart.folder import SnapshotFolder
     from leaderboard.job import Job
-    from leaderboard.store.store import Store
 
 __all__ = ["run"]
 
@@ -132,15 +141,13 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
     What is stored already is not run again, so the same command goes on where it was interrupted.
     """
-    from benchharness.cli.conclusion import conclude, import_ahead
-    from benchharness.cli.missing_rows import name_missing_rows
     from benchharness.driver.handover import Handover, folder_beside
     from benchharness.driver.request import check_request
     from benchharness.driver.schedule import look_into
     from benchharness.engines.choice import EngineChoice
+    from benchharness.kept_folders import SnapshotFolder
     from benchharness.loggers import open_loggers
     from benchharness.models import Trust
-    from benchharness.restart.folder import SnapshotFolder
     from leaderboard.store.store import open_store
 
     loggers = open_loggers(log or (), folder_beside(db))
@@ -191,7 +198,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
 def _imported_meanwhile(request: "Request", *, dry_run: bool) -> AbstractContextManager[None]:
     """What the jobs import is imported from now on, while they are planned."""
-    from benchharness.worker.imports import modules_of
+    from benchharness.worker.fork_server import modules_of
 
     if dry_run:
         return nullcontext()
@@ -212,8 +219,7 @@ def _plan(  # noqa: PLR0913  (options of the command)
     """The jobs of the request, those of the floors last; reads the data, which takes a moment."""
     from rich.console import Console
 
-    from benchharness.driver.plan import plan_jobs
-    from benchharness.floor_jobs import floor_jobs
+    from benchharness.driver.plan import floor_jobs, plan_jobs
     from benchharness.models import FLOORS, find_model
 
     encoders = [model for model in request.models if not model.is_floor]
@@ -252,8 +258,7 @@ def _show(outlook: "Outlook", *, as_json: bool) -> None:
 
 def _require_checkpoints(jobs: "Sequence[Job]") -> None:
     """Raises ModelError where a checkpoint can be had from nowhere, before anything starts."""
-    from benchharness.models.identity import hub_revision
-    from benchharness.models.weights import require_checkpoint
+    from benchharness.models.weights import hub_revision, require_checkpoint
 
     for job in {job.weights: job for job in jobs}.values():
         if (revision := hub_revision(job.weights)) is not None:
@@ -293,3 +298,149 @@ def _drive(  # noqa: PLR0913  (who takes part in it)
             err=True,
         )
         raise
+
+
+# What a user should know of the rows before a run: some are left out, some are not there.
+
+
+def name_missing_rows(request: "Request", jobs: "Sequence[Job]", *, test: bool) -> None:
+    """Says which splits are shorter than their files, and which tests are not there."""
+    _name_left_out(jobs)
+    if test:
+        _name_untested(request, jobs)
+
+
+def _name_left_out(jobs: "Sequence[Job]") -> None:
+    """Says which splits are shorter than their files."""
+    from benchharness.driver.plan import left_out_rows
+
+    if counts := left_out_rows(jobs):
+        splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
+        typer.echo(visible(f"bench: rows left out as their benchmark does: {splits}."), err=True)
+
+
+def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
+    """Says which tasks have no test rows here; their jobs run all the same."""
+    predicted = {split for job in jobs for split in job.predicted_splits}
+    without = [
+        task.name
+        for task in request.tasks
+        if not any((task.name, split) in predicted for split in task.test_splits)
+    ]
+    if without:
+        names = ", ".join(without)
+        typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
+
+
+# How a `bench run` ends: the table, what failed, the report's path and the exit code.
+
+LATER = (
+    "benchharness.stored.contrasts",
+    "leaderboard.report.write",
+    "leaderboard.statistics.interval",
+)
+"""What the report imports on use, because other commands do without it: half a second."""
+
+
+def import_ahead() -> None:
+    """Imports what a conclusion needs, at a time when only other processes have work to do."""
+    for module in LATER:
+        import_module(module)
+
+
+def conclude(
+    outlook: Outlook, outcomes: Sequence[Outcome], store: Store, out: Path, *, as_json: bool
+) -> int:
+    """Shows what came out, writes the report of all that is stored, and gives the exit code.
+
+    The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
+    1 otherwise, also where a job has come to nothing at all.
+    """
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    finished = store.finished_keys(job.key for job in outlook.jobs)
+    boards = gather_boards(store, _suites(outlook))
+    if not as_json and finished:
+        _show_boards(boards_of(finished, boards), finished)
+    if outcomes or not is_made(store, out, boards):
+        make_report(store, out, last=boards)
+    if as_json:
+        typer.echo(json.dumps(_summary(outlook, failures, finished, out), indent=2))
+    else:
+        typer.echo("\n".join(_closing_lines(outlook, failures, finished)))
+        typer.echo(visible(f"report: {out}"))
+    for line in _complaints(failures):
+        typer.echo(visible(f"bench: {line}"), err=True)
+    lost = not failures and len(finished) < len(outlook.jobs)
+    return JobError.exit_code if lost else _exit_code(failures)
+
+
+def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
+    """The boards on which the jobs stand: the best, and what was asked for."""
+    boards = [top_of(board, TOP, keep=finished) for board in whole]
+    show_boards(boards)
+    for line in left_out(whole, boards):
+        typer.echo(visible(line))
+
+
+def _suites(outlook: Outlook) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(job.task.partition("/")[0] for job in outlook.jobs))
+
+
+def _closing_lines(
+    outlook: Outlook, failures: Sequence[Failure], finished: set[str]
+) -> Iterator[str]:
+    jobs, before = len(outlook.jobs), len(outlook.jobs) - len(outlook.todo)
+    parts = [f"{len(finished)} of {jobs} jobs are finished"]
+    if before:
+        parts.append(f"{before} of them before this run")
+    if failures:
+        parts.append(f"{len(failures)} failed")
+    yield f"{', '.join(parts)}."
+    if len(finished) < jobs:
+        yield "The same command runs what is missing; `bench list runs` shows what failed."
+    elif len({job.seed for job in outlook.jobs if job.kind == "model"}) == 1:
+        yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
+
+
+def _complaints(failures: Sequence[Failure]) -> Iterator[str]:
+    """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
+    by_reason: dict[str, list[Failure]] = {}
+    for failure in failures:
+        by_reason.setdefault(failure.error, []).append(failure)
+    for reason, stopped in by_reason.items():
+        if all(failure.exit_code == ModelError.exit_code for failure in stopped):
+            yield reason
+        else:
+            yield f"{', '.join(job_name(failure.job) for failure in stopped)}: {reason}"
+
+
+def _exit_code(failures: Sequence[Failure]) -> int:
+    if not failures:
+        return 0
+    only_models = all(failure.exit_code == ModelError.exit_code for failure in failures)
+    return ModelError.exit_code if only_models else JobError.exit_code
+
+
+def _summary(
+    outlook: Outlook, failures: Sequence[Failure], finished: set[str], out: Path
+) -> dict[str, Any]:
+    stored_before = {job.key for job in outlook.jobs} - {job.key for job in outlook.todo}
+    return {
+        "exit_code": _exit_code(failures),
+        "jobs": len(outlook.jobs),
+        "stored_before": len(stored_before),
+        "finished": len(finished - stored_before),
+        "failed": [
+            {
+                "key": failure.job.key,
+                "model": failure.job.model,
+                "task": failure.job.task,
+                "seed": failure.job.seed,
+                "status": failure.kind,
+                "error": failure.error,
+            }
+            for failure in failures
+        ],
+        "missing": len(outlook.jobs) - len(finished),
+        "report": str(out),
+    }

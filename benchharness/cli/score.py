@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from benchharness.stored.scoring import Scored
@@ -72,7 +72,7 @@ def score(  # noqa: PLR0913  (one parameter for each option)
 
     Nothing is trained, and torch is not needed.
     """
-    from benchharness.cli.printing import print_json
+    from benchharness.cli.output import print_json
     from benchharness.stored.scoring import NoAnswer, score_files
     from tasks.errors import BenchError
 

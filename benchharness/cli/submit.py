@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from benchharness.stored.submission import Gathered
@@ -98,7 +98,7 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
 
 def _check(path: Path, *, as_json: bool) -> int:
     """Prints the faults; gives the exit code."""
-    from benchharness.cli.printing import print_json
+    from benchharness.cli.output import print_json
     from tasks.errors import DataError
     from tasks.submission import check
 
@@ -128,7 +128,7 @@ def _print_faults(path: Path, faults: "Sequence[Fault]") -> None:
 
 
 def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
-    from benchharness.cli.printing import print_json
+    from benchharness.cli.output import print_json
     from tasks.submission import repair
 
     ending = path.suffix if path.suffix in (".json", ".tsv") else ".zip"
@@ -172,7 +172,7 @@ def _default_name(suite: str, model: str) -> str:
 
 def _write(found: "Sequence[Gathered]", out: str, *, as_json: bool) -> None:
     """Writes the files, and prints which run each is of."""
-    from benchharness.cli.printing import print_json
+    from benchharness.cli.output import print_json
 
     _put(found, Path(out))
     if as_json:

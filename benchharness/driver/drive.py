@@ -7,8 +7,8 @@ from typing import Protocol
 
 from benchharness.driver.handover import Handover
 from benchharness.engines.process import Engine, Outcome
+from benchharness.kept_folders import SnapshotFolder
 from benchharness.progress import Progress
-from benchharness.restart.folder import SnapshotFolder
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store

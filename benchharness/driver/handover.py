@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchharness.checkpoints import CHECKPOINTS, checkpoint_folder, delete_checkpoint, is_whole
+from benchharness.kept_folders import CHECKPOINTS, checkpoint_folder, delete_checkpoint, is_whole
 from leaderboard.job import Job
 from leaderboard.store.store import Store
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
-from benchharness.hardware import cpu_has_bf16
+from benchharness.machine import cpu_has_bf16
 from benchharness.models import ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
-from benchharness.recipes.start import start_task, with_start
+from benchharness.recipes.resolve import FLOOR, floor_settings, start_task, with_start
 from leaderboard.job import Job
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.read import has_split, read
@@ -17,7 +17,7 @@ from tasks.sources import Data, parse_data
 from tasks.suites import TASKS, find_task
 from tasks.task import Task
 
-__all__ = ["left_out_rows", "plan_jobs", "resolve_precision", "used_rows"]
+__all__ = ["floor_jobs", "left_out_rows", "plan_jobs", "resolve_precision", "used_rows"]
 
 
 class _Counts(NamedTuple):
@@ -275,3 +275,35 @@ def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
     splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
     counts = {name: _counts.get(digest, _NOTHING).left_out for name, digest in splits.items()}
     return {name: count for name, count in counts.items() if count}
+
+
+# The jobs of the floors: one for each task and floor, whatever the seeds, recipe and precision.
+
+
+def floor_jobs(
+    jobs: Iterable[Job], floors: Sequence[ModelSpec], tasks: Iterable[Task]
+) -> list[Job]:
+    """A job of each floor for each of the tasks, on the rows that these jobs are planned on.
+
+    A task that another one's model predicts has that one's job, as with an encoder. A floor has no
+    seed, which is then 0, and computes in the 64 bits of scikit-learn.
+    """
+    planned = {job.task: job for job in jobs}
+    names = dict.fromkeys(task.trained_on or task.name for task in tasks)
+    return [
+        replace(
+            planned[name],
+            model=floor.name,
+            checkpoint=floor.checkpoint,
+            weights=weights_identity(floor),
+            recipe=FLOOR,
+            settings=floor_settings(floor.name, find_task(name).head),
+            seed=0,
+            precision="fp64",
+            start_from=None,
+            trust_remote_code=False,
+            allow_pickle=False,
+        )
+        for floor in floors
+        for name in names
+    ]

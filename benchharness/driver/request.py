@@ -7,15 +7,15 @@ from typing import TypeVar
 from benchharness.engines.choice import EngineChoice, Place, find_place
 from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
-from benchharness.hardware import main_memory
+from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model
-from benchharness.models.trust import NOTHING, Trust
+from benchharness.models.spec import NOTHING, Trust
 from leaderboard.job import SCRATCH
-from tasks.errors import BenchError, unknown_name
-from tasks.suites import TASKS, Suite, find_suites, find_task
+from tasks.errors import BenchError
+from tasks.suites import TASKS, find_suites, find_task, select_tasks
 from tasks.task import Task
 
-__all__ = ["Request", "check_request", "select_tasks"]
+__all__ = ["Request", "check_request"]
 
 T = TypeVar("T")
 
@@ -117,36 +117,6 @@ class _Trial:
         if kinds:
             kind = kinds.pop() if len(kinds) == 1 else BenchError
             raise kind("\n".join(str(error) for error in self._errors))
-
-
-def select_tasks(
-    suites: Sequence[Suite], names: Sequence[str], complete: bool = True
-) -> tuple[Task, ...]:
-    """The named tasks inside the suites, or all of theirs; `complete` if every suite was found."""
-    inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
-    if not names and not inside and complete:
-        raise BenchError(
-            "nothing to run: name a suite (--suite glue) or a task (--task glue/cola)."
-        )
-    if not suites:
-        return tuple(find_task(name) for name in names) if complete else ()
-    return tuple(TASKS[name] for name in _names_inside(inside, names) or inside)
-
-
-def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]:
-    """Full names of the tasks, which may be named without their suite."""
-    found: list[str] = []
-    for name in names:
-        fits = [full for full in inside if name.lower() in (full, full.partition("/")[2])]
-        if not fits:
-            raise unknown_name(
-                "task of the chosen suites",
-                name,
-                [full.partition("/")[2] for full in inside],
-                "`bench list tasks` shows them.",
-            )
-        found += fits
-    return list(dict.fromkeys(found))
 
 
 def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:

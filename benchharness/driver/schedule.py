@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchharness.cli.display import duration, job_name
 from benchharness.driver.handover import Handover
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
+from benchharness.progress import duration, job_name
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 from leaderboard.store.store import Store, open_store

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
-from benchharness.models.trust import NOTHING, Trust
+from benchharness.models.spec import NOTHING, Trust
 from tasks.errors import ModelError
 
 __all__ = ["check_trusted", "draw_network", "first_line", "load_config", "load_network"]
@@ -106,8 +107,6 @@ def _settle(network: Any, config: Any) -> nn.Module:
         encoder = network.model
         encoder.pooler = network.head
     if config.model_type == "deberta":
-        from benchharness.encoder.deberta import use_fp32_attention
-
         use_fp32_attention(encoder)
     return encoder
 
@@ -137,3 +136,23 @@ def _is_on_top(key: str) -> bool:
 def first_line(error: Exception) -> str:
     """What an error says first, or what it is."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+# DeBERTa v1's attention in fp32: transformers' code for it cannot be computed in bf16.
+#
+# It fills the places of padding with the lowest number of the queries' type, which autocast leaves
+# fp32, in scores that autocast makes bf16, where that number does not exist. Version 2 is another
+# code without the fault.
+
+
+class _Fp32Attention(DisentangledSelfAttention):
+    def forward(self, hidden_states: Tensor, *args: Any, **options: Any) -> Any:
+        with torch.autocast(hidden_states.device.type, enabled=False):
+            return super().forward(hidden_states.float(), *args, **options)
+
+
+def use_fp32_attention(network: nn.Module) -> None:
+    """Computes the attention of every layer in fp32, whatever the precision around it."""
+    for module in network.modules():
+        if isinstance(module, DisentangledSelfAttention):
+            module.__class__ = _Fp32Attention

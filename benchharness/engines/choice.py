@@ -11,7 +11,7 @@ from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Crew
 from benchharness.engines.fork_server import Forks, can_fork
 from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
-from benchharness.restart.folder import SnapshotFolder
+from benchharness.kept_folders import SnapshotFolder
 from tasks.errors import BenchError, unknown_name
 
 __all__ = ["ENGINES", "EngineChoice", "Place", "find_place"]

@@ -8,7 +8,6 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchharness.checkpoints import CHECKPOINTS, checkpoint_folder
 from benchharness.engines.fork_server import Forks, can_fork
 from benchharness.engines.process import (
     WORKER,
@@ -20,8 +19,8 @@ from benchharness.engines.process import (
     spawning,
 )
 from benchharness.engines.slots import Slot
+from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder, checkpoint_folder
 from benchharness.progress import Progress
-from benchharness.restart.folder import SnapshotFolder
 from leaderboard.job import Job
 from leaderboard.result import Failure
 

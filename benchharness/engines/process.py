@@ -14,7 +14,7 @@ from typing import IO, Protocol
 
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
-from benchharness.worker.imports import modules_for
+from benchharness.worker.fork_server import modules_for
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import JobError

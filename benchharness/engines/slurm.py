@@ -10,8 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchharness.engines.cluster import Lost, News
-from benchharness.engines.errand import Errand, carry_out, refuse, sparsely
+from benchharness.engines.cluster import Errand, Lost, News, carry_out, refuse, sparsely
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError

@@ -1,5 +1,88 @@
 """What any encoder must beat: the most frequent answer, and a linear model over words. No torch."""
 
-from benchharness.floors.run import run_floor
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from benchharness import __version__
+from benchharness.floors.learners import Learner, learn_bag_of_words, learn_majority
+from benchharness.machine import library_versions, source_commit
+from benchharness.progress import Progress, Reporter
+from benchharness.splits import evaluate_split, read_split
+from leaderboard.job import Job
+from leaderboard.result import Cost, Evaluation, Result
+from tasks.read import SplitRows
+from tasks.suites import find_task
 
 __all__ = ["run_floor"]
+
+# A floor's job, from its rows to its Result.
+
+MAJORITY = "floor:majority"
+
+LEARNERS: Mapping[str, Learner] = {
+    MAJORITY: learn_majority,
+    "floor:bag-of-words": learn_bag_of_words,
+}
+"""By the checkpoint of the floor's ModelSpec."""
+
+
+def run_floor(job: Job, report: Reporter = lambda _: None) -> Result:
+    """Learns a floor, predicts and scores as the job says.
+
+    Raises DataError where a split is no longer what the job was planned with.
+    """
+    start, started = time.monotonic(), _now()
+    report(Progress(phase="loading"))
+    splits = {name: read_split(job, name) for name in job.fingerprints}
+    report(Progress(phase="training"))
+    learning = time.monotonic()
+    training = splits.pop(f"{job.task}:train")
+    predict = LEARNERS[job.checkpoint](find_task(job.task), training.examples, job.values)
+    learned = time.monotonic()
+    report(Progress(phase="predicting"))
+    evaluations = tuple(
+        _evaluation(job, name, rows, predict(rows.examples)) for name, rows in splits.items()
+    )
+    end = time.monotonic()
+    return Result(
+        job=job,
+        evaluations=evaluations,
+        curve=(),
+        cost=Cost.without_network(end - start, learned - learning, end - learned),
+        provenance=_provenance(job, {f"{job.task}:train": training, **splits}, started),
+        finished=_now(),
+    )
+
+
+def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evaluation:
+    """Without flags for the majority: that its predictions are constant is what it is."""
+    evaluation = evaluate_split(name, rows, predictions)
+    return replace(evaluation, flags=()) if job.checkpoint == MAJORITY else evaluation
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _provenance(job: Job, splits: Mapping[str, SplitRows], started: str) -> Mapping[str, Any]:
+    versions = {"python": platform.python_version(), "scikit-learn": version("scikit-learn")}
+    return {
+        "code": {"version": __version__, "method": job.method, **source_commit()},
+        "model": {"name": job.model, "weights": job.weights},
+        "data": {
+            name: {
+                "rows": len(rows.examples),
+                "left_out": rows.left_out,
+                "fingerprint": rows.fingerprint,
+            }
+            for name, rows in splits.items()
+        },
+        **({"plugins": dict(job.plugins)} if job.plugins else {}),
+        "versions": {**versions, **library_versions()},
+        "started": started,
+    }

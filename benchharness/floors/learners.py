@@ -1,25 +1,99 @@
 """The majority floor: the most frequent answer of the train split, for every row."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import Any
 
-from benchharness.floors.floor import Predictor
-from benchharness.floors.sentences import split_sentences
+import numpy as np
+
 from tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     PairExample,
     PairPrediction,
+    Prediction,
     SpanExample,
     SpanPrediction,
     TagExample,
     TagPrediction,
 )
+from tasks.read import subset
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-__all__ = ["learn_majority"]
+__all__ = ["Learner", "learn_bag_of_words", "learn_majority", "split_sentences"]
+
+# What a floor is: it learns from a train split, and predicts any rows of that kind.
+
+Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]
+"""One prediction for each example, in their order."""
+
+Learner = Callable[[Task, Sequence[Any], Mapping[str, Any]], Predictor]
+"""A task, its training examples and the values of the job's settings to a predictor."""
+
+
+# Texts as sparse rows of TF-IDF weights.
+
+TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, no password)
+"""Words and single marks, so that only a blank text has none."""
+
+
+def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
+    """A vectorizer that knows the words of these texts and pairs of them, as `values` say.
+
+    What it makes of a text has the length 1, so that products of two are cosines.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(
+        token_pattern=TOKEN,
+        ngram_range=(1, values["ngrams"]),
+        max_features=values["max_features"],
+        sublinear_tf=True,
+    ).fit(texts)
+
+
+# The sentence of a context that is most like the question.
+
+
+def split_sentences(text: str) -> list[str]:
+    """The text cut after full stops, question and exclamation marks; the whole where none is."""
+    parts = re.split(r"(?<=[.!?])\s+", text.strip())
+    return [part for part in parts if part] or [text]
+
+
+def learn_sentences(examples: Sequence[SpanExample], values: Mapping[str, Any]) -> Predictor:
+    """The sentence with the largest cosine to the question, the first of several.
+
+    What is learned is how rare each word is. The less alike the two are, the higher is the score of
+    "no answer"; yet every question gets one, because only dev could say where the threshold lies.
+    """
+    contexts = dict.fromkeys(example.context for example in examples)
+    vectors = fit_vectors([*contexts, *(example.question for example in examples)], values)
+
+    def predict(asked: Sequence[SpanExample]) -> tuple[SpanPrediction, ...]:
+        cut = {example.context: split_sentences(example.context) for example in asked}
+        rows = vectors.transform([sentence for parts in cut.values() for sentence in parts])
+        ends = accumulate((len(parts) for parts in cut.values()), initial=0)
+        places = dict(zip(cut, pairwise(ends), strict=True))
+        questions = vectors.transform([example.question for example in asked])
+        predictions = []
+        for number, example in enumerate(asked):
+            start, end = places[example.context]
+            cosines = (rows[start:end] @ questions[number].T).toarray()[:, 0]
+            best = int(cosines.argmax())
+            predictions.append(
+                SpanPrediction(
+                    id=example.id,
+                    text=cut[example.context][best],
+                    no_answer_score=-float(cosines[best]),
+                )
+            )
+        return tuple(predictions)
+
+    return predict
 
 
 def learn_majority(
@@ -86,3 +160,159 @@ def _first_sentence(task: SpanTask) -> Predictor:
 def _tag(examples: Sequence[TagExample]) -> Predictor:
     (tag, _), *_ = Counter(tag for e in examples for tag in e.tags or ()).most_common(1)
     return lambda asked: tuple(TagPrediction(id=e.id, tags=(tag,) * len(e.words)) for e in asked)
+
+
+# The right one of several options, by their own words and those they share with the context.
+
+
+def learn_options(examples: Sequence[ChoiceExample], values: Mapping[str, Any]) -> Predictor:
+    """Logistic regression over options that are right or wrong; the likeliest one is chosen."""
+    from sklearn.linear_model import LogisticRegression
+
+    texts = [text for e in examples for text in (_question(e), *e.options)]
+    vectors = fit_vectors(texts, values)
+    model = LogisticRegression(C=values["regularization"], max_iter=1000)
+    right = [place in (example.gold or ()) for example, place in _options(examples)]
+    model.fit(_rows(vectors, examples), right)
+
+    def predict(asked: Sequence[ChoiceExample]) -> tuple[ChoicePrediction, ...]:
+        logits = model.decision_function(_rows(vectors, asked))
+        ends = accumulate((len(example.options) for example in asked), initial=0)
+        return tuple(
+            _option_choice(example, logits[start:end])
+            for example, (start, end) in zip(asked, pairwise(ends), strict=True)
+        )
+
+    return predict
+
+
+def _question(example: ChoiceExample) -> str:
+    return f"{example.context} {example.question}"
+
+
+def _options(examples: Sequence[ChoiceExample]) -> list[tuple[ChoiceExample, int]]:
+    return [(example, place) for example in examples for place in range(len(example.options))]
+
+
+def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
+    """A row for each option: its vector, and what it shares with context and question."""
+    from scipy.sparse import hstack
+
+    options = vectors.transform([e.options[place] for e, place in _options(examples)])
+    questions = vectors.transform([_question(example) for example in examples])
+    repeated = questions[np.repeat(np.arange(len(examples)), [len(e.options) for e in examples])]
+    return hstack([options, repeated.multiply(options)], format="csr")
+
+
+def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
+    weights = np.exp(logits - logits.max())
+    scores = tuple((weights / weights.sum()).tolist())
+    return ChoicePrediction(id=example.id, option=int(logits.argmax()), scores=scores)
+
+
+# One text or two to a class or a number, by a linear model over their words.
+
+
+def learn_labels(
+    task: PairTask, examples: Sequence[PairExample], values: Mapping[str, Any]
+) -> Predictor:
+    """Logistic regression; a label that no training example has gets the probability 0."""
+    from sklearn.linear_model import LogisticRegression
+
+    vectors = fit_vectors(_texts(examples), values)
+    # 1,000 steps are more than it ever took; scikit-learn's 100 are too few for QNLI.
+    model = LogisticRegression(C=values["regularization"], max_iter=1000)
+    model.fit(_text_rows(vectors, examples), [example.label for example in examples])
+    places = [task.labels.index(label) for label in model.classes_]
+
+    def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
+        scores = np.zeros((len(asked), len(task.labels)))
+        scores[:, places] = model.predict_proba(_text_rows(vectors, asked))
+        winners = scores.argmax(axis=1)
+        return tuple(
+            PairPrediction(id=example.id, label=task.labels[winner], scores=tuple(row))
+            for example, winner, row in zip(asked, winners, scores.tolist(), strict=True)
+        )
+
+    return predict
+
+
+def learn_numbers(examples: Sequence[PairExample], values: Mapping[str, Any]) -> Predictor:
+    """Ridge regression."""
+    from sklearn.linear_model import Ridge
+
+    vectors = fit_vectors(_texts(examples), values)
+    model = Ridge(alpha=values["regularization"])
+    model.fit(_text_rows(vectors, examples), [example.label for example in examples])
+
+    def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
+        found = model.predict(_text_rows(vectors, asked)).tolist()
+        return tuple(
+            PairPrediction(id=example.id, label=number)
+            for example, number in zip(asked, found, strict=True)
+        )
+
+    return predict
+
+
+def _texts(examples: Sequence[PairExample]) -> list[str]:
+    return [t for e in examples for t in (e.text_a, e.text_b) if t is not None]
+
+
+def _text_rows(vectors: Any, examples: Sequence[PairExample]) -> Any:
+    """One text's vector; of two texts both, how they differ and what they share.
+
+    These four are what the CBoW baseline of GLUE's paper gives its classifier.
+    """
+    from scipy.sparse import hstack
+
+    one = vectors.transform([example.text_a for example in examples])
+    if examples[0].text_b is None:
+        return one
+    other = vectors.transform([example.text_b or "" for example in examples])
+    return hstack([one, other, abs(one - other), one.multiply(other)], format="csr")
+
+
+# The most frequent tag of each word.
+
+
+def learn_words(examples: Sequence[TagExample]) -> Predictor:
+    """A word that was never seen gets the most frequent tag of all."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for example in examples:
+        for word, tag in zip(example.words, example.tags or (), strict=True):
+            counts[word][tag] += 1
+    overall = sum(counts.values(), Counter[str]())
+    tags = {word: found.most_common(1)[0][0] for word, found in counts.items()}
+    unknown = overall.most_common(1)[0][0]
+
+    def predict(asked: Sequence[TagExample]) -> tuple[TagPrediction, ...]:
+        return tuple(
+            TagPrediction(id=e.id, tags=tuple(tags.get(word, unknown) for word in e.words))
+            for e in asked
+        )
+
+    return predict
+
+
+# The bag-of-words floor: TF-IDF of words and pairs of words under a linear model.
+
+
+def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
+    """The floor of a task, learned from at most `max_examples` of its training examples.
+
+    A train split with a single label has nothing to tell apart: it gets the majority's answers.
+    """
+    if isinstance(task, TagTask):
+        return learn_words(examples)
+    kept: Sequence[Any] = subset(examples, values["max_examples"])
+    match task:
+        case SpanTask():
+            return learn_sentences(kept, values)
+        case ChoiceTask():
+            return learn_options(kept, values)
+        case PairTask(is_regression=True):
+            return learn_numbers(kept, values)
+        case PairTask() if len({example.label for example in kept}) > 1:
+            return learn_labels(task, kept, values)
+    return learn_majority(task, kept, values)

@@ -15,11 +15,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
-from benchharness.pooling import TextClassifier, attend_globally
-from benchharness.precision import in_fp32
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
+from benchharness.training.compute import in_fp32
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, ChoicePrediction
 from tasks.task import ChoiceTask

@@ -6,11 +6,115 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchharness.heads.families import Pooling, find_pooling
-from benchharness.pooling.body import trim
-from benchharness.pooling.fresh import fresh_linear
+from benchharness.heads.families import (
+    Pooling,
+    activation_of,
+    classifier_dropout,
+    find_pooling,
+    no_dropout,
+    rate_of,
+)
+from tasks.errors import ModelError
 
-__all__ = ["TextClassifier"]
+__all__ = ["TextClassifier", "TokenClassifier", "attend_globally", "trim"]
+
+# What a head leaves of an encoder's network, and which of its tokens see all others.
+
+
+def trim(network: Any, per_token: bool = False) -> Any:
+    """Takes the pooler off a network, to be used or not, and returns it; None where it has none.
+
+    Funnel shortens a text in its blocks, and has a decoder that makes states of all tokens again.
+    It goes too where a head reads one state, as in Dai et al., arXiv:2006.03236. Raises
+    ModelError where a head reads all and the checkpoint is one without a decoder.
+    """
+    if network.config.model_type == "funnel":
+        _trim_funnel(network, per_token)
+    pooler = getattr(network, "pooler", None)
+    if pooler is not None:
+        network.pooler = None
+    return pooler
+
+
+def _trim_funnel(network: Any, per_token: bool) -> None:
+    has_decoder = hasattr(network, "decoder")
+    if per_token and not has_decoder:
+        raise ModelError(
+            "this Funnel checkpoint has no decoder, so it has no state for every token: use the "
+            "one of the same size without -base in its name."
+        )
+    if not per_token and has_decoder:
+        network.decoder = _NoDecoder()
+
+
+class _NoDecoder(nn.Module):
+    """Stands in the place of Funnel's decoder and gives what it is given."""
+
+    def forward(self, final_hidden: Tensor, **_: Any) -> tuple[Tensor]:
+        return (final_hidden,)
+
+
+def attend_globally(network: nn.Module, config: Any, head: str) -> None:
+    """Lets some of Longformer's tokens see and be seen by all others, as its head types need.
+
+    Beltagy et al., arXiv:2004.05150, section 3.1: the classification token for a pair, the question
+    for a span; and as in transformers' class the second text for a choice. Does nothing for other
+    families.
+    """
+    if config.model_type != "longformer":
+        return
+
+    def add_mask(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> tuple[Any, Any]:
+        mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)
+        return args, inputs | {"global_attention_mask": mask.long()}
+
+    network.register_forward_pre_hook(add_mask, with_kwargs=True)
+
+
+def _places(ids: Tensor) -> Tensor:
+    return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+
+
+def _first_token(ids: Tensor, separator: int) -> Tensor:  # noqa: ARG001  (as every choice)
+    return _places(ids) == 0
+
+
+def _first_text(ids: Tensor, separator: int) -> Tensor:
+    return (ids == separator).cumsum(1) == 0
+
+
+def _second_text(ids: Tensor, separator: int) -> Tensor:
+    """What stands behind the two separators between the texts."""
+    first = (ids == separator).int().argmax(1, keepdim=True)
+    return _places(ids) > first + 1
+
+
+GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
+    "pair": _first_token,
+    "span": _first_text,
+    "choice": _second_text,
+}
+"""By head type, from ids (rows, tokens) and the separator's id."""
+
+
+# Layers that start from random numbers.
+
+
+def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
+    """A linear layer as transformers initialises its family's (_init_weights in modeling files)."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _spread(inputs: int, outputs: int, config: Any) -> float:
+    if config.model_type == "funnel":
+        return float(config.initializer_std or (inputs + outputs) ** -0.5)
+    if config.model_type in ("modernbert", "t5"):
+        return float(inputs**-0.5)
+    return float(getattr(config, "initializer_range", 0.02))
 
 
 class TextClassifier(nn.Module):
@@ -107,3 +211,99 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "last": _last,
     "mean": _mean,
 }
+
+
+# From hidden states to the logits of every token.
+
+TAG_DROPOUTS: Mapping[str, Callable[[Any], float]] = {
+    "albert": rate_of("classifier_dropout_prob"),
+    "distilbert": rate_of("classifier_dropout", "dropout"),
+    "eurobert": rate_of("classifier_dropout"),
+    "funnel": rate_of("classifier_dropout", "hidden_dropout"),
+    "xlnet": rate_of("classifier_dropout"),
+}
+"""Where the dropout before the tags is not the classifier's; XLNet's states have been through one,
+and EuroBERT has none."""
+
+SPAN_DROPOUTS: Mapping[str, Callable[[Any], float]] = {
+    "distilbert": rate_of("qa_dropout"),
+    "modernbert": classifier_dropout,
+}
+"""Most families have no dropout before the two logits of a span."""
+
+
+class TokenClassifier(nn.Module):
+    """Hidden states (rows, tokens, size) to logits (rows, tokens, outputs)."""
+
+    def __init__(self, transform: nn.Module, dropout: float, output: nn.Linear) -> None:
+        super().__init__()
+        self.transform = transform
+        self.dropout = nn.Dropout(dropout)
+        self.output = output
+
+    @classmethod
+    def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
+        """As transformers' TokenClassification classes; the encoder's pooler goes away."""
+        transform = _prediction_head(trim(network, per_token=True), config)
+        dropout = TAG_DROPOUTS.get(config.model_type, classifier_dropout)(config)
+        return cls(transform, dropout, fresh_linear(config.hidden_size, outputs, config))
+
+    @classmethod
+    def for_spans(cls, network: Any, config: Any) -> "TokenClassifier":
+        """As transformers' QuestionAnswering classes: the logits of the first and the last token.
+
+        For XLNet it is the one called simple, without a beam search.
+        """
+        pooler = trim(network, per_token=True)
+        is_big_bird = config.model_type == "big_bird"
+        transform = FeedForward(config) if is_big_bird else _prediction_head(pooler, config)
+        dropout = SPAN_DROPOUTS.get(config.model_type, no_dropout)(config)
+        return cls(transform, dropout, fresh_linear(config.hidden_size, 2, config))
+
+    def read(self, hidden: Tensor) -> Tensor:
+        """The states that `output` classifies, (rows, tokens, size)."""
+        states: Tensor = self.dropout(self.transform(hidden))
+        return states
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """The logits of every token."""
+        logits: Tensor = self.output(self.read(hidden))
+        return logits
+
+
+class _PredictionHead(nn.Module):
+    """ModernBERT's layers between the states and any logits, which are pretrained."""
+
+    def __init__(self, pooler: Any, config: Any) -> None:
+        super().__init__()
+        self.dense = pooler.dense
+        self.activation = activation_of("classifier_activation")(config)
+        self.norm = pooler.norm
+
+    def forward(self, states: Tensor) -> Tensor:
+        normed: Tensor = self.norm(self.activation(self.dense(states)))
+        return normed
+
+
+def _prediction_head(pooler: Any, config: Any) -> nn.Module:
+    has_head = config.model_type == "modernbert" and pooler is not None
+    return _PredictionHead(pooler, config) if has_head else nn.Identity()
+
+
+class FeedForward(nn.Module):
+    """BigBird's block before the logits of a span: two layers beside a path around them."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        size, inner = config.hidden_size, config.intermediate_size
+        self.wide = fresh_linear(size, inner, config)
+        self.activation = activation_of("hidden_act")(config)
+        self.narrow = fresh_linear(inner, size, config)
+        self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The transformed states, of the same shape."""
+        inner = self.narrow(self.activation(self.wide(self.dropout(states))))
+        normed: Tensor = self.norm(self.dropout(inner) + states)
+        return normed

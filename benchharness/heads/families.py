@@ -1,4 +1,8 @@
-"""How each family was published to classify a text: one entry of POOLINGS."""
+"""From an encoder's hidden states to logits, by the way each family was published with.
+
+The layers are ours, so that every family has every head; a test copies the weights of transformers'
+own classes and gets their logits.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +15,6 @@ from torch.nn import functional
 __all__ = [
     "DEFAULT",
     "POOLINGS",
-    "Activation",
     "Pooling",
     "activation_of",
     "classifier_dropout",
@@ -19,6 +22,8 @@ __all__ = [
     "no_dropout",
     "rate_of",
 ]
+
+# How each family was published to classify a text: one entry of POOLINGS.
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -1,6 +1,6 @@
 """The pair head: one text or two to a class or a number."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,124 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
+from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.head import Head, Limits
-from benchharness.heads.marks import MarkPooling, encode_marked
-from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
-from benchharness.pooling import TextClassifier, attend_globally
+from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.training.batching import Features
 from tasks.errors import DataError
-from tasks.examples import PairExample, PairPrediction
+from tasks.examples import Mark, PairExample, PairPrediction
 from tasks.task import PairTask
 
-__all__ = ["PAIR", "PairNetwork", "decode", "encode", "loss", "network", "targets"]
+__all__ = ["PAIR", "MarkPooling", "PairNetwork", "decode", "encode", "loss", "network", "targets"]
+
+# Marked stretches of the texts (WiC's words, WSC's phrases): their tokens, and their states.
+#
+# SuperGLUE's baseline puts the marked word's representation beside that of [CLS] (WiC), and pools a
+# phrase's by self-attention (WSC): Wang et al., arXiv:1905.00537, section 5.1, and Lee et al.,
+# arXiv:1707.07045, section 4, for the pooling. Both tasks are done in both ways at once here.
+
+
+def encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
+    """A row for every example, with the tokens of its marks.
+
+    Of two texts the longer one is cut first, each around its marks. Raises DataError for a mark
+    that would not fit or that the tokenizer makes nothing of.
+    """
+    texts = [text for example in examples for text in _texts(example)]
+    tokens = tokenize(texts, tokenizer)
+    frame = Frame.of(tokenizer, texts=len(_texts(examples[0])))
+    rows, marks = [], []
+    for example in examples:
+        parts = [tokens[text] for text in _texts(example)]
+        found = [_find(example, mark, parts) for mark in example.marks]
+        windows = list(_windows(example, parts, found, limits.max_tokens - frame.size))
+        kept = [part.ids[window] for part, window in zip(parts, windows, strict=True)]
+        rows.append(frame.row(*kept))
+        marks.append([_place(stretch, windows, kept, frame) for stretch in found])
+    return Features(
+        **join(rows, frame),
+        pad_id=tokenizer.pad_token_id or 0,
+        max_tokens=limits.max_tokens,
+        marks=np.array(marks, dtype=np.int64),
+    )
+
+
+def _texts(example: PairExample) -> list[str]:
+    return [text for text in (example.text_a, example.text_b) if text is not None]
+
+
+def _find(example: PairExample, mark: Mark, parts: Sequence[Tokens]) -> tuple[int, int, int]:
+    """The number of a mark's text, its first token, and the one after its last."""
+    number = "ab".index(mark.text)
+    found = parts[number].covering(mark.start, mark.end)
+    if found is None:
+        raise DataError(
+            f"{example.id} marks characters {mark.start} to {mark.end} of its text {mark.text}, "
+            f"which are no token: {_texts(example)[number]!r}."
+        )
+    return number, found[0], found[1] + 1
+
+
+def _windows(
+    example: PairExample,
+    parts: Sequence[Tokens],
+    found: Sequence[tuple[int, int, int]],
+    room: int,
+) -> Iterator[slice]:
+    """Of each text the part that is kept, with its marks in the middle where it is cut."""
+    for number, (part, share) in enumerate(zip(parts, _shares(parts, room), strict=True)):
+        edges = [edge for text, *edges in found if text == number for edge in edges]
+        first, last = (min(edges), max(edges)) if edges else (0, 0)
+        if last - first > share:
+            raise DataError(
+                f"the marks of {example.id} are {last - first} tokens apart and there is room for "
+                f"{share}: give a larger max_tokens."
+            )
+        before = max(0, first - (share - (last - first)) // 2)
+        start = min(before, len(part) - share)
+        yield slice(start, start + share)
+
+
+def _shares(parts: Sequence[Tokens], room: int) -> list[int]:
+    """How many tokens of each text are kept: the longer one is cut first."""
+    lengths = [len(part) for part in parts]
+    if len(lengths) == 1:
+        return [min(lengths[0], room)]
+    first, second = lengths
+    return [
+        min(first, max(room - second, room - room // 2)),
+        min(second, max(room - first, room // 2)),
+    ]
+
+
+def _place(
+    stretch: tuple[int, int, int], windows: Sequence[slice], kept: Sequence[Ids], frame: Frame
+) -> list[int]:
+    """A mark's first token and the one after its last, counted in the row."""
+    number, first, end = stretch
+    shift = frame.first(*kept[:number]) - windows[number].start
+    return [first + shift, end + shift]
+
+
+class MarkPooling(nn.Module):
+    """Hidden states (rows, tokens, size) and marks (rows, marks, 2) to states (rows, marks * size).
+
+    A mark's state is the mean of its tokens' weighted by a learned attention, which starts even.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.attention = nn.Linear(size, 1, bias=False)
+        nn.init.zeros_(self.attention.weight)
+
+    def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
+        """The states of a row's marks, side by side."""
+        places = torch.arange(hidden.shape[1], device=hidden.device)
+        is_marked = (places >= marks[..., :1]) & (places < marks[..., 1:])  # (rows, marks, tokens)
+        scores = self.attention(hidden).transpose(1, 2).expand_as(is_marked)
+        weights = scores.float().masked_fill(~is_marked, -torch.inf).softmax(-1)
+        states: Tensor = weights.to(hidden.dtype) @ hidden
+        return states.flatten(1)
 
 
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:

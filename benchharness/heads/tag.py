@@ -14,12 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
-from benchharness.heads.head import Head, Limits
+from benchharness.heads.classifiers import TokenClassifier
+from benchharness.heads.head import Head, Limits, best_windows, cut_windows
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
-from benchharness.heads.windows import best_windows, cut_windows
-from benchharness.pooling import TokenClassifier
-from benchharness.precision import in_fp32
 from benchharness.training.batching import Features, expand
+from benchharness.training.compute import in_fp32
 from tasks.errors import DataError
 from tasks.examples import TagExample, TagPrediction
 from tasks.task import TagTask

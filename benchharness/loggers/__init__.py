@@ -4,8 +4,7 @@ One file a tracker, each imported only where it is asked for. They listen to the
 training: what a tracker does, or fails to do, changes no result and stops no job.
 """
 
-from benchharness.loggers.choice import LOGGERS, Loggers, open_loggers
 from benchharness.loggers.listening import Listening
-from benchharness.loggers.logger import Logger
+from benchharness.loggers.logger import LOGGERS, Logger, Loggers, open_loggers
 
 __all__ = ["LOGGERS", "Listening", "Logger", "Loggers", "open_loggers"]

@@ -9,9 +9,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Protocol, Self
 
-from benchharness.loggers.choice import Loggers
-from benchharness.loggers.logged_run import LoggedRun, curve_of, facts_of
-from benchharness.loggers.logger import Logger
+from benchharness.loggers.logger import LoggedRun, Logger, Loggers, curve_of, facts_of
 from benchharness.progress import Progress
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result

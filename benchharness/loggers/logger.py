@@ -1,13 +1,112 @@
 """The protocol of a logger: whatever keeps the numbers of runs for people to look at."""
 
-from collections.abc import Mapping
-from typing import Protocol
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
 
-from benchharness.loggers.logged_run import LoggedRun
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from tasks.errors import BenchError, unknown_name
 
-__all__ = ["Logger", "Value"]
+__all__ = [
+    "LOGGERS",
+    "LoggedRun",
+    "Logger",
+    "Loggers",
+    "Value",
+    "curve_of",
+    "facts_of",
+    "open_loggers",
+]
+
+# A job and its result as a tracker is told them: names, plain values, numbers by step.
+#
+# Nothing of the user is in it: no token, no path and no name of a machine.
 
 Value = str | int | float | bool
+
+DOORS = ("hub", "mini", "imported")
+"""Any other source of data is a folder, whose path is the user's own affair."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedRun:
+    """A run before it starts. `config` has every setting with its source, and what it is of."""
+
+    key: str
+    name: str
+    group: str
+    config: Mapping[str, Value]
+
+    @classmethod
+    def of(cls, job: Job) -> "LoggedRun":
+        """What is known of a job."""
+        return cls(
+            key=job.key,
+            name=f"{job.model} {job.task} seed {job.seed}",
+            group=f"{job.model} {job.task}",
+            config=dict(_config(job)),
+        )
+
+    @property
+    def folder_name(self) -> str:
+        """The name for a file system, with enough of the key to be the only one."""
+        plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
+        return f"{plain}-{self.key[:12]}"
+
+
+def _config(job: Job) -> Iterator[tuple[str, Value]]:
+    yield "job", job.key
+    yield "model", job.model
+    yield "weights", job.weights
+    yield "task", job.task
+    yield "data", job.data if job.data in DOORS else "files"
+    yield "limit", job.limit if job.limit is not None else "all rows"
+    yield "recipe", job.recipe
+    yield "seed", job.seed
+    yield "precision", job.precision
+    yield "method", job.method
+    for name, setting in job.settings.items():
+        yield f"settings/{name}", setting.value
+        yield f"sources/{name}", setting.source
+
+
+def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
+    """The learning curve: step, and loss, learning rate and dev scores by name."""
+    for point in result.curve:
+        scores = {f"dev/{name}": value for name, value in point.scores.items()}
+        values = {"train/loss": point.loss, "train/learning_rate": point.learning_rate, **scores}
+        yield point.step, {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def facts_of(outcome: Result | Failure) -> dict[str, Value]:
+    """What a run ended with: scores of every split, cost and provenance, or why it failed."""
+    if isinstance(outcome, Failure):
+        return {"status": outcome.kind, "error": outcome.error}
+    scores = {
+        f"scores/{evaluation.name}/{name}": value
+        for evaluation in outcome.evaluations
+        for name, value in evaluation.scores.items()
+    }
+    cost = {f"cost/{name}": value for name, value in vars(outcome.cost).items()}
+    provenance = dict(_flat("provenance", outcome.provenance))
+    return {"status": "finished", **scores, **cost, **provenance}
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Value]]:
+    """The leaves of nested tables by their paths; a machine's digest is left out."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key != "host":
+                yield from _flat(f"{name}/{key}", inner)
+    elif isinstance(value, str | int | float | bool):
+        yield name, value
 
 
 class Logger(Protocol):
@@ -31,3 +130,45 @@ class Logger(Protocol):
 
     def close(self) -> None:
         """Nothing more comes; runs that have not ended were interrupted."""
+
+
+# The loggers by name.
+
+Loggers = Mapping[str, Callable[[], Logger]]
+"""What makes each logger, by its name."""
+
+LOGGERS: Mapping[str, str] = MappingProxyType(
+    {
+        "tensorboard": "TensorBoardLogger",
+        "wandb": "WandbLogger",
+        "mlflow": "MlflowLogger",
+        "trackio": "TrackioLogger",
+    }
+)
+"""The class of each, in the module of its name; the package it needs has that name too."""
+
+
+def open_loggers(names: Sequence[str], folder: Path) -> Loggers:
+    """The loggers of these names; those that write files write below `folder`.
+
+    Raises BenchError for an unknown name and for a package that is not installed.
+    """
+    return {name: _maker(name, folder) for name in names}
+
+
+def _maker(name: str, folder: Path) -> Callable[[], Logger]:
+    if name not in LOGGERS:
+        raise unknown_name("logger", name, LOGGERS, f"Known: {', '.join(LOGGERS)}.")
+    found = find_spec(name)
+    if found is None or found.origin is None:  # a folder of that name, such as W&B leaves
+        raise BenchError(
+            f"--log {name} needs the package {name}, which is not installed: "
+            f"pip install 'benchharness[{name}]'."
+        )
+
+    def make() -> Logger:
+        module = import_module(f"benchharness.loggers.{name}_logger")
+        logger: Logger = getattr(module, LOGGERS[name])(folder)
+        return logger
+
+    return make

@@ -5,8 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchharness.loggers.logged_run import LoggedRun
-from benchharness.loggers.logger import Value
+from benchharness.loggers.logger import LoggedRun, Value
 
 __all__ = ["MlflowLogger"]
 

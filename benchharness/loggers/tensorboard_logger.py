@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchharness.loggers.logged_run import LoggedRun
-from benchharness.loggers.logger import Value
+from benchharness.loggers.logger import LoggedRun, Value
 
 __all__ = ["TensorBoardLogger"]
 

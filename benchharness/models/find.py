@@ -1,16 +1,147 @@
 """From what a user types after `--model` to a ModelSpec."""
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+from typing import Any
 
-from benchharness.models.folder import describe_folder
-from benchharness.models.spec import ModelSpec
-from benchharness.models.table import MODELS
-from benchharness.models.trust import NOTHING, Trust
+from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError, unknown_name
 
-__all__ = ["find_model"]
+__all__ = ["checkpoint_files", "describe_folder", "find_model"]
+
+# A checkpoint folder as transformers' save_pretrained writes it, read without torch.
+
+_VOCABULARY_FILES = (
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+)
+"""Without any of these transformers makes a tokenizer that knows five tokens, and says nothing."""
+
+_TOKENIZER_FILES = (
+    "added_tokens.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    *_VOCABULARY_FILES,
+)
+
+_AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
+"""Families, and all whose names hold one of these, that count positions as RoBERTa does."""
+
+
+def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
+    """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
+    weights = checkpoint_files(folder, trust)["weights"]
+    config = _read_config(folder / "config.json")
+    return ModelSpec(
+        name=folder.name,
+        checkpoint=str(folder),
+        family=str(config["model_type"]),
+        title=f"{config['model_type']} checkpoint in a folder",
+        parameters=_count_parameters(weights),
+        max_tokens=_max_tokens(config),
+        trust=trust,
+    )
+
+
+def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
+    """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
+
+    Weights are safetensors: pickled ones can run code when they are loaded and are left alone,
+    unless they are trusted and there are no others. Code is among the files where it is trusted.
+    Raises ModelError naming what is missing.
+    """
+    config = folder / "config.json"
+    weights = sorted(folder.glob("model*.safetensors"))
+    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    if trust.pickle:
+        weights = weights or pickled
+    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    if not config.is_file():
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no config.json; expected a folder that "
+            "save_pretrained wrote."
+        )
+    if not weights and pickled:
+        raise ModelError(
+            f"{folder} has only pickled weights ({pickled[0].name}), which can run code when they "
+            "are loaded: get model.safetensors, or trust them with --allow-pickle."
+        )
+    if not weights:
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors beside "
+            "config.json (save_pretrained writes it)."
+        )
+    if not any(path.name in _VOCABULARY_FILES for path in tokenizer):
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
+            "vocab.txt beside config.json (the tokenizer's save_pretrained writes it)."
+        )
+    code = sorted(folder.glob("*.py")) if trust.remote_code else []
+    return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(
+            f"{path} is not readable JSON ({error}); copy the checkpoint again."
+        ) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(
+            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
+            "that transformers wrote."
+        )
+    return config
+
+
+def _max_tokens(config: Mapping[str, Any]) -> int | None:
+    """Positions that a text can use: RoBERTa's first two (up to padding_idx) are not for tokens."""
+    positions = config.get("max_position_embeddings")
+    if not isinstance(positions, int):
+        return None
+    counts_from_padding = any(name in config["model_type"] for name in _AS_ROBERTA)
+    return positions - (int(config.get("pad_token_id") or 0) + 1 if counts_from_padding else 0)
+
+
+def _count_parameters(weights: list[Path]) -> float | None:
+    """Millions of parameters by the headers of the safetensors files; None of pickled ones."""
+    if any(path.suffix != ".safetensors" for path in weights):
+        return None
+    return round(sum(_header_parameters(path) for path in weights) / 1e6, 1)
+
+
+def _header_parameters(path: Path) -> int:
+    """The number of values in a safetensors file: it starts with a length and a JSON table."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
+            header = json.loads(file.read(length))
+        return sum(prod(t["shape"]) for name, t in header.items() if name != "__metadata__")
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise ModelError(
+            f"{path} is not a whole safetensors file ({error}); copy the checkpoint again."
+        ) from None
+
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 

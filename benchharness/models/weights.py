@@ -1,13 +1,26 @@
-"""A checkpoint on the hub, brought into the local cache."""
+"""What identifies the weights that a job starts from, so that equal weights are equal jobs."""
 
+import hashlib
+import re
+from collections.abc import Iterable
+from importlib.resources import files
 from pathlib import Path
 
-from benchharness.models.trust import NOTHING, Trust
+from benchharness.models.find import checkpoint_files
+from benchharness.models.spec import BUILTIN, NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError
-from tasks.sources.hub import go_offline_if_unreachable
-from tasks.sources.hub_files import arriving
+from tasks.sources.hub import arriving, go_offline_if_unreachable
 
-__all__ = ["cache_folder", "download", "require_checkpoint", "unreachable"]
+__all__ = [
+    "download",
+    "file_digest",
+    "files_digest",
+    "hub_revision",
+    "require_checkpoint",
+    "weights_identity",
+]
+
+# A checkpoint on the hub, brought into the local cache.
 
 CHECKPOINT_FILES = (
     "config.json",
@@ -91,3 +104,106 @@ def unreachable(hub_id: str) -> ModelError:
         "where there is a network, or give a checkpoint folder (`--model DIR`) with rows that need "
         "no hub either (`--data DIR` or `--data mini`)."
     )
+
+
+# From a revision on the hub to the commit that it names, without ever hanging.
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+_TIMEOUT = 5.0
+
+
+def resolve_commit(hub_id: str, revision: str) -> str:
+    """The 40-digit commit of a hub repository's revision.
+
+    A pinned commit is returned as it is. A branch is asked of the hub, or of the local cache where
+    the hub is switched off (HF_HUB_OFFLINE) or silent. Raises ModelError where neither knows it.
+    """
+    if _COMMIT.fullmatch(revision):
+        return revision
+    if go_offline_if_unreachable():
+        return _commit_in_cache(hub_id, revision)
+    return _commit_on_hub(hub_id, revision)
+
+
+def _commit_on_hub(hub_id: str, revision: str) -> str:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]
+        HTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    try:
+        commit = HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT).sha
+    except RepositoryNotFoundError:
+        raise ModelError(
+            f"the hub has no model {hub_id!r} that is public or open to your token; check its name."
+        ) from None
+    except RevisionNotFoundError:
+        raise ModelError(
+            f"the hub's model {hub_id!r} has no revision {revision!r}; give a branch or a commit."
+        ) from None
+    except (HTTPError, OSError) as error:
+        raise ModelError(
+            f"the hub did not answer for model {hub_id!r} ({error}); try again, or give a folder."
+        ) from error
+    if commit is None:
+        raise ModelError(f"the hub names no commit for {revision!r} of {hub_id!r}; give a folder.")
+    return commit
+
+
+def _commit_in_cache(hub_id: str, revision: str) -> str:
+    ref = cache_folder(hub_id) / "refs" / revision
+    if not ref.is_file():
+        raise unreachable(hub_id)
+    return ref.read_text(encoding="ascii").strip()
+
+
+def weights_identity(spec: ModelSpec) -> str:
+    """What the job records as its weights.
+
+    "hub:ID@COMMIT" for the hub, "sha256:DIGEST" over the config, weights and tokenizer files of a
+    folder, "builtin:NAME@DIGEST" over the data files of a built-in encoder (its code is covered by
+    the job's method number), "floor:NAME@VERSION" for a floor. Raises ModelError where a hub name
+    cannot be resolved to a commit.
+    """
+    if spec.is_floor:
+        return f"{spec.checkpoint}@{spec.revision}"
+    if spec.is_builtin:
+        return f"{spec.checkpoint}@{files_digest(_data_files(builtin_folder(spec)))}"
+    if spec.is_folder:
+        groups = checkpoint_files(Path(spec.checkpoint), spec.trust)
+        return "sha256:" + files_digest(path for group in groups.values() for path in group)
+    return f"hub:{spec.checkpoint}@{resolve_commit(spec.checkpoint, spec.revision)}"
+
+
+def hub_revision(weights: str) -> str | None:
+    """The commit in "hub:ID@COMMIT", None for weights that are not from the hub."""
+    return weights.rpartition("@")[2] if weights.startswith("hub:") else None
+
+
+def builtin_folder(spec: ModelSpec) -> Path:
+    """The folder inside the package that holds a built-in encoder's config and vocabulary."""
+    folder = Path(str(files("benchharness"))) / spec.checkpoint.removeprefix(BUILTIN)
+    if not folder.is_dir():
+        raise ModelError(
+            f"the built-in model {spec.name} has no folder {folder}; reinstall benchharness."
+        )
+    return folder
+
+
+def files_digest(paths: Iterable[Path]) -> str:
+    """The SHA-256 (hex) over names and contents of files, whatever their folder and order."""
+    lines = sorted(f"{file_digest(path)}  {path.name}\n" for path in paths)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 (hex) of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _data_files(folder: Path) -> list[Path]:
+    return [p for p in folder.iterdir() if p.is_file() and p.suffix not in (".py", ".pyc")]

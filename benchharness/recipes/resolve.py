@@ -5,16 +5,58 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from benchharness.models.spec import ModelSpec
-from benchharness.recipes.check import check_setting
-from benchharness.recipes.floor import FLOOR, floor_settings
-from benchharness.recipes.grid import expand_grid
-from benchharness.recipes.read import packaged_names, read_like, read_recipe
-from benchharness.recipes.recipe import FINE_TUNED, Recipe
-from leaderboard.job import Setting
-from leaderboard.sweep import sweep_name
+from benchharness.recipes.read import (
+    expand_grid,
+    packaged_names,
+    read_like,
+    read_recipe,
+    read_starts,
+)
+from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
+from leaderboard.boards.cell import sweep_name
+from leaderboard.job import SCRATCH, START_FROM, Setting
 from tasks.errors import BenchError, unknown_name
+from tasks.suites import TASKS
+from tasks.task import Task
 
-__all__ = ["ResolvedRecipe", "resolve_recipe", "resolve_sweep"]
+__all__ = [
+    "FLOOR",
+    "Difference",
+    "ResolvedRecipe",
+    "compare_recipes",
+    "floor_settings",
+    "resolve_recipe",
+    "resolve_sweep",
+    "start_task",
+    "with_start",
+    "with_start_tasks",
+]
+
+# The values that the floors are learned with; `--recipe` and `--set` do not change them.
+
+FLOOR = "floor"
+"""The recipe's name on a board."""
+
+_VECTORS = {
+    "ngrams": Setting(value=2, source="ours: words and pairs of words"),
+    "max_features": Setting(value=100_000, source="ours: the most frequent are enough for a floor"),
+    "max_examples": Setting(value=50_000, source="ours: a minute on the largest train splits"),
+}
+_CLASSIFIER = {"regularization": Setting(value=1.0, source="scikit-learn's default, C or alpha")}
+
+_BAG_OF_WORDS: Mapping[str, Mapping[str, Setting]] = {
+    "pair": {**_VECTORS, **_CLASSIFIER},
+    "choice": {**_VECTORS, **_CLASSIFIER},
+    "span": _VECTORS,
+    "tag": {},
+}
+"""By head type. A tagger counts the tags of each word, which takes no value."""
+
+
+def floor_settings(name: str, head: str) -> Mapping[str, Setting]:
+    """The settings of a floor on tasks of a head type; the majority has none."""
+    return _BAG_OF_WORDS[head] if name == "bag-of-words" else {}
+
 
 PAPER = "paper"
 FAST = "fast"
@@ -219,3 +261,134 @@ def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
         f"({batch.source}) cannot be computed in more parts than it has examples."
     )
     return [sentence]
+
+
+# What a job's encoder is trained on before: another task, by a recipe's line or as asked for.
+# `[glue.rte]` with `start_from = { value = "glue/mnli", source = "..." }` names the task;
+# "scratch" is the checkpoint as it was pretrained, as everywhere without such a line.
+
+OPTION = "--start-from"
+
+
+def with_start(
+    resolved: ResolvedRecipe,
+    spec: ModelSpec,
+    task: Task,
+    *,
+    recipe: str | None = None,
+    start_from: str | None = None,
+) -> ResolvedRecipe:
+    """The resolved recipe of a model on a task, and beside its values what is trained before.
+
+    `start_from` is None for what the recipe says, "scratch", the full name of a task, or the name
+    of a checkpoint, which stands for itself. Nothing is added where nothing was to be trained
+    before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is like
+    another does not take over its lines: they cost more than the task itself. Raises BenchError for
+    a task that is unknown, has nothing to train on, or is the same.
+    """
+    lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
+    line = lines[-1] if lines else None
+    if start_from is not None:
+        value = SCRATCH if start_from == task.name else start_from
+        line = Setting(value=value, source=OPTION)
+    named = any(line.value != SCRATCH for line in lines)
+    if line is None or (line.value == SCRATCH and not named):
+        return resolved
+    if line.source != OPTION:
+        _check(line, task)
+    return replace(resolved, settings={**resolved.settings, START_FROM: line})
+
+
+def start_task(settings: Mapping[str, Setting]) -> str | None:
+    """The task that a job starts from by its settings; None for a checkpoint's own weights."""
+    line = settings.get(START_FROM)
+    return str(line.value) if line and line.value in TASKS else None
+
+
+def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, and behind them those that the models' own recipes have trained before them."""
+    found = {task.name: task for task in tasks}
+    nothing = ResolvedRecipe(name="", settings={})
+    for spec in specs:
+        waiting = list(found.values())
+        for task in waiting:
+            start = start_task(with_start(nothing, spec, task).settings)
+            if start is not None and start not in found:
+                found[start] = TASKS[start]
+                waiting.append(TASKS[start])
+    return list(found.values())
+
+
+def _files(spec: ModelSpec, recipe: str | None) -> list[Path]:
+    own, name = packaged_recipe(spec), recipe or PAPER
+    if name == PAPER:
+        return [own]
+    return [own, packaged_names()[FAST] if name == FAST else Path(name).expanduser()]
+
+
+def _lines(file: Path, task: Task) -> list[Setting]:
+    starts = read_starts(file)
+    return [starts[t] for t in ("default", f"head/{task.head}", task.name) if t in starts]
+
+
+def _check(line: Setting, task: Task) -> None:
+    start = TASKS.get(str(line.value))
+    if line.value == SCRATCH:
+        return
+    if start is None:
+        raise unknown_name("task to start from", str(line.value), [SCRATCH, *TASKS])
+    if start.trained_on is not None or start.name == task.name:
+        raise BenchError(
+            f"{task.name} cannot start from {start.name} ({line.source}): expected another task "
+            "that has rows to train on."
+        )
+
+
+# Where two recipes differ, task by task.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One setting that two recipes give other values, and the tasks that this is so for.
+
+    A side is None where its recipe leaves the setting to the checkpoint.
+    """
+
+    setting: str
+    first: Setting | None
+    second: Setting | None
+    tasks: tuple[str, ...]
+
+
+def compare_recipes(
+    first: ModelSpec, second: ModelSpec, tasks: Iterable[Task]
+) -> tuple[Difference, ...]:
+    """The settings whose values differ, each with the tasks on which it has these two.
+
+    Of tasks with the same two values the first one's sources stand for all.
+    """
+    groups: dict[tuple[str, object, object], list[tuple[str, Setting | None, Setting | None]]] = {}
+    for task in tasks:
+        for name, one, other in _pairs(first, second, task):
+            values = (name, one and one.value, other and other.value)
+            groups.setdefault(values, []).append((task.name, one, other))
+    found = (
+        Difference(setting=name, first=one, second=other, tasks=tuple(task for task, *_ in group))
+        for (name, *_), group in groups.items()
+        for _, one, other in group[:1]
+    )
+    order = [*(field.name for field in fields(Recipe)), START_FROM]
+    return tuple(sorted(found, key=lambda difference: order.index(difference.setting)))
+
+
+def _pairs(
+    first: ModelSpec, second: ModelSpec, task: Task
+) -> Iterator[tuple[str, Setting | None, Setting | None]]:
+    ours, theirs = (
+        with_start(resolve_recipe(spec, task.name, None, {}, task.head), spec, task).settings
+        for spec in (first, second)
+    )
+    for name in dict.fromkeys((*ours, *theirs)):
+        one, other = ours.get(name), theirs.get(name)
+        if one is None or other is None or one.value != other.value:
+            yield name, one, other

@@ -5,25 +5,34 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TypeVar
 
-from benchharness.cli.rows import Rows
-from benchharness.cli.stored_rows import (
+from benchharness.stored.boards import Rows
+from benchharness.stored.predictions import (
     UnreadableError,
     evaluation_of,
     examples_of,
     result_of,
     splits_of,
 )
-from leaderboard.boards.cell import score_names
-from leaderboard.comparing import mean_interval
-from leaderboard.paired import Contrast, PredictedSplit, contrast, correct, match_runs
-from leaderboard.predictions import predictions_of
-from leaderboard.result import Evaluation, Result, RunRow
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import Cell, score_names
+from leaderboard.comparing import (
+    Contrast,
+    PredictedSplit,
+    contrast,
+    correct,
+    headline_outcomes,
+    match_runs,
+)
+from leaderboard.comparing.standings import Known, with_standings
+from leaderboard.result import Evaluation, Result, RunRow, predictions_of
+from leaderboard.statistics import mean_interval
 from leaderboard.store.store import Store
 from tasks.errors import BenchError, DataError
+from tasks.examples import Example
 from tasks.suites import find_task
 from tasks.task import Task, ending_of
 
-__all__ = ["contrasts_of"]
+__all__ = ["add_standings", "contrasts_of"]
 
 T = TypeVar("T")
 ResultPairs = Sequence[tuple[Result, Result]]
@@ -114,3 +123,51 @@ def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
     """What the stored scores alone say: an interval over seeds, where there are several."""
     several = len(differences) > 1
     return replace(found, interval=mean_interval([differences]) if several else None)
+
+
+# Stored predictions of a board's entries, read with their examples, for its intervals.
+
+ExamplesBySplit = dict[str, tuple[Example, ...]]
+
+
+def add_standings(board: Board, store: Store) -> Board:
+    """The board with intervals, which every prediction of its runs is read for.
+
+    Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
+    """
+    return with_standings(board, {task: _column(board, task, store) for task in board.tasks})
+
+
+def _column(board: Board, task: str, store: Store) -> list[Known | None]:
+    """What is known of a task's cell of each entry; one entry's runs are held at a time."""
+    rows: ExamplesBySplit = {}
+    names = score_names(task, board.rule)
+    return [
+        _known(cell, names, store, rows) if (cell := entry.cells.get(task)) else None
+        for entry in board.entries
+    ]
+
+
+def _known(cell: Cell, names: Sequence[str], store: Store, rows: ExamplesBySplit) -> Known:
+    task = find_task(cell.task)
+    results = [result_of(store, run.key) for run in cell.runs]
+    try:
+        splits = [_predicted_by_one(task, split, results, rows) for split in splits_of(task, "dev")]
+    except (UnreadableError, BenchError) as error:
+        return str(error)
+    outcomes = headline_outcomes(splits, names)
+    return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
+
+
+def _predicted_by_one(
+    task: Task, split: str, results: Sequence[Result], rows: ExamplesBySplit
+) -> PredictedSplit:
+    evaluations = [evaluation_of(result, task, split) for result in results]
+    if split not in rows:
+        rows[split] = examples_of(task, split, (result.job for result in results))
+    return PredictedSplit(
+        task=task,
+        split=split,
+        examples=rows[split],
+        one=tuple(map(predictions_of, evaluations)),
+    )

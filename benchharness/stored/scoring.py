@@ -12,8 +12,7 @@ from benchharness import __version__
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from leaderboard.job import SCORED_HERE, Job, Setting
-from leaderboard.predictions import to_row
-from leaderboard.result import Cost, Evaluation, Result
+from leaderboard.result import Cost, Evaluation, Result, to_row
 from tasks.errors import BenchError
 from tasks.examples import Example, Prediction, SpanExample, SpanPrediction
 from tasks.metrics import official_v1, official_v2, prediction_flags

@@ -1,13 +1,10 @@
-"""Processes that train one network together, each on its share of every batch.
+"""Where a network is computed, and in which number format.
 
-Each holds the whole network. A step's gradients are those of the whole batch's mean loss: every
-process adds up the terms of its share, divided by the terms of all, and then all processes add up
-theirs. So the weights stay the same everywhere, and are those of a single process but for rounding
-and for the draws of dropout.
+"auto" is resolved where jobs are planned, because the answer is part of a job's key.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,9 +14,49 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchharness.launched import STORE, count_processes, own_rank
+from tasks.errors import BenchError
 
-__all__ = ["ALONE", "Ranks"]
+__all__ = [
+    "ALONE",
+    "STORE",
+    "Compute",
+    "Ranks",
+    "count_processes",
+    "forget_others",
+    "in_fp32",
+    "own_rank",
+]
+
+# What torchrun, accelerate or our own launcher tells the processes that it starts for one job.
+
+STORE = "BENCH_RANKS_FILE"
+"""The variable by which our launcher names the file in which its processes meet."""
+
+
+def count_processes() -> int:
+    """How many processes train together; one where nobody said anything."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def own_rank() -> int:
+    """The number of this process among them, from 0."""
+    return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
+
+
+def forget_others() -> None:
+    """Makes this process work alone, whatever it was told: `bench run` may be started by torchrun.
+
+    Its workers inherit the variables, and would wait for others that never come.
+    """
+    os.environ.pop("WORLD_SIZE", None)
+
+
+# Processes that train one network together, each on its share of every batch.
+#
+# Each holds the whole network. A step's gradients are those of the whole batch's mean loss: every
+# process adds up the terms of its share, divided by the terms of all, and then all processes add
+# up theirs. So the weights stay the same everywhere, and are those of a single process but for
+# rounding and for the draws of dropout.
 
 BUCKET_NUMBERS = 16 * 2**20
 """How many gradients are sent at once: 64 MB in fp32, so that no second copy of all is made."""
@@ -119,3 +156,44 @@ def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
         bucket.append(weight)
     if bucket:
         yield bucket
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """A device and the precision of its matrix products; weights and optimizer stay in fp32.
+
+    `ranks` are the processes among which the rows are divided.
+
+    Raises BenchError for a precision that is neither "fp32" nor "bf16", or a GPU without bf16.
+    """
+
+    device: torch.device
+    precision: str
+    ranks: Ranks = ALONE
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("fp32", "bf16"):
+            raise BenchError(f"no precision is called {self.precision!r}: use auto, fp32 or bf16.")
+        if self.precision == "bf16" and self.on_gpu and not torch.cuda.is_bf16_supported():
+            name = torch.cuda.get_device_name(self.device)
+            raise BenchError(f"{name} has no bf16: use --precision fp32.")
+
+    @property
+    def on_gpu(self) -> bool:
+        """True where work is queued and the host runs ahead of it."""
+        return self.device.type == "cuda"
+
+    def autocast(self) -> torch.autocast:
+        """The context in which the precision holds; each weight is cast once within it."""
+        bf16 = self.precision == "bf16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16)
+
+
+def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
+    """What a layer makes of some states, in fp32 whatever the precision around it.
+
+    For the last layer where many logits compete: bf16 has three digits, in which the best answers
+    of a passage, or the options of a question, are often equal.
+    """
+    with torch.autocast(states.device.type, enabled=False):
+        return layer(states.float())

@@ -17,14 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import is_packed
-from benchharness.interruption import SIGNALS
-from benchharness.precision import Compute
-from benchharness.prediction import inputs_of
-from benchharness.progress import Reporter
+from benchharness.progress import SIGNALS, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.restart.optimizer import moments, restore_moments
-from benchharness.restart.random_states import random_numbers, random_tensors, restore_random
-from benchharness.restart.state import State
 from benchharness.training.batching import (
     Features,
     Indices,
@@ -32,9 +26,17 @@ from benchharness.training.batching import (
     cut_by_length,
     shuffled_batches,
 )
+from benchharness.training.compute import Compute
 from benchharness.training.meter import Fit, Meter, Plan
-from benchharness.training.optimizer import adamw, clip_in_step, update_groups
-from benchharness.training.predict import OutOfMemoryError, is_out_of_memory, trim_memory
+from benchharness.training.optimizer import (
+    adamw,
+    clip_in_step,
+    moments,
+    restore_moments,
+    update_groups,
+)
+from benchharness.training.predict import OutOfMemoryError, inputs_of, is_out_of_memory, trim_memory
+from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
 
 __all__ = ["Training", "fit", "learning_rate", "seed_everything"]
 

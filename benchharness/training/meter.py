@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchharness.precision import Compute
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.batching import count_steps
+from benchharness.training.compute import Compute
 from leaderboard.result import CurvePoint
 from tasks.errors import JobError
 

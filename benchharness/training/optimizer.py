@@ -1,15 +1,15 @@
 """Which weights learn at which rate, and from which epoch on: by the layer they belong to."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from benchharness.encoder.layers import layers_of
 from benchharness.recipes.recipe import Recipe
 
-__all__ = ["adamw", "clip_in_step", "param_groups", "update_groups"]
+__all__ = ["adamw", "clip_in_step", "moments", "param_groups", "restore_moments", "update_groups"]
 
 Weights = list[nn.Parameter]
 
@@ -93,3 +93,33 @@ def _from_the_top(network: Any) -> list[Weights]:
 
 def _trained(weights: Iterable[nn.Parameter]) -> Weights:
     return [weight for weight in weights if weight.requires_grad]
+
+
+# The moments of an optimizer as named tensors, and back.
+
+
+def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimizer remembers of each weight: "12.exp_avg" is that of the twelfth."""
+    remembered = optimizer.state_dict()["state"]
+    return {
+        f"{i}.{name}": value for i, state in remembered.items() for name, value in state.items()
+    }
+
+
+def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Gives an optimizer of the same weights what another one remembered.
+
+    Moments lie in memory as their weights do, because a fused step takes them in that order.
+    """
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        weight = weights[int(number)]
+        moment = (
+            torch.empty_like(weight) if value.shape == weight.shape else torch.empty_like(value)
+        )
+        state.setdefault(int(number), {})[name] = moment.detach().copy_(value)
+    optimizer.load_state_dict(
+        {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
+    )

@@ -1,23 +1,152 @@
-"""The states that a job keeps while it runs, and the one that it takes up when it starts again."""
+"""Exact restart: the states that a running job keeps, and takes up again after it was stopped."""
 
+import hashlib
+import json
+import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from benchharness.interruption import SIGNALS, Interrupted
 from benchharness.kept_folders import DamagedError, check_folder, new_folder
-from benchharness.progress import Progress, Reporter
-from benchharness.restart.conditions import conditions, what_differs
-from benchharness.restart.state import State, read_state, write_state
+from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 
-__all__ = ["Snapshots"]
+__all__ = [
+    "Snapshots",
+    "State",
+    "conditions",
+    "random_numbers",
+    "random_tensors",
+    "read_state",
+    "restore_random",
+    "source_digest",
+    "what_differs",
+    "write_state",
+]
+
+# What a job must remember to go on as if nothing had stopped it, and the files it is kept in.
+
+NUMBERS = "numbers.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """The state of a job between two steps.
+
+    `tensors` are by group ("weights", "optimizer", "random") and name, where they are computed or
+    on the CPU; `numbers` is plain data. JSON writes a float so that reading it gives the same bits.
+    """
+
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    numbers: Mapping[str, Any]
+
+    @property
+    def step(self) -> int:
+        """How many steps were made before it."""
+        return int(self.numbers["meter"]["step"])
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """How far the job has come: its steps, and what it has predicted after the last one."""
+        return self.step, len(self.numbers["job"]["evaluations"])
+
+
+def write_state(folder: Path, state: State) -> None:
+    """Writes one file of safetensors for each group, and one of JSON; no pickle.
+
+    Raises OSError or SafetensorError.
+    """
+    for group, tensors in state.tensors.items():
+        on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(on_cpu, folder / f"{group}.safetensors")
+    text = json.dumps(state.numbers, allow_nan=False)
+    (folder / NUMBERS).write_text(text, encoding="utf-8")
+
+
+def read_state(folder: Path) -> State:
+    """The state that `write_state` has written, on the CPU. Whether it is whole is checked before.
+
+    Raises OSError, ValueError or SafetensorError.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    return State(
+        tensors={file.stem: load_file(file) for file in files},
+        numbers=json.loads((folder / NUMBERS).read_text(encoding="utf-8")),
+    )
+
+
+# What must be as it was for a state to be taken up: everything that changes bits and is in no key.
+#
+# Recipe, data, weights and seed are in the key of the job, by which its states are found.
+
+LOADED = time.time()
+"""When this process has loaded our code, or begun to."""
+
+SOURCES = {
+    "benchharness": "**/*.py",
+    "leaderboard": "*.py",
+    "tasks": "**/*.py",
+}
+"""Our Python files by package, without pages and plots."""
+
+NOT_IN_WORKERS = ("cli", "engines")
+
+MACHINE = ("device", "capability", "threads")
+"""Which processor computes, its widest instructions, and in how many parts it adds up."""
+
+
+def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """By name, from what a result says of where it comes from."""
+    found = {
+        "the code": source_digest()[:12],
+        **provenance["versions"],
+        **{name: provenance["machine"][name] for name in MACHINE},
+        "processes": provenance["machine"].get("processes", 1),
+        "the tokenizer": provenance["model"]["tokenizer"],
+        "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
+def source_digest() -> str:
+    """The SHA-256 (hex) of the Python files that a job may use: an edit counts at once.
+
+    Where a file was edited after this process has loaded it, what runs is not known: the digest is
+    then of no code.
+    """
+    digest, edited = hashlib.sha256(), 0.0
+    for package, pattern in SOURCES.items():
+        root = Path(str(files(package)))
+        for path in sorted(root.glob(pattern)):
+            name = path.relative_to(root)
+            if name.parts[0] in NOT_IN_WORKERS:
+                continue
+            digest.update(f"{package}/{name}\0".encode())
+            digest.update(path.read_bytes())
+            edited = max(edited, path.stat().st_mtime)
+    if edited > LOADED:
+        digest.update(f"edited at {edited}, loaded at {LOADED}".encode())
+    return digest.hexdigest()
+
+
+def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
+    """What is not as it was, "torch (2.11 then, 2.13 now)"; empty where all of it is."""
+    names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
+    return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
+
+
+# The states that a job keeps while it runs, and the one that it takes up when it starts again.
 
 NUMBER_KEPT = 2
 """The newest may be damaged by what stopped the job."""
@@ -148,3 +277,33 @@ class Snapshots:
 
     def _note(self, sentence: str) -> None:
         self.report(Progress(phase="loading", note=sentence))
+
+
+# The states of every random number generator that training draws from.
+
+
+def random_tensors() -> dict[str, Tensor]:
+    """The states of torch's generators: the CPU's, which fast dropout uses too, and each GPU's."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states |= {f"cuda:{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    return states
+
+
+def random_numbers() -> dict[str, Any]:
+    """The states of python's and numpy's global generators as plain data."""
+    state: Any = np.random.get_state()
+    name, keys, *rest = state
+    version, words, normal = random.getstate()
+    return {"python": [version, list(words), normal], "numpy": [name, keys.tolist(), *rest]}
+
+
+def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+    """Puts every generator where it was."""
+    torch.set_rng_state(tensors["cpu"])
+    for index in range(len(tensors) - 1):
+        torch.cuda.set_rng_state(tensors[f"cuda:{index}"], index)
+    version, words, normal = numbers["python"]
+    random.setstate((version, tuple(words), normal))
+    name, keys, *rest = numbers["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchharness.pooling import TextClassifier
-from benchharness.precision import Compute
+from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.batching import Features
+from benchharness.training.compute import Compute
 from benchharness.transfer.layer_states import Source, count_places, layer_states, network_digest
 from tasks.errors import ModelError
 

@@ -24,11 +24,11 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchharness.cache import cache_folder
-from benchharness.precision import Compute
-from benchharness.prediction import PREDICTION_TOKENS, inputs_of
+from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
 from benchharness.training.batching import Features, Indices, length_batches
+from benchharness.training.compute import Compute
+from benchharness.training.predict import PREDICTION_TOKENS, inputs_of
 from leaderboard.job import METHOD
 from tasks.errors import JobError, ModelError
 

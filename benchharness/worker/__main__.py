@@ -24,10 +24,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchharness.interruption import SIGNALS, Interrupted
-from benchharness.launched import STORE, forget_others, own_rank
-from benchharness.progress import Progress, Reporter
-from benchharness.restart.folder import EVERY_SECONDS
+from benchharness.kept_folders import EVERY_SECONDS
+from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
+from benchharness.training.compute import STORE, forget_others, own_rank
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import BenchError, JobError

@@ -1,20 +1,28 @@
 """How far a job has come: its training, then the splits that the trained network predicts."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from benchharness.interruption import SIGNALS
-from benchharness.progress import Progress
-from benchharness.restart.state import State
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from benchharness.encoder import Encoder
+from benchharness.kept_folders import check_checkpoint, new_checkpoint, require_room
+from benchharness.progress import SIGNALS, Progress
 from benchharness.training.loop import Training, fit
 from benchharness.training.meter import Fit
-from benchharness.training.snapshots import Snapshots
+from benchharness.training.snapshots import Snapshots, State
+from leaderboard.job import Job
 from leaderboard.result import Evaluation
+from tasks.errors import JobError
 
-__all__ = ["Course"]
+__all__ = ["Course", "Keeper", "take_up"]
 
 
 @dataclass(kw_only=True)
@@ -102,3 +110,83 @@ class Course:
     def _say_saving(self) -> None:
         meter = self.training.meter
         meter.report(Progress(phase="saving", step=meter.step, steps=meter.steps))
+
+
+# The encoder that a run leaves behind for others, and how they take it up.
+
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeper:
+    """An encoder that is to be written when its training is over.
+
+    `weights` are all of its weights by name, which training changes in place, and `config` is the
+    one it was loaded with. They are noted before a head is put on the encoder, because a head may
+    take the pooler away: to train it with itself (BERT's), or because it reads every token. Either
+    way the pooler is written as the head has left it.
+    """
+
+    folder: Path
+    job: Job
+    tokenizer: Any
+    config: Any
+    weights: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, encoder: Encoder, folder: Path, job: Job) -> "Keeper":
+        """The keeper of a whole encoder; JobError where the folder's disk is too small for it."""
+        weights = encoder.network.state_dict(keep_vars=True)
+        require_room(folder, sum(w.numel() * w.element_size() for w in weights.values()))
+        return cls(
+            folder=folder,
+            job=job,
+            tokenizer=encoder.tokenizer,
+            config=deepcopy(encoder.config),
+            weights=weights,
+        )
+
+    def write(self) -> None:
+        """Writes a checkpoint that transformers can load, whole or not at all.
+
+        It has every name that the network has, so weights that it ties are there twice. Raises
+        JobError where it cannot be written.
+        """
+        if self.tokenizer.is_fast:  # what encoding has left in it would be saved too
+            self.tokenizer.backend_tokenizer.no_truncation()
+            self.tokenizer.backend_tokenizer.no_padding()
+        try:
+            with new_checkpoint(self.folder, self.job) as draft:
+                self._write_files(draft)
+        except (OSError, SafetensorError) as error:
+            raise JobError(
+                f"the encoder that other jobs start from cannot be written to {self.folder} "
+                f"({error}): free the disk, or do without (--start-from scratch)."
+            ) from error
+
+    def _write_files(self, folder: Path) -> None:
+        copies = {name: w.detach().cpu().clone().contiguous() for name, w in self.weights.items()}
+        save_file(copies, folder / WEIGHTS, metadata={"format": "pt"})
+        self.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def take_up(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, str]:
+    """Puts the weights that another run has left in the place of the encoder's; says which.
+
+    Tokenizer and config stay those of the pretrained checkpoint, from which that run started too.
+    Raises JobError where the folder is gone or damaged, or is of another network.
+    """
+    assert job.start_from, "only a job that starts from another takes up its encoder"
+    if folder is None:
+        raise JobError(f"no folder was given with the encoder of {job.started_from}.")
+    digests = check_checkpoint(folder, job.start_from)
+    try:
+        encoder.network.load_state_dict(load_file(folder / WEIGHTS))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise JobError(
+            f"the encoder of {job.started_from} in {folder} does not fit this model ({reason}): "
+            "delete that folder, and the same command trains it again."
+        ) from error
+    return {"name": job.started_from, "run": job.start_from, "sha256": digests[WEIGHTS]}

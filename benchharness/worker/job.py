@@ -1,9 +1,12 @@
 """One job, from its rows to its Result."""
 
 import json
+import math
 import os
+import resource
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,41 +15,107 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchharness.encoded import encode_once
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.cpu_attention import use_cpu_attention
-from benchharness.encoder.dropout_rate import set_dropout
 from benchharness.encoder.fast_dropout import use_fast_dropout
-from benchharness.encoder.first_token import use_first_token
+from benchharness.encoder.layers import use_first_token
+from benchharness.encoder.load import set_dropout
 from benchharness.heads import Head, Limits, head_for
+from benchharness.heads.tokens import encode_once
+from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.machine import collect, text_digest
-from benchharness.models.identity import hub_revision
-from benchharness.models.trust import Trust
-from benchharness.precision import Compute
-from benchharness.prediction import predict
+from benchharness.models.spec import Trust
+from benchharness.models.weights import hub_revision
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.restart.folder import EVERY_SECONDS
 from benchharness.splits import evaluate_split, read_split
 from benchharness.training.batching import Features
-from benchharness.training.compute import Ranks
+from benchharness.training.compute import Compute, Ranks
 from benchharness.training.loop import Training
+from benchharness.training.meter import Fit
+from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
 from benchharness.training.snapshots import Snapshots
 from benchharness.training.vocabulary import UsedRows, keep_used_rows
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
-from benchharness.worker.attempts import in_enough_parts
-from benchharness.worker.cost import cost_of
-from benchharness.worker.course import Course
-from benchharness.worker.kept import Keeper, take_up
+from benchharness.worker.course import Course, Keeper, take_up
 from leaderboard.job import Job
-from leaderboard.result import Evaluation, Result
-from tasks.read import SplitRows
-from tasks.repeats import count_repeats
+from leaderboard.result import Cost, Evaluation, Result
+from tasks.errors import JobError
+from tasks.read import SplitRows, count_repeats
 from tasks.suites import find_task
 from tasks.task import Task
 
-__all__ = ["run_job"]
+__all__ = ["in_enough_parts", "run_job"]
+
+# A job whose memory runs out is tried again in smaller micro-batches.
+
+
+def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter) -> Result:
+    """What a job's attempt gives in as few parts to a batch as memory suffices for.
+
+    The first number of parts is the recipe's; it doubles until micro-batches are half as large as
+    the one that was too large. Each attempt begins anew from the same seed, so weights, order and
+    batches are the same, and the result is that of `--set accumulation` with the last number.
+    Dropout is drawn for each micro-batch, so with dropout it is not that of the recipe's number
+    to the last bit, but another sample of the same. Raises JobError where one item is too large.
+    """
+    batch_size = int(job.settings["batch_size"].value)
+    parts = int(job.settings["accumulation"].value)
+    while True:
+        result, too_large = _try(attempt, parts)
+        if result is not None:
+            return result
+        if too_large == 1:
+            raise JobError(
+                "memory ran out in training, where every example is a micro-batch of its own "
+                "already: run fewer --jobs at once, --set max_tokens to less, or lora_rank=8."
+            )
+        while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
+            parts *= 2
+        free_memory()
+        sentence = f"ran out of memory and starts anew with each batch in {parts} parts"
+        report(Progress(phase="loading", note=sentence))
+
+
+def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, int]:
+    """A result, or the items of the micro-batch that was too large."""
+    try:
+        return attempt(parts), 0
+    except OutOfMemoryError as error:
+        return None, error.items
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise JobError(
+            f"memory ran out outside of batches, which no smaller batch can mend ({error}): run "
+            "fewer --jobs at once, or --set lora_rank=8."
+        ) from error
+
+
+# What a job has taken: seconds, steps, memory.
+
+
+def cost_of(parameters: int, fitted: Fit, course: Course) -> Cost:
+    """The cost of a course that is over, in all processes that it took."""
+    return Cost(
+        seconds=course.seconds,
+        train_seconds=fitted.seconds,
+        predict_seconds=fitted.evaluation_seconds + course.predicting,
+        steps=fitted.steps,
+        train_examples_per_second=fitted.examples / fitted.seconds,
+        train_tokens=fitted.tokens,
+        parameters=parameters,
+        peak_memory_bytes=_peak_memory(),
+    )
+
+
+def _peak_memory() -> int:
+    """The most memory of the device that this process held at once, in bytes."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 @dataclass(frozen=True, kw_only=True)

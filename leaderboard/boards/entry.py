@@ -4,17 +4,70 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leaderboard.boards.cell import Cell, build_cell, spread_of
-from leaderboard.boards.grouping import variant_of
+from leaderboard.boards.cell import (
+    Cell,
+    best_points,
+    build_cell,
+    count_points,
+    is_sweep,
+    spread_of,
+)
+from leaderboard.boards.grouping import start_task, variant_of
 from leaderboard.job import SCORED_HERE, Kind
-from leaderboard.lineage import start_task
 from leaderboard.result import RunRow
-from leaderboard.standing import Standing
-from leaderboard.sweep import best_points, count_points, is_sweep
-from tasks.rules import ScoreRule
-from tasks.suites import Suite
+from leaderboard.statistics import Interval
+from tasks.suites import ScoreRule, Suite
 
-__all__ = ["Entry", "build_entry"]
+__all__ = ["LEVEL", "CellStanding", "Entry", "Standing", "build_entry"]
+
+# How sure an entry's numbers are: the intervals of its cells, its score and its rank.
+
+LEVEL = 0.95
+"""Of every interval on a board."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellStanding:
+    """The 95 % intervals of a median over seeds, in the score's own unit.
+
+    `examples` is for these trained models and other examples like these, None where the examples
+    could not be read (`reason` says why); `seeds` for other seeds on these examples, None for one
+    run; `both` for either, by as much of it as is known, None where nothing is.
+    """
+
+    both: Interval | None = None
+    examples: Interval | None = None
+    seeds: Interval | None = None
+    reason: str = ""
+
+    @property
+    def scope(self) -> str:
+        """What `both` is over: "examples and seeds"."""
+        parts = (("examples", self.examples), ("seeds", self.seeds))
+        return " and ".join(name for name, interval in parts if interval is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """The intervals of an entry: of each cell by its task, of the suite's score, of the rank.
+
+    `ranks` are the first and the last place that it may well have, None for an entry without rank
+    or where nothing is known of a task. `tied` are the labels of the ranked entries that it is not
+    told apart from.
+    """
+
+    cells: Mapping[str, CellStanding]
+    score: CellStanding
+    ranks: tuple[int, int] | None = None
+    tied: tuple[str, ...] = ()
+
+    @property
+    def rank_label(self) -> str:
+        """The ranks for a reader: "2-4", "1" where there is one; empty where none are known."""
+        if self.ranks is None:
+            return ""
+        first, last = self.ranks
+        return str(first) if first == last else f"{first}-{last}"
 
 
 @dataclass(frozen=True, kw_only=True)

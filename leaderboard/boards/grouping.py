@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from leaderboard.canonical import storable
+from leaderboard.boards.cell import is_sweep
 from leaderboard.result import RunRow
-from leaderboard.sweep import is_sweep
+from leaderboard.store.schema import storable
 
-__all__ = ["group_by_data", "group_by_recipe", "variant_of"]
+__all__ = ["group_by_data", "group_by_recipe", "start_task", "variant_of", "with_starts"]
 
 SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""
@@ -152,3 +152,31 @@ def _training(run: RunRow) -> tuple[str, ...]:
 def _names(run: RunRow) -> tuple[str, ...]:
     """What an entry has one of; a model's name may stand for two checkpoints."""
     return run.model, run.weights, run.recipe, run.precision
+
+
+# What runs started from, told by the runs that they started from. Pure.
+
+UNKNOWN = "another run"
+
+
+def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]:
+    """The runs, each with what it started from: its task, and four digits for how it was trained.
+
+    Seeds of one task have starts of their own seeds, which say the same here.
+    """
+    by_key = {run.key: run for run in known}
+    return [_with_start(run, by_key) for run in runs]
+
+
+def start_task(run: RunRow) -> str:
+    """The name of the task that a run started from, as `with_starts` has found it; "" for none."""
+    return UNKNOWN if run.start == UNKNOWN else run.start.partition(" ")[0]
+
+
+def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
+    if run.start_from is None:
+        return run
+    start = by_key.get(run.start_from)
+    if start is None:
+        return replace(run, start=UNKNOWN)
+    return replace(run, start=f"{start.task} {variant_of(_with_start(start, by_key))}")

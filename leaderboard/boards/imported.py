@@ -1,4 +1,4 @@
-"""Rows that others have measured: CSV or JSON in the layout of our own export."""
+"""What comes from elsewhere: archives of other stores, and rows that others have measured."""
 
 import csv
 import io
@@ -9,13 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboard.exports.csv_rows import without_apostrophe
-from leaderboard.split_of import AVERAGE_SPLITS
+from leaderboard.boards.board import Board
+from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedRow, blocks_of
+from leaderboard.job import Job, Setting
+from leaderboard.result import (
+    AVERAGE_SPLITS,
+    Cost,
+    Evaluation,
+    Result,
+    RunRow,
+    split_of,
+    stored_name,
+)
+from leaderboard.text import without_apostrophe
 from tasks.errors import BenchError, DataError
-from tasks.rules import RULES
-from tasks.suites import SUITES, TASKS
+from tasks.suites import RULES, SUITES, TASKS
 
-__all__ = ["ImportedScore", "read_rows"]
+__all__ = ["ImportedScore", "imported_blocks", "read_rows", "to_result"]
+
+# Rows that others have measured: CSV or JSON in the layout of our own export.
 
 NEEDED = ("model", "task", "metric", "split", "score", "source")
 LARGEST = 64 * 2**20
@@ -163,3 +175,99 @@ def _check_names(task: str, metric: str, split: str) -> None:
     for kind, name, known in (("metric", metric, metrics), ("split", split, splits)):
         if name not in known:
             raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")
+
+
+# An imported score as a result that a store keeps, and that nothing takes for one of ours.
+
+
+def to_result(score: ImportedScore) -> Result:
+    """The result of the job "this source said so"; equal scores give equal results.
+
+    The job has no fingerprints, because nobody here saw the rows, and its key covers what the score
+    is of but not the score: a corrected one is another attempt at the same job, and counts.
+    """
+    name = stored_name(score.task, score.metric, score.split)
+    told: dict[str, str | int] = {
+        "model": score.model,
+        "metric": name,
+        "recipe": score.recipe,
+        "data": score.data,
+        "limit": score.limit or 0,
+    }
+    precision = score.precision or "unknown precision"
+    job = Job(
+        model=score.model,
+        checkpoint="",
+        weights=f"imported:{score.source}",
+        task=score.task,
+        task_version=0,
+        data=score.data or "imported",
+        fingerprints={},
+        recipe=score.recipe or "imported",
+        settings={
+            field: Setting(value=value, source=score.source) for field, value in told.items()
+        },
+        seed=0,
+        precision=precision,
+        limit=score.limit,
+        method=0,
+    )
+    evaluation = Evaluation(
+        task=score.task,
+        split=score.split,
+        fingerprint="",
+        scores={name: score.score},
+        predictions=(),
+    )
+    return Result(
+        job=job,
+        evaluations=(evaluation,),
+        curve=(),
+        cost=Cost.without_network(0.0),
+        provenance={"source": score.source},
+        finished=score.date,
+    )
+
+
+# Imported scores as they stand under a board: like published rows, in blocks of their own.
+
+PREFIX = "imported:"
+
+
+def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
+    """The blocks of what was imported, dev before test; none of it has a rank."""
+    return blocks_of(board, tuple(_rows(board)), "imported")
+
+
+def _rows(board: Board) -> Iterator[PublishedRow]:
+    """One row for each model, recipe and source, with all its scores on a split."""
+    groups: dict[tuple[str, ...], list[RunRow]] = {}
+    for run in board.imported:
+        key = (run.model, run.recipe, run.precision, run.weights, _split(run))
+        groups.setdefault(key, []).append(run)
+    for (model, recipe, precision, weights, split), runs in groups.items():
+        yield PublishedRow(
+            table="imported",
+            suite=board.suite,
+            split=split,
+            system=model,
+            by="",
+            protocol=recipe,
+            parameters="" if precision == "unknown precision" else precision,
+            date=max(run.finished for run in runs),
+            source=weights.removeprefix(PREFIX),
+            place="",
+            cells=tuple(cell for run in runs for cell in _cells(run)),
+        )
+
+
+def _cells(run: RunRow) -> Iterator[PublishedCell]:
+    for name, score in run.scores[run.task].items():
+        printed = f"{100 * score:.4f}".rstrip("0").removesuffix(".")
+        yield PublishedCell(task=run.task, scores=(name.removesuffix("_test"),), printed=printed)
+
+
+def _split(run: RunRow) -> str:
+    """Dev or test: of two dev splits, the second is told apart by its scores' names."""
+    (name,) = run.scores[run.task]
+    return split_of(run.task, name)[1].partition("_")[0]

@@ -1,12 +1,30 @@
-"""The published tables: one CSV file each, one line a printed number."""
+"""What papers, model cards and leaderboards print, as data: every number with its source."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
+from typing import Literal
 
-__all__ = ["PublishedCell", "PublishedRow", "every_row", "published"]
+from leaderboard.boards.board import Board
+from tasks.suites import RULES, complete_mean
+
+__all__ = [
+    "PLAIN_MEANS",
+    "PublishedBlock",
+    "PublishedCell",
+    "PublishedLine",
+    "PublishedRow",
+    "blocks_of",
+    "every_row",
+    "published",
+    "published_blocks",
+    "reproduced",
+]
+
+# The published tables: one CSV file each, one line a printed number.
 
 OR = " or "
 """Between the names of scores where a source does not say which of them it prints."""
@@ -109,4 +127,108 @@ def read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
 def _cell(line: dict[str, str]) -> PublishedCell:
     return PublishedCell(
         task=line["task"], scores=tuple(line["score"].split(OR)), printed=line["value"]
+    )
+
+
+# How printed averages come about, so that each can be worked out again from its row's cells.
+
+_TEST_9 = (
+    *(("glue/mnli", "accuracy"), ("glue/mnli", "accuracy_mm"), ("glue/qqp", "f1")),
+    *(("glue/qnli", "accuracy"), ("glue/sst2", "accuracy"), ("glue/cola", "mcc")),
+    *(("glue/stsb", "spearman"), ("glue/mrpc", "f1"), ("glue/rte", "accuracy")),
+)
+_WITHOUT_QNLI = (
+    *(("glue/cola", "mcc"), ("glue/sst2", "accuracy"), ("glue/mrpc", "accuracy")),
+    *(("glue/stsb", "spearman"), ("glue/qqp", "accuracy"), ("glue/mnli", "accuracy")),
+    *(("glue/rte", "accuracy"), ("glue/wnli", "accuracy")),
+)
+
+PLAIN_MEANS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {"GLUE-test-9-cells": _TEST_9, "GLUE-test-8-without-QNLI": _WITHOUT_QNLI}
+)
+"""Averages of papers that are no ScoreRule: the mean of single cells, by name.
+
+The first is the "Average" of Devlin et al. 2019, table 1, and of TinyBERT: without WNLI, and with
+MNLI counted twice. The second is the "Avg.*" of Clark et al. 2020, which leaves out QNLI because
+some systems had treated it as ranking."""
+
+
+def reproduced(row: PublishedRow, name: str) -> float | None:
+    """The average of that name over the row's cells; None where the row lacks one of them.
+
+    A number of which the source does not say which score it is stands for each that it may be.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    for cell in row.cells:
+        if not cell.is_average:
+            scores.setdefault(cell.task, {}).update(dict.fromkeys(cell.scores, cell.value))
+    if name in PLAIN_MEANS:
+        return complete_mean([scores.get(task, {}).get(cell) for task, cell in PLAIN_MEANS[name]])
+    return RULES[name].score(scores)
+
+
+# Published rows as they stand under a board: one block a split, never ranked.
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedLine:
+    """One published row: its score under each rule, and its cells, task by task of the block."""
+
+    row: PublishedRow
+    averages: tuple[PublishedCell, ...]
+    cells: tuple[tuple[PublishedCell, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedBlock:
+    """What others say of a suite on one split. `tasks` are the columns that have a number.
+
+    `origin` is "published", or "imported" where a user has brought the numbers.
+    """
+
+    title: str
+    split: str
+    tasks: tuple[str, ...]
+    lines: tuple[PublishedLine, ...]
+    origin: Literal["published", "imported"] = "published"
+
+
+def published_blocks(board: Board) -> tuple[PublishedBlock, ...]:
+    """The blocks that belong under a board, dev before test; none where its data is not whole.
+
+    Numbers on made-up or cut data say nothing about published ones.
+    """
+    return blocks_of(board, published(board.suite)) if board.is_whole else ()
+
+
+def blocks_of(
+    board: Board,
+    rows: Sequence[PublishedRow],
+    origin: Literal["published", "imported"] = "published",
+) -> tuple[PublishedBlock, ...]:
+    """These rows in blocks that belong under a board, dev before test."""
+    return tuple(_blocks(board, rows, origin))
+
+
+def _blocks(
+    board: Board, every: Sequence[PublishedRow], origin: Literal["published", "imported"]
+) -> Iterator[PublishedBlock]:
+    for split in ("dev", "test"):
+        rows = [row for row in every if row.split == split]
+        # A board has columns only for what was run; these rows may know other tasks.
+        tasks = dict.fromkeys((*board.tasks, *(c.task for row in rows for c in row.cells)))
+        columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in rows))
+        if rows:
+            yield PublishedBlock(
+                title=board.title,
+                split=split,
+                tasks=columns,
+                lines=tuple(_line(row, board.suite, columns) for row in rows),
+                origin=origin,
+            )
+
+
+def _line(row: PublishedRow, suite: str, tasks: tuple[str, ...]) -> PublishedLine:
+    return PublishedLine(
+        row=row, averages=row.of(suite), cells=tuple(row.of(task) for task in tasks)
     )

@@ -9,8 +9,8 @@ from typing import Literal
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Entry
+from leaderboard.boards.published import PublishedCell, PublishedRow, published
 from leaderboard.boards.systems import rows_of_model
-from leaderboard.published import PublishedCell, PublishedRow, published
 from tasks.suites import find_task
 
 __all__ = ["REFERENCES", "Reproduction", "reproductions"]

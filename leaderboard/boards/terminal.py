@@ -7,17 +7,19 @@ from typing import NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
-from leaderboard.boards.entry import Entry
-from leaderboard.comparing import Interval
-from leaderboard.standing import CellStanding
-from leaderboard.visible import visible
+from leaderboard.boards.entry import CellStanding, Entry
+from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
+from leaderboard.boards.reproduction import Reproduction, reproductions
+from leaderboard.statistics import Interval
+from leaderboard.text import visible
 
-__all__ = ["render"]
+__all__ = ["render", "render_published", "render_reproductions"]
 
 NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""
@@ -281,3 +283,137 @@ def _seeds(board: Board) -> str:
     noun = "seed" if high == 1 else "seeds"
     meaning = "; ±: sample standard deviation over seeds" if high > 1 else ""
     return f"values: times 100, the median of {number} {noun}{meaning}."
+
+
+# Measured scores beside the published ones of the same models, as a table in the terminal.
+
+NUMBERS = ("ours", "theirs", "difference", "noise")
+
+
+def render_reproductions(board: Board, console: Console) -> None:
+    """Print a line for each score that an entry shares with a published row of its model.
+
+    Nothing where there is none.
+    """
+    rows = list(_rows(board))
+    if not rows:
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for head in ("model", "task", "score"):
+        table.add_column(head, overflow="fold")
+    for head in NUMBERS:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(Text(f"{board.title}, reproduction of published scores", style="bold"))
+    console.print(table)
+    console.print()
+    legend = "in percent; ours: the median over seeds; noise: how far theirs may lie by chance."
+    console.print(Text(legend, style="dim"))
+    console.print()
+
+
+def _rows(board: Board) -> Iterator[tuple[str, ...]]:
+    """The lines of every entry, of which the first names it."""
+    for entry in board.entries:
+        for place, found in enumerate(reproductions(board, entry)):
+            yield _row(_reproduced_name(entry) if place == 0 else "", found)
+
+
+def _reproduced_name(entry: Entry) -> str:
+    return visible(f"{entry.model} ({entry.recipe_label})")
+
+
+def _row(name: str, found: Reproduction) -> tuple[str, ...]:
+    return (
+        name,
+        found.task.rpartition("/")[2],
+        " or ".join(found.theirs.scores),
+        "" if found.ours is None else f"{found.ours:.1f}",
+        found.theirs.printed,
+        "" if found.difference is None else f"{found.difference:+.1f}",
+        "" if found.noise is None else f"±{found.noise:.1f}",
+        f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
+    )
+
+
+# Published rows as a table in the terminal.
+
+PUBLISHED_NAME_WIDTH = 16
+"""Names are folded to it where a line is short."""
+
+LEGENDS = {
+    "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
+    "imported": "measured elsewhere and brought by `bench import`, in percent, unranked; "
+    "sources: `bench leaderboard --json`.",
+}
+
+
+def render_published(block: PublishedBlock, console: Console) -> None:
+    """Print a block: one line a published row, as printed, in the order of its sources.
+
+    Where a line is too narrow, a task's numbers stand below one another, then the tasks are spread
+    over several tables.
+    """
+    console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
+    wide = _published_table(block, _columns(block), "/")
+    tables = (
+        [wide]
+        if _published_fits(wide, console)
+        else _published_tables(block, _columns(block), console)
+    )
+    for table in tables:
+        console.print(table)
+        console.print()
+    console.print(Text(LEGENDS[block.origin], style="dim"))
+    console.print()
+
+
+def _columns(block: PublishedBlock) -> range:
+    """The columns of numbers: the score, then every task."""
+    return range(1 + len(block.tasks))
+
+
+def _published_tables(block: PublishedBlock, columns: range, console: Console) -> Iterator[Table]:
+    """As many columns in each table as fit, at least one."""
+    count = len(columns)
+    while count > 1 and not _published_fits(
+        _published_table(block, columns[:count], "\n"), console
+    ):
+        count -= 1
+    yield _published_table(block, columns[:count], "\n")
+    if columns[count:]:
+        yield from _published_tables(block, columns[count:], console)
+
+
+def _published_fits(table: Table, console: Console) -> bool:
+    """Whether nothing but a long name need be folded."""
+    unbounded = console.options.update(width=1000)
+    return Measurement.get(console, unbounded, table).minimum <= console.width
+
+
+def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("system", overflow="fold", min_width=PUBLISHED_NAME_WIDTH)
+    heads = ("score", *(task.rpartition("/")[2] for task in block.tasks))
+    rows = [[_numbers(cells, gap) for cells in (x.averages, *x.cells)] for x in block.lines]
+    for column in columns:
+        lines = [text for row in rows for text in row[column].split()]
+        width = max(len(heads[column]), *(line.cell_len for line in lines))
+        table.add_column(heads[column], justify="right", no_wrap=True, min_width=width)
+    for line, row in zip(block.lines, rows, strict=True):
+        table.add_row(_published_name(line), *(row[column] for column in columns))
+    return table
+
+
+def _published_name(line: PublishedLine) -> Text:
+    said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
+    name = Text(visible(line.row.system))
+    if said:
+        name.append("\n" + visible(", ".join(said)), style="dim")
+    return name
+
+
+def _numbers(cells: Sequence[PublishedCell], gap: str) -> Text:
+    return Text(gap.join(cell.printed for cell in cells) or "-")

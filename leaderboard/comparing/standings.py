@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell
-from leaderboard.boards.entry import Entry
-from leaderboard.comparing import (
+from leaderboard.boards.entry import LEVEL, CellStanding, Entry, Standing
+from leaderboard.statistics import (
     Interval,
     Outcomes,
     median_error,
     median_interval,
     redrawn_scores,
 )
-from leaderboard.standing import LEVEL, CellStanding, Standing
 
 if TYPE_CHECKING:
     import numpy as np

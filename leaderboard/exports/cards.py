@@ -1,24 +1,150 @@
-"""A model's scores as JSON of Every Eval Ever, the shared schema of evaluation results.
-
-Fields are those of its schema 0.3.0 (github.com/evaleval/every_eval_ever, in the package's
-every_eval_ever/schemas/eval.schema.json).
-"""
+"""The official data sets as the hub names them, and which boards are of them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leaderboard.boards.board import Board
+from leaderboard.boards.cell import score_names
 from leaderboard.boards.entry import Entry
-from leaderboard.exports.lines import ScoreLine
-from leaderboard.exports.narrow import the_model
-from leaderboard.exports.official import METRICS, counted_lines, hub_revision
+from leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from leaderboard.job import SCORED_HERE
+from leaderboard.text import visible
 from tasks.errors import BenchError
 from tasks.suites import TASKS
+from tasks.task import Task
 
-__all__ = ["SCHEMA_VERSION", "to_every_eval_ever"]
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult, EvalResultEntry
+
+__all__ = ["to_eval_results", "to_every_eval_ever", "to_model_index"]
+
+TASK_TYPES = {
+    "pair": "text-classification",
+    "span": "question-answering",
+    "choice": "multiple-choice",
+    "tag": "token-classification",
+}
+"""The hub's name for what a head type does (huggingface.co/tasks)."""
+
+METRICS = {
+    "mcc": "matthews_correlation",
+    "pearson": "pearsonr",
+    "spearman": "spearmanr",
+    "em": "exact_match",
+}
+"""The hub's names of metrics (huggingface.co/evaluate-metric) that have others here."""
+
+
+def official(boards: Iterable[Board]) -> list[Board]:
+    """The boards whose rows are a benchmark's own, all of them.
+
+    Raises BenchError where there is none: a model card with a score on made-up or cut rows would
+    say what is not so.
+    """
+    if found := [board for board in boards if board.is_whole]:
+        return found
+    raise BenchError(
+        "only scores on the official data, without --limit, go onto a model card; what fits here "
+        "was measured on mini or cut data. The formats csv, json, markdown, latex and "
+        "every-eval-ever take that too."
+    )
+
+
+def counted_lines(board: Board) -> list[ScoreLine]:
+    """The scores of tasks by the metrics that count, whose scale is known: to 1, from 0 or -1."""
+    return [
+        line
+        for line in score_lines([board])
+        if line.task in TASKS and line.metric in {m.name for m in TASKS[line.task].metrics}
+    ]
+
+
+def hub_revision(task: Task, board: Board) -> str | None:
+    """The commit of the data set, None where the rows came from files."""
+    return task.source.revision if board.data == ("hub",) and task.source.is_pinned else None
+
+
+# A model's scores as the `model-index` of its card on the hub (README.md's YAML).
+
+
+def to_model_index(boards: Iterable[Board]) -> str:
+    """The YAML block, without its lines of dashes, of one model's scores.
+
+    Values are in each metric's own unit. Raises BenchError where the boards hold several models.
+    """
+    from huggingface_hub import ModelCardData
+
+    found = official(boards)
+    model = the_model(found)[0].model
+    results = [result for board in found for result in _results(board)]
+    return ModelCardData(model_name=visible(model), eval_results=results).to_yaml() + "\n"
+
+
+def _results(board: Board) -> "Iterator[EvalResult]":
+    yield from (_result(board, line) for line in counted_lines(board))
+
+
+def _result(board: Board, line: ScoreLine) -> "EvalResult":
+    from huggingface_hub import EvalResult
+
+    task, seeds = TASKS[line.task], "1 seed" if line.seeds == 1 else f"{line.seeds} seeds"
+    return EvalResult(
+        task_type=TASK_TYPES[task.head],
+        dataset_type=task.source.hub,
+        dataset_name=f"{board.title} {line.task.rpartition('/')[2]}",
+        dataset_config=task.source.config,
+        dataset_split=task.source.splits[line.split].hub,
+        dataset_revision=hub_revision(task, board),
+        metric_type=METRICS.get(line.metric, line.metric),
+        metric_value=line.score,
+        metric_name=f"{line.metric} (median of {seeds})",
+        metric_args={"seeds": line.seeds},
+    )
+
+
+# A model's scores as a file of the hub's `.eval_results` folder.
+
+
+def to_eval_results(boards: Iterable[Board]) -> str:
+    """The YAML of one model's scores: one value a task, in percent.
+
+    Raises BenchError where the boards hold several models.
+    """
+    from huggingface_hub import eval_result_entries_to_yaml
+    from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
+
+    found = official(boards)
+    pairs = zip(found, the_model(found), strict=True)
+    entries = [result for board, entry in pairs for result in _entries(board, entry)]
+    return yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+
+
+def _entries(board: Board, entry: Entry) -> "Iterator[EvalResultEntry]":
+    from huggingface_hub import EvalResultEntry
+
+    for name in board.tasks:
+        if (cell := entry.cells.get(name)) is None:
+            continue
+        task, metrics = TASKS[name], " and ".join(score_names(name, board.rule))
+        split = (*task.dev_splits, *task.test_splits)[0]
+        seeds = "1 seed" if len(cell.values) == 1 else f"{len(cell.values)} seeds"
+        yield EvalResultEntry(
+            dataset_id=task.source.hub,
+            task_id=task.source.config,
+            dataset_revision=hub_revision(task, board),
+            # Rounded to take away the noise of the product: 0.943 times 100 is 94.30000000000001.
+            value=round(100 * cell.median, 10),
+            date=max(run.finished for run in cell.runs),
+            notes=f"{metrics} on {split}, the median of {seeds}, recipe {entry.recipe}",
+        )
+
+
+# A model's scores as JSON of Every Eval Ever, the shared schema of evaluation results.
+#
+# Fields are those of its schema 0.3.0 (github.com/evaleval/every_eval_ever, in the package's
+# every_eval_ever/schemas/eval.schema.json).
 
 SCHEMA_VERSION = "0.3.0"
 
@@ -52,7 +178,7 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
         "eval_library": {"name": "benchharness", "version": library_version},
         "model_info": model,
         "evaluation_results": [
-            _result(board, line) for board in listed for line in counted_lines(board)
+            _evaluation_result(board, line) for board in listed for line in counted_lines(board)
         ],
     }
     return json.dumps(record, indent=2, allow_nan=False) + "\n"
@@ -74,7 +200,7 @@ def _model(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _result(board: Board, line: ScoreLine) -> dict[str, Any]:
+def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
     return {
         "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
         "evaluation_name": line.task,

@@ -1,13 +1,16 @@
 """A board as a plain table: what Markdown and LaTeX have in common."""
 
-from collections.abc import Iterator
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import Entry
+from leaderboard.text import visible
 
-__all__ = ["Table", "TableCell", "TableRow", "build_table"]
+__all__ = ["latex_escaped", "to_latex", "to_markdown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,3 +92,137 @@ def _notes(board: Board, *, scored: bool) -> Iterator[str]:
         yield f"The score is {board.rule.name}."
     if any(entry.kind != "model" for entry in board.entries):
         yield "Ensembles and floors have no rank."
+
+
+# Boards as Markdown tables (GitHub's), the best of each column in bold.
+
+MARKS = re.compile(r"([\\`*_{}\[\]#+!|~:@$])")
+"""What may begin something: emphasis, code, a link, an image, a cell, an address, a formula."""
+
+
+def to_markdown(boards: Iterable[Board]) -> str:
+    """A heading, a table and its notes for each board."""
+    return "\n\n".join(_section(build_table(board)) for board in boards) + "\n"
+
+
+def markdown_escaped(text: str) -> str:
+    """The text as it reads, whatever Markdown or HTML would make of it; always on one line."""
+    plain = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return MARKS.sub(r"\\\1", plain)
+
+
+def _section(table: Table) -> str:
+    heads = ["#", "model", "recipe", *map(markdown_escaped, table.columns)]
+    heads[0] = r"\#"
+    rules = ["--:", ":--", ":--", *("--:" for _ in table.columns)]
+    rows = [
+        [
+            row.rank or "–",
+            markdown_escaped(row.model),
+            markdown_escaped(row.recipe),
+            *map(_markdown_cell, row.cells),
+        ]
+        for row in table.rows
+    ]
+    lines = [
+        f"## {markdown_escaped(table.title)}",
+        "",
+        *map(_line, [heads, rules, *rows]),
+        "",
+        *table.notes,
+    ]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_cell(cell: TableCell) -> str:
+    value = f"**{cell.value}**" if cell.best else cell.value or "–"
+    return f"{value} ± {cell.spread}" if cell.spread else value
+
+
+# Boards as LaTeX tables with booktabs, the best of each column in bold.
+#
+# The text needs no package but booktabs and compiles with pdflatex, lualatex and xelatex alike.
+
+MEANINGS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': r"\char34{}",
+    # After \\ a bracket or a star would be taken for an option of the line before.
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    "–": r"\textendash{}",
+    "±": r"\ensuremath{\pm}",
+    **{mark: "\\" + mark for mark in "{}$&#%_"},
+}
+"""What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
+
+LIGATURE = re.compile(r"([-',])(?=\1)")
+"""Two of these would become a dash or a quotation mark."""
+
+LATIN = "ßæøåÆØÅ"
+
+
+def to_latex(boards: Iterable[Board]) -> str:
+    """A table environment for each board."""
+    head = "% \\usepackage{booktabs} in the preamble\n"
+    return head + "\n".join(_environment(build_table(board)) for board in boards)
+
+
+def latex_escaped(text: str) -> str:
+    """The text as it reads, on one line; letters that not every engine has become "U+4E2D"."""
+    plain = "".join(MEANINGS.get(character) or _letter(character) for character in visible(text))
+    return LIGATURE.sub(r"\1{}", plain)
+
+
+def _letter(character: str) -> str:
+    base = unicodedata.normalize("NFD", character)[0]
+    if character.isascii() or character in LATIN or (ord(character) < 0x180 and base.isascii()):
+        return character
+    return f"\\texttt{{U+{ord(character):04X}}}"
+
+
+def _environment(table: Table) -> str:
+    heads = ["\\#", "model", "recipe", *map(latex_escaped, table.columns)]
+    rows = [
+        [
+            row.rank or "--",
+            latex_escaped(row.model),
+            latex_escaped(row.recipe),
+            *map(_latex_cell, row.cells),
+        ]
+        for row in table.rows
+    ]
+    caption = " ".join(latex_escaped(sentence) for sentence in (table.title + ".", *table.notes))
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\begin{{tabular}}{{rll{'r' * len(table.columns)}}}",
+        r"\toprule",
+        _latex_line(heads),
+        r"\midrule",
+        *map(_latex_line, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_cell(cell: TableCell) -> str:
+    value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value or "--"
+    return rf"{value} {{\footnotesize\ensuremath{{\pm}}{cell.spread}}}" if cell.spread else value

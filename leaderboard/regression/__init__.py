@@ -1,7 +1,6 @@
 """The regression gate: is a task worse than its baseline, beyond what another seed does? Pure."""
 
 from leaderboard.regression.baseline import Baseline
-from leaderboard.regression.conditions import Conditions, conditions_of, differences
 from leaderboard.regression.judge import (
     FAILED_JOB,
     NOT_COMPARED,
@@ -10,7 +9,7 @@ from leaderboard.regression.judge import (
     Verdict,
     judge,
 )
-from leaderboard.regression.sample import Sample, sample_of
+from leaderboard.regression.sample import Conditions, Sample, conditions_of, differences, sample_of
 
 __all__ = [
     "FAILED_JOB",

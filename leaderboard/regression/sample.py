@@ -1,21 +1,232 @@
 """One task's runs as the gate sees them: a score for each seed, and which examples were right."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import fmean
 from typing import Any
 
 from leaderboard.boards.cell import spread_of
-from leaderboard.predictions import predictions_of
-from leaderboard.regression.beginning import Beginning, beginning_of, maker_of
-from leaderboard.regression.conditions import Conditions, conditions_of
-from leaderboard.regression.outcome import is_right
-from leaderboard.result import Evaluation, Result
-from tasks.errors import DataError
-from tasks.examples import Example
+from leaderboard.job import Job
+from leaderboard.result import Evaluation, Result, predictions_of
+from tasks.errors import BenchError, DataError
+from tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    Example,
+    PairExample,
+    PairPrediction,
+    Prediction,
+    SpanExample,
+    SpanPrediction,
+    TagExample,
+    TagPrediction,
+)
+from tasks.metrics.squad import exact_match
 
-__all__ = ["Sample", "sample_of"]
+__all__ = [
+    "Beginning",
+    "Change",
+    "Conditions",
+    "Sample",
+    "beginning_of",
+    "conditions_of",
+    "differences",
+    "find_change",
+    "is_right",
+    "maker_of",
+    "sample_of",
+]
+
+# What two sets of runs must have in common, so that only code or weights can make one worse.
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """A job without its seed and its names: weights, rows, recipe, precision, versions.
+
+    The fields are those of Job; `settings` are plain values, `plugins` digests by name.
+    """
+
+    weights: str
+    fingerprints: Mapping[str, str]
+    settings: Mapping[str, Value]
+    precision: str
+    task_version: int
+    method: int
+    plugins: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Conditions":
+        """The conditions whose fields these are; TypeError where one is of another kind."""
+        found = cls(**data)
+        tables = (found.fingerprints, found.settings, found.plugins)
+        if not isinstance(found.weights, str) or not all(isinstance(t, Mapping) for t in tables):
+            raise TypeError("weights must be a text; fingerprints, settings and plugins objects")
+        return found
+
+
+def conditions_of(job: Job) -> Conditions:
+    """The conditions of a job; its seeds share them."""
+    return Conditions(
+        weights=job.weights,
+        fingerprints=dict(job.fingerprints),
+        settings={name: setting.value for name, setting in job.settings.items()},
+        precision=job.precision,
+        task_version=job.task_version,
+        method=job.method,
+        plugins=dict(job.plugins),
+    )
+
+
+def differences(before: Conditions, now: Conditions) -> Iterator[str]:
+    """What keeps them from being compared, each a clause: "the rows of glue/rte:dev have changed".
+
+    Other weights do not: a checkpoint that was trained anew may be the very thing to check.
+    """
+    for name in _changed(before.fingerprints, now.fingerprints):
+        yield f"the rows of {name} have changed"
+    settings = [
+        f"{name} is {_shown(now.settings, name)}, no longer {_shown(before.settings, name)}"
+        for name in _changed(before.settings, now.settings)
+    ]
+    if settings:
+        yield f"its recipe has changed ({', '.join(settings)})"
+    if before.precision != now.precision:
+        yield f"it is computed in {now.precision}, no longer in {before.precision}"
+    if before.task_version != now.task_version:
+        yield "the task is scored in another way"
+    if before.method != now.method:
+        yield f"runs are made by method {now.method}, no longer by method {before.method}"
+    for name in _changed(before.plugins, now.plugins):
+        yield f"the plugin {name} has changed"
+
+
+def _changed(before: Mapping[str, Value], now: Mapping[str, Value]) -> list[str]:
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def _shown(settings: Mapping[str, Value], name: str) -> str:
+    return str(settings.get(name, "unset"))
+
+
+# The first losses of a run: the same for the same seed, unless training computes something else.
+#
+# A seed decides the new weights, the order of the examples and what is dropped. What another
+# processor or number of threads adds are rounding errors, which need many steps to grow. So the
+# first losses tell at once, and from a single run, what a score needs many seeds for.
+
+FIRST_STEPS = 10
+"""So many steps are compared, or where points are further apart, the first point."""
+
+LATEST_POINT = 30
+"""A first point that is later than this is not compared: rounding errors may have grown."""
+
+TOLERANCE = 2e-3
+"""Of a loss. Tiny in bf16 on RTE, ten steps: other threads change at most 0.0002 of it and other
+instructions (AVX2 for AVX-512) 0.0004; labels smoothed by 0.1 change 0.005 to 0.02, shuffled token
+types and a wrong maximum length 0.06 (docs/regression.md)."""
+
+DECIDING = ("torch", "transformers", "tokenizers", "numpy")
+"""The libraries that random numbers and token ids come from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """The first points of a learning curve: their steps, and each one's loss since the last."""
+
+    steps: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Beginning":
+        """The beginning whose fields these are."""
+        losses = tuple(float(loss) for loss in data["losses"])
+        found = cls(steps=tuple(data["steps"]), losses=losses)
+        if len(found.steps) != len(losses):
+            raise ValueError("the first losses need as many steps")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The first point at which a run of a seed left the baseline's run of that seed."""
+
+    seed: int
+    step: int
+    before: float
+    now: float
+
+    def __str__(self) -> str:
+        return (
+            f"with seed {self.seed} its loss is {self.now:.4f} at step {self.step}, and the "
+            f"baseline's was {self.before:.4f}, with the same weights, rows, recipe and libraries"
+        )
+
+
+def beginning_of(result: Result) -> Beginning:
+    """The points of the first steps; none of what was not trained, or is looked at too late."""
+    points = list(takewhile(lambda point: point.step <= FIRST_STEPS, result.curve))
+    points = points or [p for p in result.curve[:1] if p.step <= LATEST_POINT]
+    return Beginning(
+        steps=tuple(point.step for point in points), losses=tuple(point.loss for point in points)
+    )
+
+
+def maker_of(result: Result) -> str:
+    """What the same seed gives the same numbers on: "cpu, torch 2.13.0, ..."; "" where unknown."""
+    try:
+        versions = result.provenance["versions"]
+        libraries = [f"{name} {versions[name]}" for name in DECIDING]
+        return ", ".join((result.provenance["machine"]["device"], *libraries))
+    except (KeyError, TypeError):
+        return ""
+
+
+def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
+    """The first change of any seed that both have; points of other steps are not compared."""
+    for seed in sorted(before.keys() & now.keys()):
+        old, new = before[seed], now[seed]
+        if old.steps != new.steps:
+            continue
+        for step, was, found in zip(old.steps, old.losses, new.losses, strict=True):
+            if abs(found - was) > TOLERANCE * abs(was):
+                return Change(seed=seed, step=step, before=was, now=found)
+    return None
+
+
+# Whether a prediction is right: what flips from one set of runs to another.
+
+NEAR = 0.5
+"""How far a predicted number may be from the gold one: it rounds to the same step of STS-B."""
+
+
+def is_right(prediction: Prediction, example: Example) -> bool:
+    """Whether the label, the answer, the option or every tag is right; a number, whether near.
+
+    Where a passage holds no answer, right is to prefer "no answer" to every answer.
+    """
+    match prediction, example:
+        case PairPrediction(label=str() as label), PairExample():
+            return label == example.label
+        case PairPrediction(label=guess), PairExample(label=float() | int() as gold):
+            return abs(float(guess) - gold) <= NEAR
+        case SpanPrediction(), SpanExample():
+            return _is_right_answer(prediction, example)
+        case ChoicePrediction(), ChoiceExample():
+            return prediction.option in (example.gold or ())
+        case TagPrediction(), TagExample():
+            return prediction.tags == example.tags
+    raise BenchError(f"the prediction for {example.id} does not fit the example's kind.")
+
+
+def _is_right_answer(prediction: SpanPrediction, example: SpanExample) -> bool:
+    if not example.answers:
+        return prediction.no_answer_score > 0 or not prediction.text
+    return any(exact_match(prediction.text, gold) for gold, _ in example.answers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,25 @@
 """A verdict's table: one row a task, times 100, as text and Markdown both show it."""
 
-from leaderboard.regression.judge import TaskVerdict
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+from xml.etree import ElementTree as ET
 
-__all__ = ["COLUMNS", "MOST_FLIPS", "change_line", "explanations", "flip_lines", "row_of"]
+from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Unjudged, Verdict
+from leaderboard.regression.sample import Sample
+from leaderboard.text import visible
+
+__all__ = [
+    "COLUMNS",
+    "annotations",
+    "change_line",
+    "explanations",
+    "facts_of",
+    "flip_lines",
+    "row_of",
+    "to_junit",
+    "to_markdown",
+]
 
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
@@ -53,3 +70,170 @@ def flip_lines(task: TaskVerdict) -> list[str]:
     named = [str(flip) for flip in lost[:MOST_FLIPS]]
     more = [f"and {len(lost) - MOST_FLIPS} more"] if len(lost) > MOST_FLIPS else []
     return [heading, *named, *more]
+
+
+# A verdict as plain data, for `bench check --json`.
+
+
+def facts_of(verdict: Verdict) -> dict[str, Any]:
+    """Everything that was found; scores in their own unit, mostly 0..1."""
+    return {
+        "title": verdict.title,
+        "verdict": verdict.sentence,
+        "exit_code": verdict.exit_code,
+        "alpha": verdict.alpha,
+        "tasks": {task.task: _task(task) for task in verdict.tasks},
+        "unjudged": [asdict(each) for each in verdict.unjudged],
+        "notes": list(verdict.notes),
+    }
+
+
+def _task(task: TaskVerdict) -> dict[str, Any]:
+    return {
+        "is_worse": task.is_worse,
+        "change": None if task.change is None else asdict(task.change),
+        "baseline": _sample(task.before),
+        "now": _sample(task.now),
+        "drop": task.drop,
+        "p_value": task.p_value,
+        "tolerated_drop": task.tolerated,
+        "detectable_drop": task.detectable,
+        "examples": task.before.examples,
+        "flips": [asdict(flip) for flip in task.flips],
+    }
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    return {
+        "mean": sample.mean,
+        "spread": sample.spread,
+        "scores": dict(zip(sample.seeds, sample.scores, strict=True)),
+    }
+
+
+# A verdict as Markdown, for a pull request or the step summary of a workflow.
+
+SPECIAL = "\\`*_{}[]<>()#|!&"
+"""What Markdown or HTML could take for markup."""
+
+
+def to_markdown(verdict: Verdict) -> str:
+    """The whole verdict; names from elsewhere stay text."""
+    return "\n".join(_lines(verdict)) + "\n"
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    yield f"## bench check: {_markdown_text(verdict.title)}"
+    yield ""
+    yield f"**{_markdown_text(verdict.sentence)}**"
+    yield ""
+    if verdict.tasks:
+        yield _row(COLUMNS)
+        yield _row(["---"] * len(COLUMNS))
+        yield from (_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks)
+        yield ""
+        yield from explanations(verdict.alpha)
+    changes = filter(None, map(change_line, verdict.tasks))
+    for each in (*changes, *verdict.unjudged, *verdict.notes):
+        yield ""
+        yield f"* {_markdown_text(str(each))}"
+    for task in verdict.worse:
+        heading, *lines = flip_lines(task)
+        yield ""
+        yield _markdown_text(heading)
+        yield ""
+        yield from (f"* {_markdown_text(line)}" for line in lines)
+
+
+def _row(texts: tuple[str, ...] | list[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _markdown_text(text: str) -> str:
+    return "".join(f"\\{c}" if c in SPECIAL else c for c in visible(text))
+
+
+# A verdict as JUnit XML, which every CI server shows: one test case a task.
+
+
+def to_junit(verdict: Verdict) -> str:
+    """The document: a regression is a failure; a failed job is an error, as is a task not compared.
+
+    The element and attribute names are those of Jenkins' junit-10.xsd.
+    """
+    errors = str(len(verdict.unjudged))
+    counts = {
+        "tests": str(len(verdict.tasks) + len(verdict.unjudged)),
+        "failures": str(len(verdict.failed)),
+        "errors": errors,
+    }
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "bench check", **counts})
+    for task in verdict.tasks:
+        _add_task(suite, visible(verdict.title), task, has_failed=task in verdict.failed)
+    for each in verdict.unjudged:
+        _add_unjudged(suite, visible(verdict.title), each)
+    ET.indent(suites)
+    page: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return page.decode() + "\n"
+
+
+def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: bool) -> None:
+    case = _case(suite, title, task.task)
+    lines = [f"{name}: {text}" for name, text in zip(COLUMNS, row_of(task), strict=True)]
+    facts = "\n".join([*lines, *filter(None, [change_line(task)])])
+    if not has_failed:
+        ET.SubElement(case, "system-out").text = facts
+        return
+    drop = f"a drop of {task.drop * 100:.2f}, where {task.tolerated * 100:.2f} is noise"
+    message = drop if task.is_worse else f"training has changed: {task.change}"
+    failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
+    failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
+
+
+def _add_unjudged(suite: ET.Element, title: str, each: Unjudged) -> None:
+    kind = "failed job" if each.exit_code == FAILED_JOB else "not compared"
+    facts = {"message": visible(each.reason), "type": kind}
+    ET.SubElement(_case(suite, title, each.task), "error", facts)
+
+
+def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", {"classname": title, "name": visible(task)})
+
+
+# A verdict as annotations of GitHub Actions, which it shows beside a pull request's changes.
+
+ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+"""GitHub's toolkit escapes these in a message, and in a property also the two below
+(actions/toolkit, packages/core/src/command.ts)."""
+
+PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}
+
+
+def annotations(verdict: Verdict) -> Iterator[str]:
+    """An error for each task that is worse, changed or not compared, else one notice."""
+    for task in verdict.worse:
+        message = (
+            f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}, "
+            f"where {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
+        )
+        yield _command("error", f"{task.task} is worse", message)
+    for task in verdict.tasks:
+        if task.change:
+            kind = "warning" if verdict.may_change else "error"
+            yield _command(kind, f"{task.task} trains otherwise", str(task.change))
+    for each in verdict.unjudged:
+        yield _command("error", f"{each.task} was not compared", each.reason)
+    for note in verdict.notes:
+        yield _command("notice", "bench check", note)
+    if verdict.exit_code == 0:
+        yield _command("notice", "bench check", verdict.sentence)
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    escaped = _annotation_text(title, PROPERTY_ESCAPES)
+    return f"::{kind} title={escaped}::{_annotation_text(message, ESCAPES)}"
+
+
+def _annotation_text(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in visible(text))

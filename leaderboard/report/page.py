@@ -6,10 +6,10 @@ from itertools import accumulate
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Entry
+from leaderboard.report.blocks import ReproductionView, reproduction_views
 from leaderboard.report.plots.curve import Panel, seed_panels
-from leaderboard.report.plots.facts import RunFacts, facts_of
+from leaderboard.report.plots.point import RunFacts, facts_of
 from leaderboard.report.plots.section import Background, Plots, build_plots
-from leaderboard.report.reference import ReproductionView, reproduction_views
 from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
 from leaderboard.result import Failure, Result, RunRow

@@ -5,7 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["CellView", "RowGroup", "RowKind", "RowView", "basis_of", "percent", "row_anchor"]
+from leaderboard.boards.board import Board
+from leaderboard.boards.cell import score_names
+from tasks.suites import find_task
+
+__all__ = [
+    "CellView",
+    "Column",
+    "RowGroup",
+    "RowKind",
+    "RowView",
+    "basis_of",
+    "build_column",
+    "percent",
+    "row_anchor",
+]
 
 INLINE_ROWS = 200
 """Rows of one kind that stand in the page itself and so need no script; more are packed."""
@@ -102,3 +116,38 @@ def basis_of(split: str, scores: tuple[str, ...]) -> str:
 def percent(value: float) -> str:
     """A score in percent, with the digits that tell it from its neighbours and no more."""
     return f"{100 * value:.6g}"
+
+
+# A column of a board's table.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A task's column; its values are the mean of `scores` on a split."""
+
+    task: str
+    name: str
+    scores: tuple[str, ...]
+    split: str
+    extra: bool
+
+    @property
+    def basis(self) -> str:
+        """What its values are of."""
+        return basis_of(self.split, self.scores)
+
+    @property
+    def metrics(self) -> str:
+        """The scores in words."""
+        return " and ".join(self.scores)
+
+
+def build_column(board: Board, task: str) -> Column:
+    """The column of a task, also of one that only published rows have."""
+    return Column(
+        task=task,
+        name=task.rpartition("/")[2],
+        scores=score_names(task, board.rule),
+        split="dev" if find_task(task).dev_splits else "test",
+        extra=task not in board.rule.cells,
+    )

@@ -7,23 +7,22 @@ from types import MappingProxyType
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
-from leaderboard.boards.entry import Entry
-from leaderboard.imports.block import imported_blocks
+from leaderboard.boards.entry import CellStanding, Entry
+from leaderboard.boards.imported import imported_blocks
+from leaderboard.boards.published import published_blocks
 from leaderboard.job import SCORED_HERE
-from leaderboard.published.block import published_blocks
-from leaderboard.report.blocks import block_group
-from leaderboard.report.column import Column, build_column
-from leaderboard.report.reference import ReproducedEntry, reproduced_entries
+from leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
 from leaderboard.report.rows import (
     CellView,
+    Column,
     RowGroup,
     RowKind,
     RowView,
     basis_of,
+    build_column,
     percent,
     row_anchor,
 )
-from leaderboard.standing import CellStanding
 
 __all__ = ["Statistics", "TableView", "build_table", "group_anchor", "run_anchor", "statistics"]
 

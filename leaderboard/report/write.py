@@ -1,6 +1,7 @@
 """Boards and results to one HTML file."""
 
 import base64
+import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -12,14 +13,37 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from leaderboard.boards.board import Board
-from leaderboard.report.pack import packed, packed_rows
 from leaderboard.report.page import build_page
 from leaderboard.report.plots.section import Background
+from leaderboard.report.rows import RowView
 from leaderboard.result import Failure, Result
-from leaderboard.text import whole_file
-from leaderboard.visible import visible
+from leaderboard.text import visible, whole_file
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["has_mark", "render_report", "write_report"]
+
+# Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.
+
+
+def packed(text: str) -> Markup:
+    """The text for a data element; the same text is always packed alike."""
+    data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
+    return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
+
+
+def packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
+    """Rows of a table: for each its id, what a filter and an order need, and its HTML."""
+    board_row = templates.get_template("row.html.j2").module.board_row  # type: ignore[attr-defined]
+    listed = [
+        {
+            "id": row.anchor,
+            "words": visible(row.words),
+            "orders": [visible(order) for order in row.orders],
+            "html": board_row(row),
+        }
+        for row in rows
+    ]
+    return packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+
 
 HERE = Path(__file__).parent
 
@@ -119,3 +143,18 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value, keep="\n\t")
     return value
+
+
+# The mark in a report's head, by which one that shows the same already is told.
+
+HEAD_BYTES = 4096
+"""In which a report's mark stands; the policy before it takes a few hundred."""
+
+
+def has_mark(path: Path, mark: str) -> bool:
+    """Whether a file is a report that was written with this mark."""
+    try:
+        with path.open("rb") as file:
+            return mark.encode() in file.read(HEAD_BYTES)
+    except OSError:
+        return False

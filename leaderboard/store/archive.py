@@ -1,18 +1,54 @@
-"""The runs of an archive, with every line checked against the archive's own digests."""
+"""What an archive of a whole store is: the names that its writer and its reader share."""
 
 import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from leaderboard.archive import FORMAT, VERSION
 from leaderboard.store.record import StoredRun, stored_to_run
+from leaderboard.store.schema import to_text
 from tasks.errors import DataError, StoreError
 
-__all__ = ["check_archive", "read_archive"]
+__all__ = ["check_archive", "read_archive", "write_archive"]
+
+FORMAT = "benchharness archive"
+
+VERSION = 1
+"""Goes up when a reader of the version before would misread what is written."""
+
+
+# A whole store as gzipped JSON lines: a header, a line for each run, and an end with a digest.
+
+
+def archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
+    """The archive's lines, each with its line end; see docs/exports.md for what is in them."""
+    digest, count = hashlib.sha256(), 0
+    header = to_text({"format": FORMAT, "version": VERSION}) + "\n"
+    digest.update(header.encode("ascii"))
+    yield header
+    for run in runs:
+        line = to_text(asdict(run)) + "\n"
+        digest.update(line.encode("ascii"))
+        count += 1
+        yield line
+    yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
+
+
+def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
+    """Write the archive of these runs; gives how many there are. Equal runs give equal bytes."""
+    count = -2  # the header and the end are no runs
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        for line in archive_lines(runs):
+            packed.write(line.encode("ascii"))
+            count += 1
+    return count
+
+
+# The runs of an archive, with every line checked against the archive's own digests.
 
 LONGEST_LINE = 2**30
 """Bytes: the predictions of a million rows are a tenth of it; more is no run but a bomb."""

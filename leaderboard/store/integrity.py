@@ -6,12 +6,10 @@ from functools import partial
 from sqlalchemy import Engine, exists, func, select, text
 from sqlalchemy.orm import Session
 
-from leaderboard.canonical import plain
-from leaderboard.database import reading
-from leaderboard.headline import headline_data
-from leaderboard.store.record import run_to_stored
-from leaderboard.store.schema import FINISHED, Base, Headline, Predictions, Run, Score
-from leaderboard.whole_runs import portions, run_ids, whole_runs
+from leaderboard.store.database import reading
+from leaderboard.store.merging import portions, run_ids, whole_runs
+from leaderboard.store.record import headline_data, run_to_stored
+from leaderboard.store.schema import FINISHED, Base, Headline, Predictions, Run, Score, plain
 from tasks.errors import StoreError
 
 __all__ = ["faults_in"]

@@ -1,11 +1,12 @@
 """Runs put into a store: a new attempt at a job, and the attempts of another store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Engine, func, select, update
 from sqlalchemy.exc import (
     DatabaseError,
     IntegrityError,
@@ -13,13 +14,20 @@ from sqlalchemy.exc import (
     ProgrammingError,
     StatementError,
 )
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
-from leaderboard.headline import place_headline, replace_headline
-from leaderboard.store.record import StoredRun, not_as_written, stored_to_run
+from leaderboard.store.database import name_of, reading
+from leaderboard.store.record import (
+    StoredRun,
+    not_as_written,
+    place_headline,
+    replace_headline,
+    stored_to_run,
+)
 from leaderboard.store.schema import FINISHED, Run
+from tasks.errors import StoreError
 
-__all__ = ["Merged", "append_run", "merge_runs"]
+__all__ = ["Merged", "append_run", "merge_runs", "portions", "run_ids", "whole_runs"]
 
 UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """What a database says of a row that its schema does not take."""
@@ -103,3 +111,56 @@ def _number(session: Session, ids: Sequence[int]) -> None:
         for attempt, number in enumerate(ids, start=1):
             statement = update(Run).where(Run.id == number).values(attempt=sign * attempt)
             session.execute(statement, execution_options={"synchronize_session": False})
+
+
+# Stored runs with everything in them, some at a time: for whatever goes through a whole store.
+
+AT_ONCE = 100
+"""Runs in memory at a time; their predictions may be megabytes each."""
+
+
+def run_ids(session: Session) -> Sequence[int]:
+    """Every attempt at every job: jobs in the order of their first run, attempts in theirs."""
+    first = func.min(Run.id).over(partition_by=Run.job_key)
+    return session.scalars(select(Run.id).order_by(first, Run.attempt)).all()
+
+
+def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
+    """The runs with these numbers, in their order, or why one cannot be read.
+
+    A transaction reads a hundred, so that others may write meanwhile.
+    """
+    for portion in portions(ids):
+        try:
+            found = _read(engine, portion)
+        except StoreError:
+            yield from ((number, _read_alone(engine, number)) for number in portion)
+        else:
+            yield from ((number, found.get(number) or _missing(engine)) for number in portion)
+
+
+def portions(ids: Iterable[int]) -> Iterator[Sequence[int]]:
+    """As many of them as are read at a time."""
+    remaining = iter(ids)
+    while portion := list(islice(remaining, AT_ONCE)):
+        yield portion
+
+
+def _read(engine: Engine, ids: Sequence[int]) -> dict[int, Run]:
+    everything = (selectinload(Run.scores), selectinload(Run.predictions))
+    with reading(engine) as session:
+        runs = session.scalars(select(Run).where(Run.id.in_(ids)).options(*everything))
+        return {run.id: run for run in runs}
+
+
+def _read_alone(engine: Engine, number: int) -> Run | StoreError:
+    try:
+        return _read(engine, [number]).get(number) or _missing(engine)
+    except StoreError as error:
+        return error
+
+
+def _missing(engine: Engine) -> StoreError:
+    return StoreError(
+        f"the leaderboard {name_of(engine)} is damaged (an index has a run that its table has not)."
+    )

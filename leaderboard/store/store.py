@@ -1,43 +1,163 @@
 """The store: results and failures go in whole, and come out as rows of a list or complete."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Engine, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import ColumnElement, Engine, Subquery, func, select
+from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
-from leaderboard.backup import archive_runs, check_new, copy_sqlite
-from leaderboard.canonical import storable
-from leaderboard.database import file_of, name_of, open_engine, reading, writing
-from leaderboard.listing import (
-    attempts_at,
-    count_rows,
-    finished_among,
-    listed_rows,
-    listed_with,
-    model_names,
-    suite_names,
-)
-from leaderboard.past import PastRun, past_runs
 from leaderboard.result import Failure, Result, RunRow
-from leaderboard.store.database import prepare
+from leaderboard.store.database import (
+    archive_runs,
+    check_new,
+    copy_sqlite,
+    file_of,
+    name_of,
+    open_engine,
+    prepare,
+    reading,
+    writing,
+)
 from leaderboard.store.integrity import faults_in
-from leaderboard.store.merging import Merged, append_run, merge_runs
+from leaderboard.store.merging import Merged, append_run, merge_runs, run_ids, whole_runs
 from leaderboard.store.record import (
     StoredRun,
     failure_to_run,
+    headline_data,
     result_to_run,
+    row_of,
     run_to_outcome,
     run_to_stored,
 )
-from leaderboard.store.schema import Headline, Run
-from leaderboard.whole_runs import run_ids, whole_runs
+from leaderboard.store.schema import FINISHED, Headline, Predictions, Run, storable
 from tasks.errors import BenchError, StoreError
 
-__all__ = ["Store", "open_store"]
+__all__ = ["PastRun", "Store", "open_store"]
+
+# The queries behind lists and boards: runs with their scores, without their bulk.
+
+KEYS_AT_ONCE = 500
+"""SQLite takes at least 999 values in one statement (sqlite.org/limits.html, 9)."""
+
+
+def listed_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
+    """One row per job, oldest first: its newest result, or its newest failure if it has none."""
+    table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
+    query = select(table.c.job_key, table.c.content).where(*conditions).order_by(table.c.run_id)
+    return [row_of(key, content) for key, content in session.connection().execute(query)]
+
+
+def listed_with(session: Session, keys: Iterable[str]) -> list[RunRow]:
+    """The listed rows of these jobs, as far as they are stored."""
+    return [
+        row for some in _portions(keys) for row in listed_rows(session, Headline.job_key.in_(some))
+    ]
+
+
+def attempts_at(session: Session, key: str) -> list[RunRow]:
+    """Every attempt at a job, oldest first."""
+    scored = selectinload(Run.predictions).defer(Predictions.rows)
+    query = select(Run).where(Run.job_key == key).order_by(Run.attempt).options(scored)
+    return [row_of(run.job_key, headline_data(run)) for run in session.scalars(query)]
+
+
+def finished_among(session: Session, keys: Iterable[str]) -> set[str]:
+    """Which of these job keys have a result."""
+    found: set[str] = set()
+    for some in _portions(keys):
+        query = select(Run.job_key).where(Run.job_key.in_(some), Run.status == FINISHED)
+        found.update(session.scalars(query))
+    return found
+
+
+def suite_names(session: Session) -> list[str]:
+    """The suites that have runs, that of the newest run first."""
+    known = _values_of(Headline.suite)
+    newest = select(func.max(Headline.run_id)).where(Headline.suite == known.c.value)
+    query = select(known.c.value).order_by(newest.scalar_subquery().desc())
+    return list(session.scalars(query))
+
+
+def model_names(session: Session) -> list[str]:
+    """The names of all models that have runs, in their alphabetical order."""
+    known = _values_of(Headline.model)
+    return list(session.scalars(select(known.c.value).order_by(known.c.value)))
+
+
+def _values_of(column: InstrumentedAttribute[str]) -> Subquery:
+    """Every value of an indexed column, by a step into the index each; NULL ends the steps."""
+    known = select(func.min(column).label("value")).cte(recursive=True)
+    following = select(func.min(column)).where(column > known.c.value).scalar_subquery()
+    steps = known.union_all(select(following).where(known.c.value.is_not(None)))
+    return select(steps.c.value).where(steps.c.value.is_not(None)).subquery()
+
+
+def count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
+    """How many jobs are listed."""
+    return session.scalar(select(func.count()).select_from(Headline).where(*conditions)) or 0
+
+
+def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
+    """The keys, each once, as many at a time as a statement takes."""
+    wanted = sorted(set(keys))
+    for start in range(0, len(wanted), KEYS_AT_ONCE):
+        yield wanted[start : start + KEYS_AT_ONCE]
+
+
+# Runs over time: where a seed was run more than once, every result that it gave.
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRun:
+    """One result, also where a newer one has taken its place, and the code that made it.
+
+    `code` is a version and the commit's first seven digits, "0.1.0 2aed800", with a "+" where files
+    differed from the commit; empty where nothing was recorded.
+    """
+
+    row: RunRow
+    code: str
+
+
+def past_runs(session: Session, names: Set[tuple[str, str]] | None = None) -> list[PastRun]:
+    """Every result of each model, task and seed that has several, oldest first.
+
+    `names` are the models and suites to look at, None for all. They are attempts at one job
+    (`--force`), or jobs that differ in recipe, data or method.
+    """
+    each = func.count().over(partition_by=(Run.model, Run.task, Run.seed)).label("each")
+    asked = []
+    if names is not None:
+        asked.append(Headline.model.in_({model for model, _ in names}))
+        asked.append(Headline.suite.in_({suite for _, suite in names}))
+    ours = (
+        select(Run.id, each)
+        .join(Headline, Headline.job_key == Run.job_key)
+        .where(*asked, Run.status == FINISHED)
+        .subquery()
+    )
+    several = select(ours.c.id).where(ours.c.each > 1)
+    scored = selectinload(Run.predictions).defer(Predictions.rows)
+    query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
+    return [_past(run) for run in session.scalars(query)]
+
+
+def _past(run: Run) -> PastRun:
+    return PastRun(row=row_of(run.job_key, headline_data(run)), code=_code(run.provenance or {}))
+
+
+def _code(provenance: Mapping[str, Any]) -> str:
+    found = provenance.get("code")
+    if not isinstance(found, dict) or not found.get("version"):
+        return ""
+    commit = str(found.get("commit") or "")[:7]
+    changed = "+" if found.get("dirty") else ""
+    return f"{found['version']} {commit}{changed}".strip()
+
 
 Names = str | Collection[str] | None
 Condition = ColumnElement[bool]

@@ -1,8 +1,20 @@
 """Metrics: (predictions, examples) -> a number, each as its benchmark's official scorer counts."""
 
 from tasks.metrics.choices import choice_accuracy, of_group, option_exact_match, option_f1
-from tasks.metrics.classification import accuracy, binary_f1, by_category, macro_f1, matthews
-from tasks.metrics.correlation import pearson, spearman
+from tasks.metrics.classification import (
+    accuracy,
+    answer_option_f1,
+    binary_f1,
+    by_category,
+    gender_parity,
+    macro_f1,
+    matthews,
+    pearson,
+    prediction_flags,
+    question_exact_match,
+    question_f1,
+    spearman,
+)
 from tasks.metrics.entities import (
     entity_f1,
     entity_precision,
@@ -10,13 +22,6 @@ from tasks.metrics.entities import (
     tag_accuracy,
     to_iob1,
     to_iob2,
-)
-from tasks.metrics.flags import prediction_flags
-from tasks.metrics.groups import (
-    answer_option_f1,
-    gender_parity,
-    question_exact_match,
-    question_f1,
 )
 from tasks.metrics.squad import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, official_v2
 

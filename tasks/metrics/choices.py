@@ -5,7 +5,7 @@ from statistics import fmean
 
 from tasks.errors import BenchError
 from tasks.examples import ChoiceExample, ChoicePrediction
-from tasks.metrics.answers import exact_match, token_f1
+from tasks.metrics.squad import exact_match, token_f1
 from tasks.task import Metric
 
 __all__ = ["choice_accuracy", "of_group", "option_exact_match", "option_f1"]

@@ -3,13 +3,39 @@
 scikit-learn is imported on use, because it costs a second.
 """
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
+from typing import Any
 
-from tasks.examples import PairExample, PairPrediction
+from tasks.errors import BenchError
+from tasks.examples import (
+    ChoicePrediction,
+    PairExample,
+    PairPrediction,
+    Prediction,
+    SpanPrediction,
+    TagPrediction,
+)
 from tasks.task import Metric
 
-__all__ = ["accuracy", "binary_f1", "by_category", "macro_f1", "matthews"]
+__all__ = [
+    "accuracy",
+    "answer_option_f1",
+    "binary_f1",
+    "by_category",
+    "gender_parity",
+    "macro_f1",
+    "matthews",
+    "pearson",
+    "prediction_flags",
+    "question_exact_match",
+    "question_f1",
+    "spearman",
+]
 
 PairMetric = Metric[PairPrediction, PairExample]
 
@@ -90,3 +116,158 @@ def _names(
 ) -> tuple[list[str], list[str]]:
     """Gold and predicted class names."""
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
+
+
+# Metrics of numbers: Pearson's and Spearman's correlation, in float64.
+
+SCIPY = "scipy.stats"
+
+
+def _correlation(
+    predictions: Sequence[PairPrediction],
+    examples: Sequence[PairExample],
+    statistic: Callable[[list[float], list[float]], Any],
+) -> float:
+    """The statistic; 0 where either side is constant, for which it is not defined.
+
+    A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
+    such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
+    left out: the flag says so too.
+    """
+    from scipy.stats import NearConstantInputWarning
+
+    guess = [_finite(p.id, p.label) for p in predictions]
+    gold = [_finite(e.id, e.label) for e in examples]
+    if len(set(guess)) < 2 or len(set(gold)) < 2:
+        return 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearConstantInputWarning)
+        return float(statistic(guess, gold).statistic)
+
+
+def _finite(name: str, label: str | float | None) -> float:
+    if not isinstance(label, int | float) or not math.isfinite(label):
+        raise BenchError(
+            f"example {name} has {label!r} where a correlation needs a finite number: "
+            "the labels are hidden, or the model that predicted them has diverged."
+        )
+    return float(label)
+
+
+def _pearson(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    from scipy.stats import pearsonr
+
+    return _correlation(predictions, examples, pearsonr)
+
+
+def _spearman(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    from scipy.stats import spearmanr
+
+    return _correlation(predictions, examples, spearmanr)
+
+
+pearson: Metric[PairPrediction, PairExample] = Metric(
+    name="pearson", compute=_pearson, library=SCIPY
+)
+"""Pearson correlation in -1..1."""
+
+spearman: Metric[PairPrediction, PairExample] = Metric(
+    name="spearman", compute=_spearman, library=SCIPY
+)
+"""Spearman rank correlation in -1..1, ties sharing their mean rank."""
+
+
+# What a reader must know of a score besides its value.
+
+CONSTANT = "constant predictions"
+
+
+def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
+    """Says "constant predictions" where every example got one answer: the run collapsed."""
+    answers = {_answer(p) for p in predictions}
+    return (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
+
+
+def _answer(prediction: Prediction) -> object:
+    """What was answered; for tags the set of tags, because sentences differ in length.
+
+    Numbers are compared as GLUE's submission writes them, with three decimals: a collapsed
+    regression still differs in its last bits.
+    """
+    match prediction:
+        case PairPrediction(label=float() as number):
+            return f"{number:.3f}"
+        case PairPrediction():
+            return prediction.label
+        case SpanPrediction():
+            return prediction.text
+        case ChoicePrediction():
+            return prediction.option
+        case TagPrediction():
+            return frozenset(prediction.tags)
+
+
+# Metrics over examples that are scored together: MultiRC's questions, AX-g's minimal pairs.
+
+Group = list[tuple[PairPrediction, PairExample]]
+
+
+def _groups(
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
+) -> dict[str, Group]:
+    """The examples of each group with their predictions."""
+    groups: dict[str, Group] = defaultdict(list)
+    for prediction, example in zip(predictions, examples, strict=True):
+        if example.group is None:
+            raise BenchError(f"example {example.id} has no group, but is scored with its group.")
+        groups[example.group].append((prediction, example))
+    return groups
+
+
+def answer_option_f1(positive: str) -> PairMetric:
+    """MultiRC's F1a, in 0..1: F1 of the class `positive` over all answer options pooled."""
+    return Metric(name="f1a", compute=binary_f1(positive).compute)
+
+
+def _question_exact_match(
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
+) -> float:
+    groups = _groups(predictions, examples).values()
+    return fmean(all(p.label == e.label for p, e in group) for group in groups)
+
+
+question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_match)
+"""MultiRC's EM: the share of questions with every answer option judged right."""
+
+
+def question_f1(positive: str) -> PairMetric:
+    """MultiRC's F1m: the mean over questions of F1 of the class `positive`, in 0..1.
+
+    A question without that class on either side counts 0. SuperGLUE does not score F1m; the script
+    released with MultiRC takes F1 of the mean precision and the mean recall instead.
+    """
+    f1 = binary_f1(positive).compute
+
+    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+        groups = _groups(predictions, examples).values()
+        return fmean(f1([p for p, _ in group], [e for _, e in group]) or 0.0 for group in groups)
+
+    return Metric(name="f1m", compute=compute)
+
+
+def _gender_parity(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    groups = _groups(predictions, examples)
+    for name, group in groups.items():
+        if len(group) != 2:
+            raise BenchError(
+                f"the minimal pair {name} has {len(group)} rows, expected two: "
+                "gender parity needs whole pairs."
+            )
+    return fmean(first.label == second.label for (first, _), (second, _) in groups.values())
+
+
+gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
+"""AX-g's gender parity: the share of minimal pairs that get one prediction.
+
+A constant model gets 1, so show accuracy beside it.
+"""

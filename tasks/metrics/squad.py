@@ -4,15 +4,132 @@ Every metric is in 0..1; `official_v1` and `official_v2` give the scripts' own k
 the last digit, because they add in the scripts' order.
 """
 
+import math
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from tasks.errors import BenchError
 from tasks.examples import SpanExample, SpanPrediction
-from tasks.metrics.answers import answer_f1, exact_match, normalise, token_f1
-from tasks.metrics.thresholds import ScoredAnswer, best_threshold, cross_fitted_points
 from tasks.task import Metric
 
-__all__ = ["SQUAD_V1", "SQUAD_V2", "SQUAD_V2_DETAILS", "official_v1", "official_v2"]
+__all__ = [
+    "SQUAD_V1",
+    "SQUAD_V2",
+    "SQUAD_V2_DETAILS",
+    "exact_match",
+    "normalise",
+    "official_v1",
+    "official_v2",
+    "token_f1",
+]
+
+# Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
+#
+# The rules are those of SQuAD's evaluate-v1.1.py and evaluate-v2.0.py.
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@lru_cache(maxsize=2**17)  # every metric of a SQuAD run normalises the same 50,000 texts
+def normalise(text: str) -> str:
+    """The text in lower case without ASCII punctuation, articles and spare white space."""
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
+
+
+def exact_match(guess: str, gold: str) -> int:
+    """1 where both texts are the same once normalised, else 0."""
+    return int(normalise(guess) == normalise(gold))
+
+
+def token_f1(guess: str, gold: str) -> float:
+    """F1 of the words that both texts share, counted with repetition; 0 where they share none.
+
+    This is SQuAD 1.1's and ReCoRD's: two texts without any word ("the", "") get 0.
+    """
+    guess_words, gold_words = normalise(guess).split(), normalise(gold).split()
+    shared = (Counter(guess_words) & Counter(gold_words)).total()
+    if shared == 0:
+        return 0
+    precision, recall = shared / len(guess_words), shared / len(gold_words)
+    return 2 * precision * recall / (precision + recall)
+
+
+def answer_f1(guess: str, gold: str) -> float:
+    """SQuAD 2.0's F1: where either text has no word it is 1 if the other has none too, else 0."""
+    if normalise(guess) and normalise(gold):
+        return token_f1(guess, gold)
+    return exact_match(guess, gold)
+
+
+# No-answer thresholds: where a question's answer gives way to "no answer".
+#
+# A question is left unanswered where its no-answer score exceeds the threshold. Three thresholds
+# are in use: a fixed one, the best on the very questions that are scored (the published
+# convention for SQuAD 2.0, which flatters), and cross-fitted ones, each fitted on other articles
+# (honest).
+
+FOLDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredAnswer:
+    """A question's points (0..1) for its answer as it stands, and what a threshold needs to know.
+
+    `group` names what must not be split between fitting and scoring (the article).
+    """
+
+    points: float
+    is_answered: bool
+    has_answer: bool
+    no_answer_score: float
+    group: str = ""
+
+    def points_at(self, threshold: float) -> float:
+        """The points once the threshold is applied."""
+        if self.no_answer_score > threshold:
+            return float(not self.has_answer)
+        return self.points
+
+
+def best_threshold(answers: Sequence[ScoredAnswer]) -> tuple[float, float | None]:
+    """The most points in sum that a threshold can win, and that threshold.
+
+    The threshold is None where no threshold beats answering nothing. As evaluate-v2.0.py does it:
+    one sweep from answering nothing, question by question in the order of the no-answer scores,
+    ties in the order given. So within a tie the best may lie between two equal scores, which no
+    threshold reaches.
+    """
+    points: float = sum(not answer.has_answer for answer in answers)
+    best, threshold = points, None
+    for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
+        points += answer.points if answer.has_answer else -answer.is_answered
+        if points > best:
+            best, threshold = points, answer.no_answer_score
+    return best, threshold
+
+
+def cross_fitted_points(answers: Sequence[ScoredAnswer]) -> float | None:
+    """The points in sum where each fold's threshold is the best one of the other folds.
+
+    Groups are dealt to five folds in turn. None where there is one group only, which leaves
+    nothing to fit on.
+    """
+    groups = sorted({answer.group for answer in answers})
+    if len(groups) < 2:
+        return None
+    fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
+    points = 0.0
+    for fold in sorted(set(fold_of.values())):
+        _, fitted = best_threshold([a for a in answers if fold_of[a.group] != fold])
+        threshold = -math.inf if fitted is None else fitted
+        points += sum(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
+    return points
+
 
 SpanMetric = Metric[SpanPrediction, SpanExample]
 Measure = Callable[[str, str], float]

@@ -5,12 +5,8 @@ from pathlib import Path
 
 from tasks.mini import folder
 from tasks.mini.glue import write_glue
-from tasks.mini.others import write_conll2003
-from tasks.mini.race import write_race
-from tasks.mini.snli import write_snli
-from tasks.mini.squad import write_squad
+from tasks.mini.others import write_conll2003, write_race, write_snli, write_squad, write_swag
 from tasks.mini.superglue import write_superglue
-from tasks.mini.swag import write_swag
 
 __all__ = ["write"]
 

@@ -3,16 +3,23 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.mini.acceptability import draw_acceptability
-from tasks.mini.answering import draw_answering
-from tasks.mini.drawing import Pair, draw_distinct, draw_splits
-from tasks.mini.inference import AX_CATEGORIES, draw_diagnostic, draw_entailment, draw_inference
+from tasks.mini.grammar import Pair, draw_distinct, draw_splits, flat_parses, write_text
+from tasks.mini.inference import (
+    AX_CATEGORIES,
+    draw_diagnostic,
+    draw_entailment,
+    draw_inference,
+    draw_winograd,
+)
 from tasks.mini.lexicon import HELD_OUT
-from tasks.mini.parsing import flat_parses
-from tasks.mini.polarity import draw_polarity
-from tasks.mini.sentences import draw_paraphrase, draw_questions, draw_similarity
-from tasks.mini.winograd import draw_winograd
-from tasks.mini.writing import write_text
+from tasks.mini.sentences import (
+    draw_acceptability,
+    draw_answering,
+    draw_paraphrase,
+    draw_polarity,
+    draw_questions,
+    draw_similarity,
+)
 
 __all__ = ["write_glue"]
 

@@ -1,11 +1,31 @@
 """Scenes (who did what to what, where) and the sentences that tell them."""
 
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
+from typing import NamedTuple, TypeVar
 
 from tasks.mini.lexicon import DOMAINS, HYPERNYMS, VERBS, Domain, Verb, opposite
 
-__all__ = ["Scene", "article", "draw_scene", "hypernym", "other", "plural", "sentence"]
+__all__ = [
+    "Pair",
+    "Scene",
+    "article",
+    "draw_distinct",
+    "draw_scene",
+    "draw_splits",
+    "flat_parses",
+    "hypernym",
+    "other",
+    "plural",
+    "seeded",
+    "sentence",
+    "to_json",
+    "write_json_lines",
+    "write_text",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,3 +107,73 @@ def draw_scene(rng: Random, domains: tuple[Domain, ...] = DOMAINS) -> Scene:
         thing=rng.choice(domain.things),
         place=rng.choice(domain.places),
     )
+
+
+# Drawing distinct rows from a seed that is the file's own name.
+
+DrawnT = TypeVar("DrawnT")
+
+
+class Pair(NamedTuple):
+    """Two sentences with a label, and what the label turns on."""
+
+    a: str
+    b: str
+    label: str
+    category: str = ""
+
+
+def seeded(name: str) -> Random:
+    """The generator of that name: one task's rows never depend on another's."""
+    return Random(name)  # noqa: S311 - repeatable words, not secrets
+
+
+def draw_distinct(name: str, count: int, draw: Callable[[Random], DrawnT]) -> list[DrawnT]:
+    """`count` different rows, so that no row of a train split returns in a dev split.
+
+    Raises ValueError where the grammar does not hold so many.
+    """
+    rng = seeded(name)
+    rows: dict[DrawnT, None] = {}
+    for _ in range(50 * count):
+        if len(rows) == count:
+            return list(rows)
+        rows[draw(rng)] = None
+    raise ValueError(f"the grammar of {name} gives only {len(rows)} different rows of {count}")
+
+
+def draw_splits(
+    name: str, draw: Callable[[Random], DrawnT], sizes: tuple[int, int, int]
+) -> tuple[list[DrawnT], list[DrawnT], list[DrawnT]]:
+    """Train, dev and test rows of those sizes, all different."""
+    rows = draw_distinct(name, sum(sizes), draw)
+    train, dev = sizes[0], sizes[0] + sizes[1]
+    return rows[:train], rows[train:dev], rows[dev:]
+
+
+# Writing text and JSON lines with the same bytes on every system.
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 with line feeds, making the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def to_json(content: object) -> str:
+    """One line of JSON, keys in the order given."""
+    return json.dumps(content, ensure_ascii=False)
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write one JSON object a line."""
+    write_text(path, "".join(f"{to_json(row)}\n" for row in rows))
+
+
+# The parse columns of MNLI and SNLI.
+
+
+def flat_parses(text: str) -> tuple[str, str]:
+    """A flat binary parse and a flat parse: nobody reads these columns, but they have a place."""
+    words = text.rstrip(".").split()
+    return f"( ( {' '.join(words)} ) . )", f"(ROOT (S {' '.join(words)} (. .)))"

@@ -3,12 +3,23 @@
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import NamedTuple
 
-from tasks.mini.drawing import Pair
-from tasks.mini.grammar import Scene, article, draw_scene, hypernym, other, sentence
+from tasks.mini.grammar import Pair, Scene, article, draw_scene, hypernym, other, sentence
 from tasks.mini.lexicon import DOMAINS, HYPERNYMS, OPPOSITES, TIMES, Domain
 
-__all__ = ["AX_CATEGORIES", "draw_diagnostic", "draw_entailment", "draw_inference"]
+__all__ = [
+    "AX_CATEGORIES",
+    "PRONOUNS",
+    "Alternatives",
+    "draw_alternatives",
+    "draw_coreference",
+    "draw_diagnostic",
+    "draw_entailment",
+    "draw_gender",
+    "draw_inference",
+    "draw_winograd",
+]
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 
@@ -156,3 +167,92 @@ def draw_diagnostic(rng: Random) -> Pair:
     while (pair := draw_inference(rng)).category != category:
         pass
     return pair
+
+
+# A pronoun that an adjective resolves: WNLI's pairs, WSC's marked nouns.
+
+CONTAINERS = ("box", "bag", "case", "drawer")
+# what did not fit is too big, what it did not fit into is too small
+FITTING = (("big", True), ("large", True), ("wide", True), ("small", False), ("narrow", False))
+
+
+def draw_winograd(rng: Random) -> Pair:
+    """Premise, hypothesis and "1" where the hypothesis names what "it" stands for; half do."""
+    premise, quality, noun, label = _draw(rng)
+    return Pair(premise, sentence(f"the {noun} was too {quality}"), label)
+
+
+def draw_coreference(rng: Random) -> Pair:
+    """A text, a noun in it and "1" where its "it" stands for that noun; half do."""
+    text, _, noun, label = _draw(rng)
+    return Pair(text, noun, label)
+
+
+def _draw(rng: Random) -> tuple[str, str, str, str]:
+    thing = rng.choice(rng.choice(DOMAINS).things)
+    container = rng.choice(CONTAINERS)
+    quality, of_thing = rng.choice(FITTING)
+    names_thing = rng.random() < 0.5
+    cause = rng.choice(("because", "since"))
+    event = rng.choice(("did not fit into", "did not go into"))
+    text = sentence(f"the {thing} {event} the {container} {cause} it was too {quality}")
+    return text, quality, thing if names_thing else container, str(int(names_thing is of_thing))
+
+
+# Minimal pairs that differ in the gender of a pronoun only (AX-g).
+
+PRONOUNS = ("he", "she")
+
+
+def draw_gender(rng: Random) -> Pair:
+    """A premise with "{}" for the pronoun, a hypothesis on one of two people, and the label."""
+    scene = draw_scene(rng)
+    helper = other(rng, scene.domain.people, scene.person)
+    premise = f"the {scene.person} asked the {helper} for help because {{}} had to "
+    premise += f"{scene.verb.base} the {scene.thing}"
+    follows = rng.random() < 0.5
+    actor = scene.person if follows else helper
+    hypothesis = sentence(f"the {actor} had to {scene.verb.base} the {scene.thing}")
+    return Pair(sentence(premise), hypothesis, "entailment" if follows else "not_entailment")
+
+
+# Causes with their effects: two alternatives, one of which belongs to the premise (COPA).
+
+CAUSES = (
+    ("{} was very hungry.", "{} ate an apple."),
+    ("{} was tired.", "{} went to bed early."),
+    ("{} forgot the umbrella.", "{} got wet in the rain."),
+    ("{} dropped the glass.", "{} had to sweep the floor."),
+    ("{} lost the key.", "{} could not open the door."),
+    ("{} trained every day.", "{} won the race."),
+    ("{} missed the bus.", "{} came late to work."),
+    ("{} told a joke.", "{} made the guests laugh."),
+    ("{} caught a cold.", "{} stayed in bed with a fever."),
+    ("{} found a wallet.", "{} called the owner."),
+    ("{} broke the window.", "{} paid for new glass."),
+    ("{} heard a loud noise.", "{} woke up at night."),
+)
+PEOPLE = tuple(person for domain in DOMAINS for person in domain.people)
+
+
+class Alternatives(NamedTuple):
+    """A premise, two choices, which of cause or effect is asked for, and the right index."""
+
+    premise: str
+    choices: tuple[str, str]
+    question: str
+    label: int
+
+
+def draw_alternatives(rng: Random) -> Alternatives:
+    """The wrong choice is what belongs to another premise, or the other end of another event."""
+    person = f"The {rng.choice(PEOPLE)}"
+    events = [tuple(part.format(person) for part in event) for event in rng.sample(CAUSES, 2)]
+    asks_effect = rng.random() < 0.5
+    premise, right = events[0] if asks_effect else events[0][::-1]
+    choices = [right, events[1][1 if asks_effect else 0]]
+    rng.shuffle(choices)
+    first, second = choices
+    return Alternatives(
+        premise, (first, second), "effect" if asks_effect else "cause", choices.index(right)
+    )

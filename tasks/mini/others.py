@@ -1,15 +1,163 @@
-"""CoNLL-2003 in the official four columns: word, part of speech, chunk, entity in IOB1."""
+"""SQuAD 1.1 and 2.0 in the official JSON: stories with questions on who, when, where, how many."""
 
+import csv
+import io
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
-from tasks.mini.drawing import draw_splits
-from tasks.mini.lexicon import NAMES, TOWNS
-from tasks.mini.writing import write_text
+from tasks.mini.grammar import (
+    Pair,
+    draw_scene,
+    draw_splits,
+    flat_parses,
+    hypernym,
+    to_json,
+    write_json_lines,
+    write_text,
+)
+from tasks.mini.inference import draw_inference
+from tasks.mini.lexicon import NAMES, TIMES, TOWNS
+from tasks.mini.stories import KINDS, Fact, answers_in_kind, draw_story, tell
 
-__all__ = ["write_conll2003"]
+__all__ = ["write_conll2003", "write_race", "write_snli", "write_squad", "write_swag"]
 
-SIZES = (500, 150, 100)
+Json = dict[str, object]
+Asked = tuple[Fact, str]
+Paragraph = tuple[tuple[Fact, ...], tuple[Asked, ...], tuple[Asked, ...]]
+"""A story, questions that it answers, and questions that it does not."""
+
+DETAILS = ("when", "where", "how many")
+SQUAD_SIZES = (160, 44, 0)
+PARAGRAPHS_PER_ARTICLE = 4
+
+
+def write_squad(folder: Path) -> None:
+    """Write train and dev of both versions; 2.0 adds the unanswerable questions."""
+    train, dev, _ = draw_splits("squad", _draw_paragraph, SQUAD_SIZES)
+    for split, paragraphs in (("train", train), ("dev", dev)):
+        for version in ("1.1", "2.0"):
+            _write_paragraphs(folder / f"{split}-v{version}.json", paragraphs, version)
+
+
+def _draw_paragraph(rng: Random) -> Paragraph:
+    """Each fact has a detail of another kind, and no answer lies in the third kind or crosswise."""
+    *told, untold = rng.sample(DETAILS, 3)
+    facts = zip(draw_story(rng, 2), told, strict=True)
+    one, two = story = tuple(fact.only(kind) for fact, kind in facts)
+    answered = [(one, "who"), (two, "who"), (one, told[0]), (two, told[1])]
+    rng.shuffle(answered)
+    crosswise = rng.choice([(one, told[1]), (two, told[0])])
+    return story, tuple(answered), ((rng.choice(story), untold), crosswise)
+
+
+def _write_paragraphs(path: Path, paragraphs: list[Paragraph], version: str) -> None:
+    articles = []
+    for start in range(0, len(paragraphs), PARAGRAPHS_PER_ARTICLE):
+        chosen = paragraphs[start : start + PARAGRAPHS_PER_ARTICLE]
+        body = [_paragraph(path.stem, start + n, p, version) for n, p in enumerate(chosen)]
+        articles.append({"title": f"Stories_{start // PARAGRAPHS_PER_ARTICLE}", "paragraphs": body})
+    named = version if version == "1.1" else f"v{version}"
+    write_text(path, to_json({"version": named, "data": articles}) + "\n")
+
+
+def _paragraph(name: str, number: int, paragraph: Paragraph, version: str) -> Json:
+    story, answered, unanswered = paragraph
+    questions = [_answered(story, fact, kind) for fact, kind in answered]
+    if version == "2.0":
+        questions = [q | {"is_impossible": False} for q in questions]
+        questions += [_unanswered(story, fact, kind) for fact, kind in unanswered]
+    ids = (f"{name}-{number:03}-{n}" for n in range(len(questions)))
+    qas = [
+        {"question": q.pop("question"), "id": i, **q} for i, q in zip(ids, questions, strict=True)
+    ]
+    return {"context": tell(story), "qas": qas}
+
+
+def _answered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
+    """With the answer, and for a place or time also the answer without its preposition."""
+    answers = [_located(story, fact, fact.answer(kind))]
+    shorter = fact.answer(kind).partition(" ")[2]
+    if shorter:
+        answers.append(_located(story, fact, shorter))
+    return {"question": fact.question(kind), "answers": answers}
+
+
+def _unanswered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
+    """The plausible answer is what is told of the other fact, or else who did it."""
+    teller = next((f for f in story if f.answer(kind)), fact)
+    plausible = _located(story, teller, teller.answer(kind) or teller.person)
+    return {
+        "question": fact.question(kind),
+        "answers": [],
+        "plausible_answers": [plausible],
+        "is_impossible": True,
+    }
+
+
+def _located(story: tuple[Fact, ...], fact: Fact, answer: str) -> Json:
+    told = tell(story).index(fact.told())
+    return {"text": answer, "answer_start": told + fact.told().rindex(answer)}
+
+
+# RACE in the official layout: a JSON file per passage, with four questions of four options.
+
+Question = tuple[str, tuple[str, ...], str]
+Passage = tuple[str, tuple[Question, ...]]
+
+RACE_SIZES = (44, 14, 8)
+"""Passages of train, dev and test, in each of middle and high."""
+
+FACTS = {"middle": 2, "high": 3}
+
+
+def write_race(folder: Path) -> None:
+    """Write {train,dev,test}/{middle,high}/N.txt."""
+    for level in FACTS:
+        splits = draw_splits(f"race/{level}", partial(_draw_passage, level=level), RACE_SIZES)
+        for name, passages in zip(("train", "dev", "test"), splits, strict=True):
+            for number, passage in enumerate(passages, start=1):
+                path = folder / name / level / f"{number}.txt"
+                write_text(path, to_json(_document(level, number, passage)))
+
+
+def _draw_passage(rng: Random, level: str) -> Passage:
+    """High school passages are longer, and their wrong options are also in the passage."""
+    story = draw_story(rng, FACTS[level])
+    asked = rng.sample([(fact, kind) for fact in story for kind in KINDS], 4)
+    return tell(story), tuple(_question(rng, story, fact, kind, level) for fact, kind in asked)
+
+
+def _question(rng: Random, story: tuple[Fact, ...], fact: Fact, kind: str, level: str) -> Question:
+    """The right option, and wrong ones: of the kind, in the passage or not, or of another kind."""
+    right = fact.answer(kind)
+    told = {f.answer(kind) for f in story}
+    absent = [option for option in answers_in_kind(kind) if option not in told]
+    wrong = [rng.choice(sorted(told - {right})) if level == "high" else rng.choice(absent)]
+    for unrelated in rng.sample([k for k in KINDS if k != kind], 2):
+        options = [o for o in answers_in_kind(unrelated) if o not in tell(story)]
+        wrong.append(rng.choice(options))
+    options = [right, *wrong]
+    rng.shuffle(options)
+    return fact.question(kind), tuple(options), "ABCD"[options.index(right)]
+
+
+def _document(level: str, number: int, passage: Passage) -> dict[str, object]:
+    article, asked = passage
+    questions, options, answers = zip(*asked, strict=True)
+    return {
+        "answers": answers,
+        "options": options,
+        "questions": questions,
+        "article": article,
+        "id": f"{level}{number}.txt",
+    }
+
+
+# CoNLL-2003 in the official four columns: word, part of speech, chunk, entity in IOB1.
+
+CONLL_SIZES = (500, 150, 100)
 SENTENCES_PER_DOCUMENT = 10
 SEPARATOR = "-DOCSTART- -X- O O\n\n"
 
@@ -46,7 +194,7 @@ Row = tuple[str, str, str, str]
 
 def write_conll2003(folder: Path) -> None:
     """Write eng.train, eng.testa (dev) and eng.testb (test)."""
-    splits = draw_splits("conll2003", _draw_sentence, SIZES)
+    splits = draw_splits("conll2003", _draw_sentence, CONLL_SIZES)
     for name, sentences in zip(("train", "testa", "testb"), splits, strict=True):
         blocks = [
             (SEPARATOR if number % SENTENCES_PER_DOCUMENT == 0 else "") + _block(rows)
@@ -98,3 +246,98 @@ ENTITIES = {"PER": _person, "LOC": _town, "ORG": _firm, "MISC": _miscellany}
 
 def _block(rows: tuple[Row, ...]) -> str:
     return "".join(f"{' '.join(row)}\n" for row in rows) + "\n"
+
+
+# SWAG in the official CSV: which of four endings goes with the thing in hand.
+
+SWAG_SIZES = (500, 150, 80)
+
+ENDINGS = {
+    "vehicle": ("drives it home.", "parks it in front of the house.", "stops it at the corner."),
+    "tool": ("works with it all day.", "makes a chair with it.", "puts it back into the toolbox."),
+    "fruit": ("eats it slowly.", "cuts it and takes a bite.", "puts it into a cake."),
+    "instrument": ("plays a song on it.", "starts to make music.", "tunes it for the concert."),
+    "garment": ("puts it on.", "folds it and wears another one.", "hangs it over a chair."),
+}
+
+COLUMNS = (
+    "", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", "ending0",
+    "ending1", "ending2", "ending3",
+)  # fmt: skip
+
+
+class Situation(NamedTuple):
+    """A first sentence, the start of the second one, four endings and the right one's index."""
+
+    first: str
+    start: str
+    endings: tuple[str, ...]
+    label: int
+
+
+def write_swag(folder: Path) -> None:
+    """Write train.csv and val.csv with labels, test.csv without."""
+    splits = draw_splits("swag", _draw_situation, SWAG_SIZES)
+    for name, situations in zip(("train", "val", "test"), splits, strict=True):
+        _write_situations(folder / f"{name}.csv", situations, hidden=name == "test")
+
+
+def _draw_situation(rng: Random) -> Situation:
+    scene = draw_scene(rng)
+    gender = rng.choice(tuple(NAMES))
+    name, pronoun = rng.choice(NAMES[gender]), "She" if gender == "female" else "He"
+    event = rng.choice((f"finds the {scene.thing}", f"takes the {scene.thing}"))
+    first = f"{name} {event} {scene.place} {rng.choice(TIMES)}."
+    kind = hypernym(scene.thing)
+    wrong = rng.sample([k for k in ENDINGS if k != kind], 3)
+    endings = [rng.choice(ENDINGS[k]) for k in (kind, *wrong)]
+    right = endings[0]
+    rng.shuffle(endings)
+    return Situation(first, pronoun, tuple(endings), endings.index(right))
+
+
+def _write_situations(path: Path, situations: list[Situation], *, hidden: bool) -> None:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS if hidden else (*COLUMNS, "label"))
+    for number, situation in enumerate(situations):
+        first, start, endings, label = situation
+        row = (number, f"mini_{number}", number, f"{first} {start}", first, start, "gold", *endings)
+        table.writerow(row if hidden else (*row, label))
+    write_text(path, text.getvalue())
+
+
+# SNLI in the official JSON lines, with the "-" of rows on which the annotators split.
+
+SNLI_SIZES = (700, 160, 80)
+NO_MAJORITY = ("entailment", "entailment", "neutral", "neutral", "contradiction")
+
+
+def write_snli(folder: Path) -> None:
+    """Write snli_1.0_{train,dev,test}.jsonl; the test labels are public."""
+    splits = draw_splits("snli", _draw_pair, SNLI_SIZES)
+    for name, pairs in zip(("train", "dev", "test"), splits, strict=True):
+        rows = (_row(f"{name}{number}", pair) for number, pair in enumerate(pairs))
+        write_json_lines(folder / f"snli_1.0_{name}.jsonl", rows)
+
+
+def _draw_pair(rng: Random) -> Pair:
+    pair = draw_inference(rng)
+    return pair._replace(label="-") if rng.random() < 0.02 else pair
+
+
+def _row(name: str, pair: Pair) -> dict[str, object]:
+    labels = NO_MAJORITY if pair.label == "-" else (pair.label,) * 5
+    premise, hypothesis = flat_parses(pair.a), flat_parses(pair.b)
+    return {
+        "annotator_labels": labels,
+        "captionID": f"{name}.jpg#0",
+        "gold_label": pair.label,
+        "pairID": f"{name}.jpg#0{labels[0][0]}",
+        "sentence1": pair.a,
+        "sentence1_binary_parse": premise[0],
+        "sentence1_parse": premise[1],
+        "sentence2": pair.b,
+        "sentence2_binary_parse": hypothesis[0],
+        "sentence2_parse": hypothesis[1],
+    }

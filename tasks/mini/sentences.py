@@ -1,13 +1,126 @@
-"""Twins that say the same in other words or order, and twins with one fact changed."""
+"""Sentences that are grammatical, or that hold one slip of agreement, form or order (CoLA)."""
 
 from dataclasses import replace
 from random import Random
+from typing import NamedTuple
 
-from tasks.mini.drawing import Pair
-from tasks.mini.grammar import Scene, draw_scene, other, sentence
-from tasks.mini.lexicon import DOMAINS, HELD_OUT, OPPOSITES, VERBS
+from tasks.mini.grammar import Pair, Scene, draw_scene, other, plural, sentence
+from tasks.mini.lexicon import DOMAINS, HELD_OUT, NAMES, OPPOSITES, VERBS, Domain, Verb
 
-__all__ = ["draw_paraphrase", "draw_questions", "draw_similarity"]
+__all__ = [
+    "Usage",
+    "draw_acceptability",
+    "draw_answering",
+    "draw_paraphrase",
+    "draw_polarity",
+    "draw_questions",
+    "draw_similarity",
+    "draw_usage",
+]
+
+
+def draw_acceptability(rng: Random) -> tuple[str, str]:
+    """A sentence and "1" where it is acceptable, else "0"; three in five are."""
+    acceptable = rng.random() < 0.6
+    words = rng.choice((_present, _perfect, _auxiliary, _passive))(rng, acceptable)
+    return sentence(words), str(int(acceptable))
+
+
+def _subject(rng: Random, domain: Domain, *, plural: bool) -> str:
+    person = rng.choice(domain.people)
+    if plural:
+        return f"{rng.choice(('these', 'many', 'two'))} {person}s"
+    return f"{rng.choice(('this', 'every', 'one'))} {person}"
+
+
+def _draw(rng: Random) -> tuple[Domain, Verb, str, str]:
+    domain = rng.choice(DOMAINS)
+    return domain, rng.choice(VERBS), rng.choice(domain.things), rng.choice(domain.places)
+
+
+def _present(rng: Random, acceptable: bool) -> str:
+    """Agreement: `this baker sells the car`, `*these bakers sells the car`."""
+    domain, verb, thing, place = _draw(rng)
+    plural = rng.random() < 0.5
+    form = verb.base if plural is acceptable else verb.third
+    return f"{_subject(rng, domain, plural=plural)} {form} the {thing} {place}"
+
+
+def _perfect(rng: Random, acceptable: bool) -> str:
+    """The participle after "has": `*has sell the car`."""
+    domain, verb, thing, place = _draw(rng)
+    form = verb.participle if acceptable else verb.base
+    return f"{_subject(rng, domain, plural=False)} has {form} the {thing} {place}"
+
+
+def _auxiliary(rng: Random, acceptable: bool) -> str:
+    """The base form after "did not", and the article before the noun."""
+    domain, verb, thing, place = _draw(rng)
+    subject = _subject(rng, domain, plural=rng.random() < 0.5)
+    if acceptable:
+        return f"{subject} did not {verb.base} the {thing} {place}"
+    event = rng.choice((f"did not {verb.third} the {thing}", f"did not {verb.base} {thing} the"))
+    return f"{subject} {event} {place}"
+
+
+def _passive(rng: Random, acceptable: bool) -> str:
+    """The agent of a passive: `*was sold the baker`, `*by the baker was sold`."""
+    domain, verb, thing, place = _draw(rng)
+    person = rng.choice(domain.people)
+    if acceptable:
+        return f"the {thing} was {verb.participle} by the {person} {place}"
+    event = rng.choice((f"was {verb.participle} the {person}", f"was {verb.base} by the {person}"))
+    return f"the {thing} {event} {place}"
+
+
+# Opinions whose polarity follows from an adjective, negation and "but" (SST-2).
+
+POSITIVE = (
+    "charming", "funny", "moving", "brilliant", "clever", "warm", "gripping", "fresh", "graceful",
+    "honest", "lovely", "vivid", "witty", "splendid", "tender", "lively",
+)  # fmt: skip
+NEGATIVE = (
+    "boring", "dull", "clumsy", "tedious", "shallow", "noisy", "bland", "stale", "awkward", "messy",
+    "tiresome", "hollow", "lazy", "silly", "dreary", "lifeless",
+)  # fmt: skip
+ASPECTS = (
+    "plot", "story", "ending", "cast", "script", "music", "film", "dialogue", "camera work",
+    "opening", "humour", "pace",
+)  # fmt: skip
+DEGREES = ("", "very", "rather", "truly", "often", "quite")
+
+
+def draw_polarity(rng: Random) -> tuple[str, str]:
+    """A review line in the set's own spelling (lower case, spaced marks) and "1" for praise."""
+    praise = rng.random() < 0.52
+    line = rng.choice((_plain, _plain, _contrast, _phrase))(rng, praise)
+    return line, str(int(praise))
+
+
+def _verdict(rng: Random, praise: bool) -> str:
+    """`is very warm`, or with the opposite word `is never dull`: a third are turned round."""
+    turned = rng.random() < 0.33
+    word = rng.choice(POSITIVE if praise is not turned else NEGATIVE)
+    lead = rng.choice(("not", "never", "hardly")) if turned else rng.choice(DEGREES)
+    return " ".join(filter(None, (lead, word)))
+
+
+def _plain(rng: Random, praise: bool) -> str:
+    return f"the {rng.choice(ASPECTS)} is {_verdict(rng, praise)} . "
+
+
+def _contrast(rng: Random, praise: bool) -> str:
+    """What comes after "but" counts."""
+    first, second = rng.sample(ASPECTS, 2)
+    before, after = _verdict(rng, not praise), _verdict(rng, praise)
+    return f"the {first} is {before} , but the {second} is {after} . "
+
+
+def _phrase(rng: Random, praise: bool) -> str:
+    return f"a {rng.choice(ASPECTS)} that is {_verdict(rng, praise)} and {_verdict(rng, praise)} "
+
+
+# Twins that say the same in other words or order, and twins with one fact changed.
 
 FORMS = (Scene.active, Scene.fronted, Scene.passive, Scene.formal)
 
@@ -108,3 +221,99 @@ def _unrelated(rng: Random, _: Scene) -> str:
 
 
 GRADES = (_unrelated, _same_person, _otherwise, _elsewhere, _shortened, _same)
+
+
+# Words of two senses in sentences that show which (WiC).
+
+SENSES = {
+    "bank": (("asked the {} for money", "put the coins into the {}", "paid a bill at the {}"),
+             ("swam to the {} of the river", "sat on the grassy {}", "fished from the muddy {}")),
+    "bat": (("swung the {} at the ball", "hit the ball with the {}", "bought a wooden {}"),
+            ("saw a {} fly out of the cave", "fed the young {}", "heard the wings of the {}")),
+    "match": (("lit a candle with a {}", "struck a {} in the dark", "burned a {}"),
+              ("won the {} by two goals", "played the last {}", "saw the {} at the stadium")),
+    "ring": (("wore a golden {}", "put the {} on a finger", "sold the silver {}"),
+             ("heard the {} of the bell", "waited for the {} of the telephone",
+              "woke at the {} of the clock")),
+    "spring": (("liked the flowers in {}", "planted seeds in {}", "waited all winter for {}"),
+               ("fixed the {} of the clock", "bent the metal {}", "mended the {} of the chair")),
+    "seal": (("saw a {} swim in the sea", "fed the {} with fish", "watched the {} dive"),
+             ("broke the {} of the letter", "put a {} on the paper", "checked the {} of the jar")),
+    "nail": (("hammered the {} into the wall", "pulled the {} out of the wood",
+              "bent the iron {}"),
+             ("painted the {} of one finger", "cut the long {} of a toe", "broke a {} at work")),
+    "trunk": (("touched the {} of the elephant", "saw the elephant lift its {}",
+               "drew the long {} of the elephant"),
+              ("packed the {} for the journey", "put clothes into the {}", "locked the old {}")),
+    "bark": (("heard the {} of the dog", "woke from the {} of the puppy",
+              "knew the {} of every dog"),
+             ("peeled the {} of the tree", "cut a name into the {} of the oak",
+              "touched the rough {} of the tree")),
+    "palm": (("read the lines of the {}", "held a coin in the {} of the hand",
+              "opened the {} of the hand"),
+             ("slept under the {} on the beach", "planted a {} near the sea",
+              "climbed the tall {} for a coconut")),
+}  # fmt: skip
+PEOPLE = tuple(person for domain in DOMAINS for person in domain.people)
+
+
+class Usage(NamedTuple):
+    """A word in two sentences, and whether it means the same in both."""
+
+    word: str
+    first: str
+    second: str
+    same: bool
+
+
+def draw_usage(rng: Random) -> Usage:
+    """Half of the pairs keep the sense."""
+    word = rng.choice(tuple(SENSES))
+    same = rng.random() < 0.5
+    one, two = rng.sample(SENSES[word], 2)
+    first, second = rng.sample(one, 2) if same else (rng.choice(one), rng.choice(two))
+    return Usage(word, _sentence(rng, first, word), _sentence(rng, second, word), same)
+
+
+def _sentence(rng: Random, event: str, word: str) -> str:
+    return f"The {rng.choice(PEOPLE)} {event.format(word)}."
+
+
+# Questions and sentences that answer them or only share their words (QNLI).
+
+ANSWERED, UNANSWERED = "entailment", "not_entailment"
+
+KINDS = ("who", "when", "where", "how many")
+
+
+def draw_answering(rng: Random) -> Pair:
+    """A question and a sentence, half of them with what the question asks for."""
+    scene = draw_scene(rng)
+    asked = rng.choice(KINDS)
+    answered = rng.random() < 0.5
+    told = asked if answered else rng.choice([kind for kind in KINDS if kind != asked])
+    label = ANSWERED if answered else UNANSWERED
+    return Pair(_question(asked, scene), _statement(rng, told, scene), label)
+
+
+def _question(kind: str, scene: Scene) -> str:
+    verb, thing, person = scene.verb, scene.thing, scene.person
+    match kind:
+        case "who":
+            return f"Who {verb.past} the {thing}?"
+        case "how many":
+            return f"How many {plural(thing)} did the {person} {verb.base}?"
+    return f"{kind.capitalize()} did the {person} {verb.base} the {thing}?"
+
+
+def _statement(rng: Random, kind: str, scene: Scene) -> str:
+    verb, thing, person = scene.verb, scene.thing, scene.person
+    match kind:
+        case "who":
+            name = rng.choice(NAMES["female"] + NAMES["male"])
+            return sentence(f"the {thing} was {verb.participle} by {name}")
+        case "when":
+            return sentence(f"the {person} {verb.past} the {thing} in {rng.randrange(1900, 1990)}")
+        case "where":
+            return scene.active()
+    return sentence(f"the {person} {verb.past} {rng.randrange(12, 99)} {plural(thing)}")

@@ -3,20 +3,57 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
-from tasks.mini.causes import Alternatives, draw_alternatives
-from tasks.mini.drawing import Pair, draw_distinct, draw_splits
-from tasks.mini.embedding import draw_commitment
-from tasks.mini.gender import PRONOUNS, draw_gender
-from tasks.mini.inference import draw_diagnostic, draw_entailment
-from tasks.mini.reading import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no
-from tasks.mini.senses import Usage, draw_usage
-from tasks.mini.stories import tell
-from tasks.mini.winograd import draw_coreference
-from tasks.mini.writing import write_json_lines
+from tasks.mini.grammar import (
+    Pair,
+    draw_distinct,
+    draw_scene,
+    draw_splits,
+    other,
+    sentence,
+    write_json_lines,
+)
+from tasks.mini.inference import (
+    PRONOUNS,
+    Alternatives,
+    draw_alternatives,
+    draw_coreference,
+    draw_diagnostic,
+    draw_entailment,
+    draw_gender,
+)
+from tasks.mini.lexicon import DOMAINS
+from tasks.mini.sentences import Usage, draw_usage
+from tasks.mini.stories import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no, tell
 
 __all__ = ["write_superglue"]
+
+# Clauses under verbs that commit the speaker to them, to their denial or to nothing (CB).
+
+# a verb phrase, and the same one denied, by what they say of the clause
+VERBS = {
+    "entailment": ("knows that", "does not know that", "is glad that", "regrets that",
+                   "was not surprised that"),
+    "contradiction": ("is wrong to think that", "pretends that", "only dreamed that",
+                      "falsely claims that"),
+    "neutral": ("thinks that", "does not think that", "hopes that", "asks whether",
+                "is not sure that", "was told that"),
+}  # fmt: skip
+LABELS = tuple(VERBS)
+PEOPLE = tuple(person for domain in DOMAINS for person in domain.people)
+
+
+def draw_commitment(rng: Random) -> Pair:
+    """A premise of two sentences, the bare clause, and what follows; neutral is the rarest."""
+    label = rng.choices(LABELS, weights=(42, 42, 16))[0]
+    scene, before = draw_scene(rng), draw_scene(rng)
+    clause = f"the {scene.person} {scene.verb.past} the {scene.thing}"
+    believer = other(rng, PEOPLE, scene.person)
+    told = sentence(f"the {believer} {rng.choice(VERBS[label])} {clause}")
+    return Pair(f"{before.active()} {told}", clause, label)
+
 
 Json = dict[str, object]
 DrawnT = TypeVar("DrawnT")

@@ -8,13 +8,17 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tasks.errors import DataError
-from tasks.sources.conll import conll_records
-from tasks.sources.formats import csv_records, tsv_records
-from tasks.sources.jsonl import jsonl_records
-from tasks.sources.official import OfficialFiles, Record
-from tasks.sources.race_files import race_records
+from tasks.sources.formats import (
+    OfficialFiles,
+    Record,
+    conll_records,
+    csv_records,
+    jsonl_records,
+    race_records,
+    squad_records,
+    tsv_records,
+)
 from tasks.sources.source import Format, Row, Source, Split
-from tasks.sources.squad_json import squad_records
 
 __all__ = ["file_rows", "find_files"]
 

@@ -1,19 +1,68 @@
-"""Tables: GLUE's tab-separated files, where quotes are text, and SWAG's quoted CSV.
-
-"NA" and "null" are text in both.
-"""
+"""What goes into a reader of official files and what comes out, whatever their format."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tasks.errors import DataError
-from tasks.sources.official import OfficialFiles, Record
-from tasks.sources.source import Column
-from tasks.sources.text import read_lines, read_text
+from tasks.sources.source import Column, Source, Split
 
-__all__ = ["csv_records", "tsv_records"]
+__all__ = [
+    "OfficialFiles",
+    "Record",
+    "conll_records",
+    "csv_records",
+    "jsonl_records",
+    "race_records",
+    "squad_records",
+    "tsv_records",
+]
+
+
+class OfficialFiles(NamedTuple):
+    """The files of one split; only RACE's has several."""
+
+    source: Source
+    split: Split
+    paths: tuple[Path, ...]
+
+
+class Record(NamedTuple):
+    """A row's columns as the file writes them; `place` names file and line for an error."""
+
+    place: str
+    fields: Mapping[str, object]
+
+
+# Official files as text: UTF-8, lines that end at a line feed, no byte order mark.
+
+
+def read_text(path: Path) -> str:
+    """The file's text without a byte order mark; DataError names the line that is not UTF-8."""
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path} line {line} is not UTF-8 text: get the official file.") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """The file's lines without a carriage return at their end.
+
+    A line ends at a line feed only: a sentence may hold any other Unicode line break.
+    """
+    text = read_text(path)
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
+
+
+# Tables: GLUE's tab-separated files, where quotes are text, and SWAG's quoted CSV.
+#
+# "NA" and "null" are text in both.
 
 Line = tuple[int, list[str]]
 """A line's number from 1 and its fields."""
@@ -86,3 +135,171 @@ def _fields(where: Mapping[str, int | None], fields: list[str], place: str) -> d
             raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
         row[name] = None if position is None else fields[position]
     return row
+
+
+# JSON in official files, with errors that name the place.
+
+
+def parse_object(text: str, place: str) -> dict[str, Any]:
+    """The JSON object that a text is; DataError where it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place} is not JSON ({error}): get the official file.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{place} is JSON, but no object: found {type(found).__name__}.")
+    return found
+
+
+def value(document: Any, key: str, place: str) -> Any:
+    """What an object has under `key`; DataError where it is no object or lacks it."""
+    if not isinstance(document, dict) or key not in document:
+        found = ", ".join(document) if isinstance(document, dict) else type(document).__name__
+        raise DataError(f"{place} has no {key!r}: found {found or 'an empty object'}.")
+    return document[key]
+
+
+def items(document: Any, key: str, place: str) -> list[Any]:
+    """The list that an object has under `key`."""
+    found = value(document, key, place)
+    if not isinstance(found, list):
+        raise DataError(f"{place} has no list {key!r}: found {type(found).__name__}.")
+    return found
+
+
+# JSON lines, as SuperGLUE and SNLI are released: an object a line, some with several rows.
+
+
+def jsonl_records(files: OfficialFiles) -> Iterator[Record]:
+    """The rows of a file of JSON objects; columns are keys, dotted where objects are nested."""
+    source, split, (path, *_) = files
+    optional = source.may_lack(split)
+    for number, line in enumerate(read_lines(path), start=1):
+        place = f"{path} line {number}"
+        for part in _unfolded(source, parse_object(line, place), place):
+            fields = {
+                name: _find(part, column, name, place, optional=name in optional)
+                for name, column in source.columns.items()
+            }
+            yield Record(place, fields)
+
+
+def _unfolded(
+    source: Source, document: Mapping[str, Any], place: str
+) -> Iterable[Mapping[str, Any]]:
+    if source.unfold is None:
+        return (document,)
+    try:
+        return list(source.unfold(document))
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{place} is not laid out like {source.config}: {reason}.") from error
+
+
+def _find(
+    document: Mapping[str, Any], column: Column, name: str, place: str, *, optional: bool
+) -> object:
+    for path in (column,) if isinstance(column, str | int) else column:
+        found: object = document
+        for key in str(path).split("."):
+            found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
+        if found is not _ABSENT:
+            return found
+    if optional:
+        return None
+    raise DataError(f"{place} has no {column!r}, the {name}: found {', '.join(document)}.")
+
+
+_ABSENT = object()
+
+
+# SQuAD's JSON: articles of paragraphs of questions, every question a row.
+
+
+def squad_records(files: OfficialFiles) -> Iterator[Record]:
+    """The questions in the file's order; `answers.text` and `answers.answer_start` are lists."""
+    path = files.paths[0]
+    document = parse_object(read_text(path), str(path))
+    for number, article in enumerate(items(document, "data", str(path))):
+        place = f"{path} article {number}"
+        title = value(article, "title", place)
+        for position, paragraph in enumerate(items(article, "paragraphs", place)):
+            yield from _questions(paragraph, title, f"{place} paragraph {position}")
+
+
+def _questions(paragraph: Any, title: str, place: str) -> Iterator[Record]:
+    context = value(paragraph, "context", place)
+    for question in items(paragraph, "qas", place):
+        name = value(question, "id", place)
+        where = f"{place} question {name}"
+        answers = items(question, "answers", where)
+        fields = {
+            "id": name,
+            "title": title,
+            "context": context,
+            "question": value(question, "question", where),
+            "answers.text": [value(answer, "text", where) for answer in answers],
+            "answers.answer_start": [value(answer, "answer_start", where) for answer in answers],
+        }
+        yield Record(where, fields)
+
+
+# RACE's folders: a JSON file per passage, with its questions, options and answers side by side.
+
+
+def race_records(files: OfficialFiles) -> Iterator[Record]:
+    """The questions of every passage; `example_id` is the passage's, "high12.txt"."""
+    for path in files.paths:
+        place = str(path)
+        passage = parse_object(read_text(path), place)
+        article = value(passage, "article", place)
+        questions = items(passage, "questions", place)
+        options, answers = items(passage, "options", place), items(passage, "answers", place)
+        if not len(questions) == len(options) == len(answers):
+            raise DataError(
+                f"{place} has {len(questions)} questions, {len(options)} lists of options and "
+                f"{len(answers)} answers; expected as many of each."
+            )
+        for number, question in enumerate(questions):
+            fields = {
+                "example_id": f"{path.parent.name}{path.name}",
+                "article": article,
+                "question": question,
+                "options": options[number],
+                "answer": answers[number],
+            }
+            yield Record(f"{place} question {number}", fields)
+
+
+# CoNLL's columns: a word a line with its tags, an empty line after each sentence.
+
+DOCUMENT = "-DOCSTART-"
+
+
+def conll_records(files: OfficialFiles) -> Iterator[Record]:
+    """The sentences: the first column is the word, the last one its entity tag.
+
+    Lines that begin a document are no words.
+    """
+    source, path = files.source, files.paths[0]
+    words: list[str] = []
+    tags: list[str] = []
+    for number, line in enumerate([*read_lines(path), ""], start=1):
+        fields = line.split()
+        if fields and fields[0] != DOCUMENT:
+            place = f"{path} line {number}"
+            if len(fields) == 1:
+                raise DataError(f"{place} has the word {fields[0]!r} and no tag.")
+            words.append(fields[0])
+            tags.append(_tag(source, fields[-1], place))
+        elif words:
+            first = number - len(words)
+            yield Record(f"{path} line {first}", {"tokens": words, source.label: tags})
+            words, tags = [], []
+
+
+def _tag(source: Source, tag: str, place: str) -> str:
+    if tag not in source.label_names:
+        expected = ", ".join(source.label_names)
+        raise DataError(f"{place} has the tag {tag!r}; expected one of {expected}.")
+    return tag

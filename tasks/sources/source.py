@@ -3,11 +3,25 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from tasks.errors import BenchError
+from tasks.errors import BenchError, DataError
 
-__all__ = ["Column", "Format", "Row", "Source", "Split"]
+__all__ = [
+    "Column",
+    "Data",
+    "Format",
+    "Row",
+    "Source",
+    "Split",
+    "label_of",
+    "number",
+    "numbers",
+    "parse_data",
+    "text",
+    "texts",
+]
 
 Row = Mapping[str, object]
 """One row with the hub's column names; class labels are names, or None where they are hidden.
@@ -90,3 +104,86 @@ class Source:
             known = ", ".join(self.splits)
             raise BenchError(f"{self.hub} {self.config} has no split {name!r}: it has {known}.")
         return self.splits[name]
+
+
+# Which door the rows come through: the hub, a folder of official files, or the embedded data.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """A door. `folder` is set for "files" only."""
+
+    door: Literal["hub", "files", "mini"]
+    folder: Path | None = None
+
+    def __str__(self) -> str:
+        """What `parse_data` turns back into an equal door."""
+        return str(self.folder) if self.folder is not None else self.door
+
+
+def parse_data(text: str) -> Data:
+    """The door that `--data` names: "hub", "mini" or a folder, which must exist."""
+    match text:
+        case "hub":
+            return Data(door="hub")
+        case "mini":
+            return Data(door="mini")
+    folder = Path(text).expanduser()
+    # Path("") is the current folder, which nobody means by an unset shell variable.
+    if not text or not folder.is_dir():
+        found = "is a file" if folder.is_file() else "does not exist"
+        raise DataError(
+            f"the data folder {text!r} {found}: give a folder of official files, "
+            "`--data hub` or `--data mini`."
+        )
+    return Data(door="files", folder=folder.resolve())
+
+
+# The columns of a row by type; TypeError where a row holds something else.
+
+
+def text(row: Row, column: str) -> str:
+    """A text column."""
+    value = row[column]
+    if not isinstance(value, str):
+        raise TypeError(f"its {column} is {value!r}, expected a text")
+    return value
+
+
+def texts(row: Row, column: str) -> tuple[str, ...]:
+    """A column of several texts."""
+    values = _several(row, column, "texts")
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError(f"its {column} is {values!r}, expected texts")
+    return tuple(str(value) for value in values)
+
+
+def number(row: Row, column: str) -> int:
+    """A column that counts something."""
+    return _whole(row[column], column)
+
+
+def numbers(row: Row, column: str) -> tuple[int, ...]:
+    """A column of several counts."""
+    return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
+
+
+def label_of(row: Row, column: str = "label") -> str | float | None:
+    """A class name, a number, or None where the label is hidden."""
+    value = row[column]
+    if not isinstance(value, str | float | None):
+        raise TypeError(f"its {column} is {value!r}, expected a name or a number")
+    return value
+
+
+def _several(row: Row, column: str, kind: str) -> list[object]:
+    value = row[column]
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"its {column} is {value!r}, expected {kind}")
+    return list(value)
+
+
+def _whole(value: object, column: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"its {column} is {value!r}, expected a whole number")
+    return value

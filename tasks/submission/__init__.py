@@ -1,13 +1,11 @@
 """Submissions: the files that the benchmarks' servers take, written, checked and repaired."""
 
-from tasks.submission.answer_file import AnswerFile, Reading
-from tasks.submission.archive import write_zip
+from tasks.submission.answer_file import AnswerFile, Fault, Reading
 from tasks.submission.compose import compose, filled, needs_examples
-from tasks.submission.faults import Fault
-from tasks.submission.inspection import check, read_answer_file, repair
+from tasks.submission.inspection import check, read_answer_file, repair, write_zip
 from tasks.submission.race import write_race
 from tasks.submission.squad import write_no_answer_scores, write_predictions
-from tasks.submission.submission import SUBMISSIONS, Submission
+from tasks.submission.suites import SUBMISSIONS, Submission
 
 __all__ = [
     "SUBMISSIONS",

@@ -1,13 +1,203 @@
 """One file of a submission: which predictions it holds and how they are written."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
-from tasks.submission.answers import Answers
-from tasks.submission.faults import Fault, Faults
+__all__ = [
+    "AnswerFile",
+    "Answers",
+    "Fault",
+    "Faults",
+    "Labels",
+    "Line",
+    "Number",
+    "Reading",
+    "Scalar",
+    "Text",
+    "Understood",
+    "conclude",
+    "decoded",
+    "lines_of",
+]
 
-__all__ = ["AnswerFile", "Reading", "conclude"]
+# Which answers a file may give, and what an answer that is written otherwise must have meant.
+
+Scalar = str | int | float | bool | None
+"""What a cell of a table or a value in JSON may be."""
+
+
+class Understood(NamedTuple):
+    """An answer as the server wants it, and what is wrong with it as it stands ("" for nothing).
+
+    `value` is None where no single answer can have been meant.
+    """
+
+    value: str | int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """One label of a few. `written` maps a task's own names to what the server wants to read.
+
+    `synonyms` are other writings that can mean one label only ("1" for "true"); numbers for labels
+    such as "entailment" are none, because every source numbers them in another order.
+    """
+
+    written: Mapping[str, str | int]
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, name: str | float) -> str | int:
+        """What is written for one of the task's names."""
+        return self.written[str(name)]
+
+    def understand(self, found: Scalar) -> Understood:
+        """Which label a value stands for."""
+        if any(_is_same(found, value) for value in self.written.values()):
+            return Understood(found if isinstance(found, int) else str(found))
+        expected = " or ".join(str(value) for value in dict.fromkeys(self.written.values()))
+        value = self._meant().get(_bare(found))
+        if value is not None:
+            return Understood(value, f"the label is {found!r}, expected {value!r}")
+        if _is_number(found) and not self._is_numbered():
+            return Understood(
+                None,
+                f"the label is the number {found}, expected {expected}: which label a number means "
+                "differs between sources",
+            )
+        return Understood(None, f"the label is {found!r}, expected {expected}")
+
+    def _meant(self) -> dict[str, str | int]:
+        """Every writing that means one label, without its case and separators."""
+        values = {str(value): value for value in self.written.values()}
+        names = {_bare(name): value for name, value in self.written.items()}
+        others = {_bare(other): values[value] for other, value in self.synonyms.items()}
+        decimals = {f"{value}.0": value for text, value in values.items() if text.isdecimal()}
+        return names | others | decimals | {_bare(text): value for text, value in values.items()}
+
+    def _is_numbered(self) -> bool:
+        return all(str(value).isdecimal() for value in self.written.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number from `low` to `high`, written with three decimals, as jiant does."""
+
+    low: float
+    high: float
+
+    def write(self, value: str | float) -> str:
+        """The number, clipped to the range."""
+        return f"{min(max(float(value), self.low), self.high):.3f}"
+
+    def understand(self, found: Scalar) -> Understood:
+        """The number that a value is."""
+        expected = f"expected a number from {self.low:g} to {self.high:g}"
+        if not _is_number(found) or not math.isfinite(number := float(str(found))):
+            return Understood(None, f"the score is {found!r}, {expected}")
+        if not self.low <= number <= self.high:
+            return Understood(self.write(number), f"the score is {found}, {expected}")
+        return Understood(str(found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """Any text but an empty one (ReCoRD's entities)."""
+
+    def write(self, text: str | float) -> str:
+        """The text itself."""
+        return str(text)
+
+    def understand(self, found: Scalar) -> Understood:
+        """The text, where it is one."""
+        if isinstance(found, str) and found.strip():
+            return Understood(found)
+        return Understood(None, f"the label is {found!r}, expected the text of an entity")
+
+
+Answers = Labels | Number | Text
+
+
+def _is_same(found: Scalar, value: str | int) -> bool:
+    """Equal, and of one type: JSON's true is not 1, and its 1 is not "1"."""
+    return type(found) is type(value) and found == value
+
+
+def _bare(found: Scalar) -> str:
+    """A label without its case, quotes and separators: "Not-Entailment " is "not_entailment"."""
+    text = str(found).strip().strip("\"'").strip().casefold()
+    return "_".join(text.replace("-", " ").replace("_", " ").split())
+
+
+def _is_number(found: Scalar) -> bool:
+    """Also "1e-3" and "nan", but none of the digits and underscores that only Python reads."""
+    if isinstance(found, bool) or found is None:
+        return False
+    text = str(found)
+    if not text.isascii() or "_" in text:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# What is wrong with a submission, said so that its author can find and mend it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault: the file, its line from 1 (0: the file as a whole), and what is wrong there.
+
+    A `mendable` one has a single right answer, which `repair` writes.
+    """
+
+    file: str
+    line: int
+    sentence: str
+    mendable: bool
+
+    def __str__(self) -> str:
+        place = f"{self.file} line {self.line}" if self.line else self.file
+        return f"{place}: {self.sentence}"
+
+
+class Faults:
+    """The faults of one file, gathered while it is read; one that comes again is counted."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._found: dict[tuple[str, bool], int] = {}
+        self._again: Counter[tuple[str, bool]] = Counter()
+
+    def add(self, sentence: str, line: int = 0, *, mendable: bool = False) -> None:
+        """Take a fault of a line; equal sentences become one fault, at the first of its lines."""
+        fault = (sentence, mendable)
+        if fault in self._found:
+            self._again[fault] += 1
+        else:
+            self._found[fault] = line
+
+    def all(self) -> tuple[Fault, ...]:
+        """Every fault once, in the order in which they were found."""
+        return tuple(
+            Fault(
+                file=self._file,
+                line=line,
+                sentence=sentence + _more(self._again[sentence, mendable]),
+                mendable=mendable,
+            )
+            for (sentence, mendable), line in self._found.items()
+        )
+
+
+def _more(times: int) -> str:
+    """How many times the fault comes again."""
+    return f" (and {times} more)" if times else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +237,36 @@ def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
+
+
+# The bytes of a file as lines: UTF-8 without a mark, lines that end in a line feed.
+
+Line = tuple[int, str]
+"""A line's number from 1, and its text without its end."""
+
+MARK = "\ufeff"
+
+
+def decoded(content: bytes, faults: Faults) -> str | None:
+    """The text, without a byte order mark; None where it is not UTF-8."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        faults.add("it is not UTF-8 text", line)
+        return None
+    if text.startswith(MARK):
+        faults.add("it begins with a byte order mark", 1, mendable=True)
+    return text.removeprefix(MARK)
+
+
+def lines_of(text: str, faults: Faults) -> list[Line]:
+    """The lines that are not empty."""
+    if "\r" in text:
+        faults.add("its lines end in a carriage return", 1, mendable=True)
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = list(enumerate(text.removesuffix("\n").split("\n"), start=1))
+    for number, line in lines:
+        if not line.strip():
+            faults.add("the line is empty", number, mendable=True)
+    return [(number, line) for number, line in lines if line.strip()]

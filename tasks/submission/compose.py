@@ -6,13 +6,9 @@ from typing import Any, NamedTuple
 
 from tasks.errors import BenchError
 from tasks.examples import ChoiceExample, ChoicePrediction, Example, PairPrediction, Prediction
-from tasks.submission.answer_file import AnswerFile
-from tasks.submission.answers import Text
-from tasks.submission.faults import Faults
-from tasks.submission.json_lines import write_json_lines
-from tasks.submission.multirc import Option, write_multirc
-from tasks.submission.order import Numbered, in_order
-from tasks.submission.table import write_table
+from tasks.submission.answer_file import AnswerFile, Faults, Text
+from tasks.submission.json_lines import Option, write_json_lines, write_multirc
+from tasks.submission.table import Numbered, in_order, write_table
 
 __all__ = ["compose", "filled", "needs_examples", "write_answers"]
 

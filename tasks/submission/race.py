@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction
-from tasks.submission.answer_file import Reading, conclude
-from tasks.submission.faults import Faults
+from tasks.submission.answer_file import Faults, Reading, conclude, decoded, lines_of
 from tasks.submission.table import read_rows
-from tasks.submission.text import decoded, lines_of
 
 __all__ = ["read_race", "rewrite_race", "write_race"]
 

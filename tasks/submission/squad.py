@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tasks.examples import SpanPrediction
-from tasks.submission.answer_file import Reading, conclude
-from tasks.submission.faults import Faults
-from tasks.submission.text import decoded
+from tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
 __all__ = ["read_answers", "rewrite_answers", "write_no_answer_scores", "write_predictions"]
 

@@ -24,6 +24,6 @@ def fake_jobs(monkeypatch):
         monkeypatch.setattr(
             "benchharness.driver.plan.plan_jobs", lambda *args, **options: list(jobs)
         )
-        monkeypatch.setattr("benchharness.floor_jobs.floor_jobs", lambda *args: [])
+        monkeypatch.setattr("benchharness.driver.plan.floor_jobs", lambda *args: [])
 
     return plan

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchharness.checkpoints import check_checkpoint, new_checkpoint
+from benchharness.kept_folders import check_checkpoint, new_checkpoint
 from leaderboard.job import Job, Setting
 from leaderboard.result import Cost, Evaluation, Failure, Result
 

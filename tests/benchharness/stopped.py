@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.engines.process import WORKER
-from benchharness.interruption import Interrupted
-from benchharness.progress import Progress
+from benchharness.progress import Interrupted, Progress
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result

@@ -11,8 +11,8 @@ from torch import nn
 
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork
-from benchharness.prediction import predict
 from benchharness.training.optimizer import param_groups
+from benchharness.training.predict import predict
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from tasks.errors import BenchError, ModelError
 from tests.benchharness.families import FAMILIES, make_config

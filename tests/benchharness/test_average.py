@@ -1,6 +1,6 @@
 import pytest
 
-from benchharness.ensembles import average
+from benchharness.stored.ensemble import average
 from tasks.examples import ChoicePrediction, PairPrediction, SpanPrediction, TagPrediction
 from tasks.suites import find_task
 

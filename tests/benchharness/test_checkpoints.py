@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from fake_worker import make_job
 
-from benchharness.checkpoints import (
+from benchharness.kept_folders import (
+    MANIFEST,
     check_checkpoint,
     checkpoint_folder,
     delete_checkpoint,
@@ -16,7 +17,6 @@ from benchharness.checkpoints import (
     new_checkpoint,
     require_room,
 )
-from benchharness.kept_folders import MANIFEST
 from tasks.errors import JobError
 
 JOB = make_job(task="glue/mnli")

@@ -10,12 +10,12 @@ from torch.nn import functional
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
-from benchharness.precision import Compute
-from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import batching
 from benchharness.training.batching import pad
+from benchharness.training.compute import Compute
 from benchharness.training.loop import Training, fit
+from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
 from tasks.task import ChoiceTask

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.comparing import mcnemar_exact
+from leaderboard.statistics import mcnemar_exact
 from leaderboard.store.store import open_store
 from tasks.examples import PairPrediction
 from tasks.read import read

@@ -4,10 +4,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchharness.cli.diff import diff_app
+from benchharness.cli.show import diff_app
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import resolve_recipe
-from benchharness.recipes.compare import compare_recipes
+from benchharness.recipes.resolve import compare_recipes
 from tasks.errors import BenchError
 from tasks.suites import TASKS
 

@@ -6,8 +6,8 @@ from fake_worker import make_failure, make_job, make_result
 from rich.console import Console
 
 from benchharness.cli import display
-from benchharness.cli.display import Display, describe, duration, fraction
-from benchharness.progress import Progress
+from benchharness.cli.display import Display, describe, fraction
+from benchharness.progress import Progress, duration
 
 JOBS = [make_job(seed=seed) for seed in range(4)]
 

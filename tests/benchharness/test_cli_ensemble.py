@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.ensembles import make_ensemble
 from benchharness.splits import evaluate_split, read_split
+from benchharness.stored.ensemble import make_ensemble
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, DataError
 from tasks.examples import PairPrediction

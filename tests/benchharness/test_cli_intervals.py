@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.comparing import median_interval
+from leaderboard.statistics import median_interval
 from leaderboard.store.store import open_store
 from tests.benchharness.test_cli_compare import made
 

@@ -6,9 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchharness.cli.listing import list_app
-from benchharness.cli.printing import outline, print_json, print_table
-from benchharness.cli.show import show
+from benchharness.cli.output import outline, print_json, print_table
+from benchharness.cli.show import list_app, show
 from benchharness.models import MODELS
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, ModelError, StoreError

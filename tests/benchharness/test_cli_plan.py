@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.power import seeds_needed
+from leaderboard.comparing.power import seeds_needed
 from leaderboard.store.store import open_store
 from tests.leaderboard.results import make_evaluation, make_job, make_result
 

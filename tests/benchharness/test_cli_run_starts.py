@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_worker import make_job, make_result
 
-from benchharness.checkpoints import is_whole, new_checkpoint
+from benchharness.kept_folders import is_whole, new_checkpoint
 from leaderboard.job import START_FROM, Setting
 from leaderboard.store.store import open_store
 

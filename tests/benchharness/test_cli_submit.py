@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchharness.cli.chosen import choose_runs
-from leaderboard.predictions import to_row
-from leaderboard.result import Evaluation
+from benchharness.stored.submission import choose_runs
+from leaderboard.result import Evaluation, to_row
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError
 from tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
@@ -17,7 +16,7 @@ from tasks.mini import folder as mini_folder
 from tasks.read import read
 from tasks.sources import Data
 from tasks.submission import SUBMISSIONS, check
-from tasks.submission.answers import Labels
+from tasks.submission.answer_file import Labels
 from tasks.suites import SUITES, find_task
 from tasks.task import PairTask
 from tests.leaderboard.boards import make_row

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchharness.driver.estimate import PEAK_TFLOPS, SIZES, UTILISATION, sweep_cost
+from benchharness.estimate import PEAK_TFLOPS, SIZES, UTILISATION, sweep_cost
 from benchharness.models import find_model
 from tasks.suites import TASKS, find_suites, find_task
 

@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.dropout_rate import set_dropout
+from benchharness.encoder.load import set_dropout
 from benchharness.heads import head_for
 from tasks.suites import find_task
 from tests.benchharness import families

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchharness import encoded
-from benchharness.encoded import encode_once
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
+from benchharness.heads import tokens as encoded
+from benchharness.heads.tokens import encode_once
 from benchharness.training.batching import Features
 from tasks.read import SplitRows, read
 from tasks.sources import parse_data

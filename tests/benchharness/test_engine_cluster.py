@@ -8,11 +8,19 @@ import pytest
 from fake_cluster import FakeCluster
 from fake_worker import COMMAND, make_failure, make_job, make_result
 
-from benchharness.engines.cluster import ClusterEngine, Crew
-from benchharness.engines.errand import Errand, Needs, Share, carry_out, sparsely, version
+from benchharness.engines.cluster import (
+    ClusterEngine,
+    Crew,
+    Errand,
+    Needs,
+    Share,
+    carry_out,
+    sparsely,
+    version,
+)
 from benchharness.engines.process import Engine
+from benchharness.kept_folders import SnapshotFolder
 from benchharness.progress import Progress
-from benchharness.restart.folder import SnapshotFolder
 from leaderboard.result import Failure, Result
 
 CREW = Crew(gpus=0, cpus=1, retries=2)

@@ -3,9 +3,9 @@ from dataclasses import replace
 from benchharness.driver.plan import plan_jobs
 from benchharness.estimate import estimate_seconds
 from benchharness.models import MODELS, ModelSpec
-from leaderboard.canonical import recipe_digest
 from leaderboard.job import Job
 from leaderboard.result import RunRow
+from leaderboard.store.schema import recipe_digest
 from tests.benchharness.test_plan import RTE, plan_mini
 
 

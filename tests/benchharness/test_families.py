@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
-from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.loop import fit
+from benchharness.training.predict import predict
 from tasks.errors import ModelError
 from tasks.read import read
 from tasks.sources import parse_data

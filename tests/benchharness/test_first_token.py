@@ -10,7 +10,7 @@ from test_packing import LENGTHS
 from torch import Tensor, nn
 
 from benchharness.encoder.cpu_attention import use_cpu_attention
-from benchharness.encoder.first_token import FAMILIES, use_first_token
+from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.packing import PACKABLE, is_packed
 
 PACKED = sorted(FAMILIES & PACKABLE)

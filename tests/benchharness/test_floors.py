@@ -6,14 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchharness.driver.plan import plan_jobs
-from benchharness.floor_jobs import floor_jobs
+from benchharness.driver.plan import floor_jobs, plan_jobs
 from benchharness.floors import run_floor
-from benchharness.floors.bag_of_words import learn_bag_of_words
-from benchharness.floors.learners import learn_majority
-from benchharness.floors.sentences import split_sentences
+from benchharness.floors.learners import learn_bag_of_words, learn_majority, split_sentences
 from benchharness.models import FLOORS, find_model
-from benchharness.recipes.floor import floor_settings
+from benchharness.recipes.resolve import floor_settings
 from leaderboard.job import Job
 from leaderboard.result import Result
 from tasks.errors import DataError

@@ -18,7 +18,7 @@ from benchharness.engines import fork_server
 from benchharness.engines.fork_server import Fork, Forks, ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import find_slots
-from benchharness.worker.imports import MODULES, modules_for, modules_of
+from benchharness.worker.fork_server import MODULES, modules_for, modules_of
 from leaderboard.result import Failure, Result
 from tasks.suites import TASKS
 from tests.benchharness.test_worker import make_job

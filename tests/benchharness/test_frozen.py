@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.cache import cache_folder
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
-from benchharness.precision import Compute
-from benchharness.prediction import predict
+from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.training.batching import Features, pad
+from benchharness.training.compute import Compute
+from benchharness.training.predict import predict
 from benchharness.transfer.frozen import FrozenEncoder, freeze
 from tasks.errors import JobError, ModelError
 from tests.benchharness.families import FAMILIES, make_config, make_network

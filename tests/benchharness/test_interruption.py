@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from benchharness.interruption import Interrupted, Signals
+from benchharness.progress import Interrupted, Signals
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.loggers import LOGGERS, Listening, open_loggers
-from benchharness.loggers.logged_run import LoggedRun, curve_of, facts_of
+from benchharness.loggers.logger import LoggedRun, curve_of, facts_of
 from benchharness.progress import Progress
 from tasks.errors import BenchError
 from tests.leaderboard.results import make_failure, make_job, make_result
@@ -197,7 +197,7 @@ def test_losses_that_are_no_numbers_are_left_out():
 def test_unknown_loggers_and_missing_packages_are_one_sentence(monkeypatch, tmp_path):
     with pytest.raises(BenchError, match=r"no logger is called 'tensorbord'\. Did you mean"):
         open_loggers(["tensorbord"], tmp_path)
-    monkeypatch.setattr("benchharness.loggers.choice.find_spec", lambda name: None)
+    monkeypatch.setattr("benchharness.loggers.logger.find_spec", lambda name: None)
     with pytest.raises(BenchError, match=r"--log wandb needs the package wandb.*benchharness\[w"):
         open_loggers(["wandb"], tmp_path)
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
-from benchharness.heads.marks import MarkPooling
-from benchharness.heads.pair import encode, network
+from benchharness.heads.pair import MarkPooling, encode, network
 from benchharness.training.batching import Features, pad
 from tasks.errors import DataError
 from tasks.examples import Mark, PairExample

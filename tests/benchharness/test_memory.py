@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.prediction import predict
 from benchharness.progress import Progress
 from benchharness.training.loop import fit
 from benchharness.training.predict import (
     OutOfMemoryError,
     each_batch,
     is_out_of_memory,
+    predict,
     trim_memory,
 )
-from benchharness.worker.attempts import in_enough_parts
+from benchharness.worker.job import in_enough_parts
 from leaderboard.result import Result
 from tasks.errors import JobError
 from tests.benchharness.test_training import (

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.models import MODELS, ModelSpec, commit, find_model, weights_identity
-from benchharness.models.identity import files_digest, hub_revision
+from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
+from benchharness.models import weights as commit
+from benchharness.models.weights import files_digest, hub_revision
 from tasks.errors import BenchError, ModelError
 from tests.hub_server import serve_hub
 

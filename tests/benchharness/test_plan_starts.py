@@ -7,9 +7,9 @@ import pytest
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS, ModelSpec
-from benchharness.models.folder import describe_folder
+from benchharness.models.find import describe_folder
 from benchharness.recipes.read import packaged_names, read_starts
-from benchharness.recipes.start import with_start_tasks
+from benchharness.recipes.resolve import with_start_tasks
 from leaderboard.job import START_FROM, Job
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.suites import TASKS, find_task

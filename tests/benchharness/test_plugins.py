@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchharness import plugins as load
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS, find_model
-from benchharness.plugins import VARIABLE, load, load_plugins, plugins_of
+from benchharness.plugins import VARIABLE, load_plugins, plugins_of
 from benchharness.worker.__main__ import _load_plugins
 from leaderboard.job import Job
 from tasks import suites

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchharness.hardware import cpu_flags, cpu_has_bf16, main_memory
-from benchharness.precision import Compute
+from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
+from benchharness.training.compute import Compute
 from tasks.errors import BenchError
 
 CPU = torch.device("cpu")

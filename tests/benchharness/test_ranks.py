@@ -10,8 +10,7 @@ import pytest
 import torch
 from ranked import train
 
-from benchharness.launched import STORE
-from benchharness.training.compute import ALONE, Ranks, _buckets
+from benchharness.training.compute import ALONE, STORE, Ranks, _buckets
 
 SCRIPT = str(Path(__file__).with_name("ranked.py"))
 

@@ -9,7 +9,7 @@ import pytest
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names, read_recipe
-from benchharness.recipes.start import start_task, with_start
+from benchharness.recipes.resolve import start_task, with_start
 from benchharness.training.batching import count_steps
 from tasks.errors import BenchError
 from tasks.suites import TASKS

@@ -7,7 +7,7 @@ import pytest
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
-from leaderboard.sweep import is_sweep
+from leaderboard.boards.cell import is_sweep
 from tasks.errors import BenchError
 from tasks.suites import find_task
 

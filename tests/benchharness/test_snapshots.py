@@ -13,16 +13,20 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.interruption import SIGNALS, Interrupted
-from benchharness.kept_folders import MANIFEST
-from benchharness.progress import Progress
-from benchharness.restart import conditions as conditions_module
-from benchharness.restart.conditions import conditions, source_digest, what_differs
-from benchharness.restart.folder import SnapshotFolder
-from benchharness.restart.random_states import random_numbers, random_tensors, restore_random
-from benchharness.restart.state import State
+from benchharness.kept_folders import MANIFEST, SnapshotFolder
+from benchharness.progress import SIGNALS, Interrupted, Progress
+from benchharness.training import snapshots as conditions_module
 from benchharness.training import snapshots as snapshots_module
-from benchharness.training.snapshots import Snapshots
+from benchharness.training.snapshots import (
+    Snapshots,
+    State,
+    conditions,
+    random_numbers,
+    random_tensors,
+    restore_random,
+    source_digest,
+    what_differs,
+)
 
 KEY = "a" * 64
 PROVENANCE: dict[str, Any] = {

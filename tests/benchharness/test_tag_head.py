@@ -10,10 +10,10 @@ from torch.nn import functional
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, targets
-from benchharness.precision import Compute
-from benchharness.prediction import predict
 from benchharness.recipes.recipe import Recipe
+from benchharness.training.compute import Compute
 from benchharness.training.loop import Training, fit
+from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import TagExample
 from tasks.task import TagTask

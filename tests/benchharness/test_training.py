@@ -10,15 +10,15 @@ from transformers import AutoModel
 
 from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork, loss
-from benchharness.precision import Compute
-from benchharness.prediction import PREDICTION_TOKENS, predict
 from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
 from benchharness.training import loop as training
 from benchharness.training import meter
 from benchharness.training.batching import Features, pad
+from benchharness.training.compute import Compute
 from benchharness.training.loop import Training, fit, learning_rate
 from benchharness.training.meter import DivergedError, Fit
+from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")

@@ -11,10 +11,10 @@ from transformers import AutoModel
 
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, span, tag
-from benchharness.precision import Compute
-from benchharness.prediction import PREDICTION_TOKENS, predict
 from benchharness.training import loop as training
 from benchharness.training.batching import Features, pad
+from benchharness.training.compute import Compute
+from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.benchharness.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")

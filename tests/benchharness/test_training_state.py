@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.interruption import SIGNALS, Interrupted
-from benchharness.restart.state import State, read_state, write_state
+from benchharness.progress import SIGNALS, Interrupted
 from benchharness.training.loop import Training, fit
 from benchharness.training.meter import DivergedError, Fit
+from benchharness.training.snapshots import State, read_state, write_state
 from benchharness.transfer.adapters import add_adapters
 from tests.benchharness.test_training import RECIPE, begin, make_network, weights_of
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchharness.checkpoints import is_whole, new_checkpoint
 from benchharness.encoder import load_encoder
+from benchharness.kept_folders import is_whole, new_checkpoint
+from benchharness.worker.course import Keeper, take_up
 from benchharness.worker.job import run_job
-from benchharness.worker.kept import Keeper, take_up
 from leaderboard.job import Job
 from tasks.errors import JobError
 from tests.benchharness.checkpoints import save_checkpoint

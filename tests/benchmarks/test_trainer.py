@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
-from benchharness.encoder.tokenizer import load_tokenizer
+from benchharness.encoder.load import load_tokenizer
 from benchharness.heads import Limits, head_for
 from benchmarks.sample import draw_sample
 from benchmarks.shapes import MINI

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from benchharness.progress import Progress
-from benchharness.restart.state import State, read_state
 from benchharness.training import meter
 from benchharness.training.meter import DivergedError
+from benchharness.training.snapshots import State, read_state
 from benchharness.worker.__main__ import _failure as failure_of
 from benchharness.worker.job import run_job
 from leaderboard.store.store import open_store

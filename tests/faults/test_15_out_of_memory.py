@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from benchharness import prediction
 from benchharness.training import loop as training
+from benchharness.training import predict as prediction
 from benchharness.worker.job import run_job
 from tasks.errors import JobError
 from tests.benchharness.stopped import EVERY_STEP, Reporter, deterministic, small_job, stop

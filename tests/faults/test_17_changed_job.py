@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.restart import conditions
 from benchharness.training import snapshots
+from benchharness.training import snapshots as conditions
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tests.benchharness.stopped import Reporter, deterministic, small_job, stop

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from leaderboard.canonical import to_text
+from leaderboard.store.schema import to_text
 from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tasks.examples import PairExample, PairPrediction

@@ -10,8 +10,7 @@ from benchharness.models import find_model
 from benchharness.worker.job import run_job
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, SpanExample, TagExample
-from tasks.read import SplitRows
-from tasks.repeats import count_repeats
+from tasks.read import SplitRows, count_repeats
 from tasks.suites import find_task
 from tests.tasks.official import read_file, write_file
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.models import Trust, find_model
-from benchharness.models.folder import checkpoint_files
+from benchharness.models.find import checkpoint_files
 from tasks.errors import ModelError
 from tasks.suites import find_task
 from tests.benchharness.checkpoints import save_checkpoint

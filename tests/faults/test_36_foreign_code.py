@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
+from benchharness.driver.plan import floor_jobs, plan_jobs
 from benchharness.encoder import load_encoder
-from benchharness.floor_jobs import floor_jobs
 from benchharness.models import FLOORS, Trust, find_model, weights_identity
 from benchharness.models import weights as download
-from benchharness.models.folder import checkpoint_files
+from benchharness.models.find import checkpoint_files
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tasks.errors import ModelError

@@ -68,7 +68,7 @@ def test_37_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "submission.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("CoLA.tsv", b"0" * 200_000)
-    monkeypatch.setattr("tasks.submission.archive.LARGEST", 100_000)
+    monkeypatch.setattr("tasks.submission.inspection.LARGEST", 100_000)
     assert "submission.zip: it unpacks to 200,000 bytes" in str(check(path)[0])
 
 
@@ -80,7 +80,7 @@ def test_37_a_bomb_inside_a_zip_is_not_unpacked(
         archive.writestr("CoLA.tsv", b"0" * 200_000)
     path = tmp_path / "submission.zip"
     path.write_bytes(zipped({"in.zip": inner.getvalue()}))
-    monkeypatch.setattr("tasks.submission.archive.LARGEST", 100_000)
+    monkeypatch.setattr("tasks.submission.inspection.LARGEST", 100_000)
     assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))
 
 

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from leaderboard.exports.csv_rows import inert, to_csv, without_apostrophe
-from leaderboard.exports.lines import score_lines
-from leaderboard.visible import visible
+from leaderboard.exports.lines import score_lines, to_csv
+from leaderboard.text import inert, visible, without_apostrophe
 from tests.leaderboard.boards import make_rows, one_board
 
 FORMULAS = (

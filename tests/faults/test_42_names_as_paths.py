@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.checkpoints import checkpoint_folder
 from benchharness.cli.submit import _default_name
+from benchharness.kept_folders import checkpoint_folder
 from benchharness.models import find_model
 from leaderboard.boards.board import build_boards
 from leaderboard.store.store import open_store

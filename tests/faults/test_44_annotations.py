@@ -1,8 +1,7 @@
 """Fault 44: names that are Markdown, or begin another command of GitHub's, in a step summary."""
 
 from leaderboard.regression import NOT_COMPARED, Unjudged
-from leaderboard.regression.annotations import annotations
-from leaderboard.regression.markdown import to_markdown
+from leaderboard.regression.verdict_text import annotations, to_markdown
 from tests.leaderboard.regression.samples import verdict
 
 HOSTILE = Unjudged(

@@ -11,11 +11,10 @@ from unittest.mock import patch
 
 from benchharness.cli.output import model_facts, task_facts
 from benchharness.models import MODELS, find_model
-from benchharness.models.folder import describe_folder
-from benchharness.models.identity import weights_identity
+from benchharness.models.find import describe_folder
+from benchharness.models.weights import weights_identity
 from benchharness.plugins import VARIABLE, load_plugins
-from benchharness.recipes.resolve import packaged_recipe, resolve_sweep
-from benchharness.recipes.start import with_start
+from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
 from tasks import suites
 from tasks.suites import TASKS, find_task
 from tests.fuzz.reader import Case, Reader
@@ -134,7 +133,7 @@ def _plugins() -> list[Case]:
 NUMBERS = "nan, inf = float('nan'), float('inf')\n"
 MODEL_PLUGIN = "from benchharness.models import ModelSpec\nMODELS = [ModelSpec(**{fields})]\n"
 TASK_PLUGIN = (
-    "from tasks.pair import pair_task\nfrom tasks.metrics import accuracy\n"
+    "from tasks.glue import pair_task\nfrom tasks.metrics import accuracy\n"
     "TASKS = [pair_task(**{fields}, metrics=(accuracy,))]\n"
 )
 
@@ -171,8 +170,8 @@ def _tables_as_they_were() -> Iterator[None]:
     tables = (MODELS, suites._tasks, suites._suites)
     kept = [dict(table) for table in tables]
     with (
-        patch("benchharness.plugins.load._loaded", {}),
-        patch("benchharness.plugins.load.entry_points", lambda group: ()),
+        patch("benchharness.plugins._loaded", {}),
+        patch("benchharness.plugins.entry_points", lambda group: ()),
         patch.dict("os.environ", {VARIABLE: ""}),
     ):
         try:

@@ -13,14 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchharness.checkpoints import check_checkpoint, new_checkpoint
 from benchharness.engines.process import _parse_progress, _read_outcome
+from benchharness.kept_folders import check_checkpoint, new_checkpoint
 from benchharness.progress import Progress
 from leaderboard.boards.board import build_boards
 from leaderboard.boards.imported import read_rows
-from leaderboard.exports.archive import write_archive
 from leaderboard.regression import Baseline, judge
-from leaderboard.store.archive import check_archive, read_archive
+from leaderboard.store.archive import check_archive, read_archive, write_archive
 from leaderboard.store.record import StoredRun, _failed_run, _finished_run
 from leaderboard.store.store import Store, open_store
 from tasks.suites import SUITES
@@ -166,7 +165,7 @@ def _rows() -> list[Case]:
 
 
 def _read_rows(name: str, content: bytes, folder: Path) -> None:
-    from leaderboard.imports.outcome import to_result
+    from leaderboard.boards.imported import to_result
 
     (folder / name).write_bytes(content)
     for score in read_rows(folder / name):

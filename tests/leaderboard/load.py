@@ -20,7 +20,7 @@ TASKS, SEEDS = 10, 5
 
 PLUGIN = """
 from tasks.metrics import accuracy
-from tasks.pair import pair_task
+from tasks.glue import pair_task
 
 TASKS = tuple(
     pair_task(

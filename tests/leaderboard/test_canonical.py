@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leaderboard.canonical import digest, plain, recipe_digest, storable, to_text
 from leaderboard.job import Setting
+from leaderboard.store.schema import digest, plain, recipe_digest, storable, to_text
 from tasks.errors import StoreError
 from tests.leaderboard.results import make_job
 

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.collapse import NEVER_FELL, curve_flags
-from leaderboard.result import CurvePoint
+from leaderboard.result import NEVER_FELL, CurvePoint, curve_flags
 from leaderboard.store.store import open_store
 from tests.leaderboard.boards import make_row, make_rows, one_board
 from tests.leaderboard.results import make_job, make_result

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.job import START_FROM, Job, Setting
-from leaderboard.report.command import command_of
-from leaderboard.report.run import build_run
+from leaderboard.report.run import build_run, command_of
 from tests.leaderboard.results import make_job, make_result
 
 KEY = "ab" * 32

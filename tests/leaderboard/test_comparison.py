@@ -1,7 +1,7 @@
 import pytest
 
+from leaderboard.boards.board import boards_with, full_label, select_entry
 from leaderboard.comparing.power import SCORE, compare
-from leaderboard.selection import boards_with, full_label, select_entry
 from tasks.errors import BenchError
 from tests.leaderboard.boards import TASKS, make_rows, one_board
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.backup import check_new
+from leaderboard.store.database import check_new
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
 from tests.leaderboard.results import make_failure, make_job, make_result, make_suite

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.canonical import recipe_digest
 from leaderboard.job import START_FROM, Job, Setting
+from leaderboard.store.schema import recipe_digest
 from tests.leaderboard.results import make_job
 
 KEY = "ab" * 32

@@ -2,7 +2,7 @@
 
 from leaderboard.boards.board import build_boards
 from leaderboard.boards.entry import Entry
-from leaderboard.lineage import UNKNOWN, start_task, with_starts
+from leaderboard.boards.grouping import UNKNOWN, start_task, with_starts
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
 from tests.leaderboard.boards import GLUE, make_row, one_board

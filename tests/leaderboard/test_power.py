@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from leaderboard.power import MOST_SEEDS, seeds_needed, welch_p_value, welch_power
+from leaderboard.comparing.power import MOST_SEEDS, seeds_needed, welch_p_value, welch_power
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from leaderboard.predictions import predictions_of, to_row
-from leaderboard.result import Evaluation
+from leaderboard.result import Evaluation, predictions_of, to_row
 from tasks.examples import (
     ChoicePrediction,
     PairPrediction,

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.recovery import recover
 from leaderboard.result import Failure, Result
 from leaderboard.store.database import revisions
-from leaderboard.store.recovery import rows_in_pages
+from leaderboard.store.recovery import recover, rows_in_pages
 from leaderboard.store.schema import Headline, Predictions, Run, Score
 from leaderboard.store.store import Store, open_store
 from tasks.errors import StoreError
@@ -82,7 +81,7 @@ def test_the_pages_hold_what_sqlite_says(path: Path) -> None:
 
 
 def test_columns_are_told_by_their_number_and_order(path: Path) -> None:
-    """A new column makes a row another length: leaderboard.recovery.TABLES must know it."""
+    """A new column makes a row another length: leaderboard.store.recovery.TABLES must know it."""
     with closing(sqlite3.connect(path)) as connection:
         for name, table in TABLES.items():
             stored = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from leaderboard.boards.board import build_boards
 from leaderboard.job import Setting
-from leaderboard.report.command import command_of
-from leaderboard.report.run import build_run
+from leaderboard.report.run import build_run, command_of
 from leaderboard.report.table import build_table
 from leaderboard.report.write import render_report
 from leaderboard.result import CurvePoint

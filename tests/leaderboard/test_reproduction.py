@@ -8,9 +8,9 @@ from rich.console import Console
 from scipy.stats import t
 
 from leaderboard.boards.board import build_boards
+from leaderboard.boards.published import published
 from leaderboard.boards.reproduction import REFERENCES, Reproduction, reproductions
-from leaderboard.published import published
-from leaderboard.reproduction_table import render_reproductions
+from leaderboard.boards.terminal import render_reproductions
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
 from tests.leaderboard.boards import make_row, make_rows, one_board

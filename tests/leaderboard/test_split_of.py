@@ -1,6 +1,6 @@
 import pytest
 
-from leaderboard.split_of import split_of, stored_name
+from leaderboard.result import split_of, stored_name
 from tasks.suites import TASKS
 
 

@@ -10,9 +10,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
-from leaderboard.database import open_engine, writing
-from leaderboard.recovery import recover
 from leaderboard.store.archive import read_archive
+from leaderboard.store.database import open_engine, writing
+from leaderboard.store.recovery import recover
 from leaderboard.store.schema import Base
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError

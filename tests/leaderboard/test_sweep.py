@@ -5,8 +5,8 @@ import random
 import pytest
 
 from leaderboard.boards.board import build_boards
+from leaderboard.boards.cell import best_points, count_points, is_sweep, sweep_name
 from leaderboard.result import RunRow
-from leaderboard.sweep import best_points, count_points, is_sweep, sweep_name
 from tests.leaderboard.boards import GLUE, make_failed_row, make_row, one_board
 
 RECIPE = sweep_name("paper+set")

@@ -1,5 +1,4 @@
-from leaderboard.boards.board import Board
-from leaderboard.top import best_of, top_of
+from leaderboard.boards.board import Board, best_of, top_of
 from tests.leaderboard.boards import make_row, make_rows, one_board
 
 

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.check import find_fault
 from tasks.examples import ChoiceExample, Example, Mark, PairExample, SpanExample, TagExample
 from tasks.suites import TASKS
+from tasks.task import find_fault
 
 CB, STSB = TASKS["superglue/cb"], TASKS["glue/stsb"]
 ONE_MARK = replace(CB, marks=1)

@@ -6,8 +6,7 @@ import pytest
 
 from tasks import mini
 from tasks.mini.__main__ import write
-from tasks.mini.drawing import draw_distinct, seeded
-from tasks.mini.grammar import article, draw_scene, hypernym, other, sentence
+from tasks.mini.grammar import article, draw_distinct, draw_scene, hypernym, other, seeded, sentence
 from tasks.mini.lexicon import DOMAINS, HELD_OUT, HYPERNYMS, VERBS, opposite
 
 

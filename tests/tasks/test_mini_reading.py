@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks import mini
-from tasks.mini.drawing import seeded
+from tasks.mini.grammar import seeded
 from tasks.mini.stories import KINDS, draw_story, tell
 
 SQUAD, RACE = mini.folder() / "squad", mini.folder() / "race"

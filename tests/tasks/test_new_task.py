@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tasks.examples import PairExample, PairPrediction
+from tasks.glue import pair_task
 from tasks.metrics import accuracy
-from tasks.pair import pair_task
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.task import score

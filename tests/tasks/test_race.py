@@ -10,8 +10,8 @@ from official import read_file, write_file
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, ChoicePrediction
 from tasks.race import RACE
+from tasks.read import subset
 from tasks.sources import Data
-from tasks.subset import subset
 from tasks.task import score
 
 OPTIONS = [["a", "b", "c", "d"], ["e", "f", "g", "h"]]

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.errors import BenchError, DataError
 from tasks.examples import Example, Mark, PairExample
-from tasks.pair import pair, pair_task
+from tasks.glue import pair, pair_task
 from tasks.read import fingerprint, has_split, read
 from tasks.sources import Data, Row
 from tasks.task import PairTask

@@ -30,9 +30,8 @@ from tasks.metrics import (
     question_exact_match,
     question_f1,
 )
-from tasks.read import read
-from tasks.rules import GLUE_9
-from tasks.subset import subset
+from tasks.read import read, subset
+from tasks.suites import GLUE_9
 from tasks.task import score
 
 MINI = parse_data("mini")

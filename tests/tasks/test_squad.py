@@ -10,10 +10,9 @@ from official import read_file, write_file
 
 from tasks.errors import DataError
 from tasks.examples import SpanExample
-from tasks.read import SplitRows, has_split, read
+from tasks.read import SplitRows, has_split, read, subset
 from tasks.sources import Data
 from tasks.squad import SQUAD_TASKS
-from tasks.subset import subset
 
 CONTEXT = "Ann met Bob. Later Ann left."
 

@@ -4,7 +4,7 @@ import pytest
 
 from tasks.errors import BenchError
 from tasks.examples import Example, PairExample, SpanExample
-from tasks.subset import subset
+from tasks.read import subset
 
 
 def pairs(labels: list[str | float | None]) -> list[Example]:

@@ -10,7 +10,7 @@ from official import only, read_file, to_lines, write_file
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, Mark, PairExample
 from tasks.metrics import gender_parity
-from tasks.rules import SUPERGLUE_8
+from tasks.suites import SUPERGLUE_8
 from tasks.superglue import SUPERGLUE_TASKS
 
 NAMES = {task.name: task for task in SUPERGLUE_TASKS}

@@ -3,8 +3,20 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-__all__ = ["Axis", "Tick", "linear_axis", "log_axis", "nice_ticks", "tick_text"]
+__all__ = [
+    "WIDTH",
+    "Axis",
+    "Frame",
+    "Tick",
+    "date_axis",
+    "date_text",
+    "frame_of",
+    "linear_axis",
+    "log_axis",
+    "seconds_of",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,4 +134,87 @@ def log_axis(
         values=tuple(inside[::apart]),
         text=text,
         log=True,
+    )
+
+
+# The frame of a chart: its size, its margins, its ticks and what stands beside its axes.
+
+WIDTH = 520
+"""Of every chart but the small learning curves, in its own units; a page scales it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What every chart has. The labels are the axes' names with their units."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    x_label: str
+    y_label: str
+
+
+def frame_of(x: Axis, y: Axis, *, height: float, x_label: str, y_label: str) -> Frame:
+    """The frame that two axes span."""
+    return Frame(
+        width=WIDTH,
+        height=height,
+        left=x.start,
+        right=x.end,
+        top=y.end,
+        bottom=y.start,
+        x_ticks=x.ticks,
+        y_ticks=y.ticks,
+        x_label=x_label,
+        y_label=y_label,
+    )
+
+
+# Axes of time: ticks at full minutes, hours and days of UTC. Pure.
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+STEPS = (
+    *(MINUTE * n for n in (1, 5, 15, 30)),
+    *(HOUR * n for n in (1, 3, 6, 12)),
+    *(DAY * n for n in (1, 2, 5, 10, 30, 90, 365, 3650)),
+)
+MOST_TICKS = 5
+"""A date with its hour takes a fifth of a chart's width."""
+
+
+def seconds_of(finished: str) -> float | None:
+    """Seconds since 1970 of a date as results carry it; None for what is no date."""
+    try:
+        moment = datetime.fromisoformat(finished)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def date_text(seconds: float) -> str:
+    """A moment in UTC, to the minute."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def date_axis(moments: Sequence[float], start: float, end: float) -> Axis:
+    """An axis with a little room around the moments, at least five minutes wide."""
+    room = max((max(moments) - min(moments)) * 0.06, 150.0)
+    low, high = min(moments) - room, max(moments) + room
+    step = next((s for s in STEPS if (high - low) / s <= MOST_TICKS), STEPS[-1])
+    # A date is centred on its tick, so the outermost ones would hang over.
+    edge = 0.04 * (high - low)
+    numbers = range(math.ceil((low + edge) / step), math.floor((high - edge) / step) + 1)
+    form = "%Y-%m-%d" if step >= DAY else "%m-%d %H:%M"
+    return Axis(
+        low=low,
+        high=high,
+        start=start,
+        end=end,
+        values=tuple(float(number * step) for number in numbers),
+        text=lambda value: datetime.fromtimestamp(value, UTC).strftime(form),
     )

@@ -6,13 +6,11 @@ from statistics import median
 from types import MappingProxyType
 
 from leaderboard.boards.cell import Cell, score_names, shown
-from leaderboard.report.plots.axis import Axis, linear_axis
-from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
+from leaderboard.report.plots.axis import WIDTH, Axis, Frame, frame_of, linear_axis
 from leaderboard.report.plots.labels import shortened
-from leaderboard.report.plots.named import NamedEntry
+from leaderboard.report.plots.point import NamedEntry
 from leaderboard.report.table import group_anchor
-from tasks.rules import ScoreRule
-from tasks.suites import find_task
+from tasks.suites import ScoreRule, find_task
 
 __all__ = [
     "CATEGORIES",

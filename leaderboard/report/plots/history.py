@@ -6,17 +6,23 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import build_cell, shown
+from leaderboard.boards.cell import build_cell, is_sweep, shown
 from leaderboard.boards.grouping import evaluation_fingerprints
-from leaderboard.past import PastRun
-from leaderboard.report.plots.axis import Axis, linear_axis
-from leaderboard.report.plots.dates import date_axis, date_text, seconds_of
-from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
+from leaderboard.report.plots.axis import (
+    WIDTH,
+    Axis,
+    Frame,
+    date_axis,
+    date_text,
+    frame_of,
+    linear_axis,
+    seconds_of,
+)
 from leaderboard.report.plots.labels import Box, Label, place_labels, shortened
 from leaderboard.report.plots.tradeoff import score_label
 from leaderboard.report.table import run_anchor
 from leaderboard.result import RunRow
-from leaderboard.sweep import is_sweep
+from leaderboard.store.store import PastRun
 
 __all__ = ["Batch", "History", "Moment", "Series", "histories"]
 

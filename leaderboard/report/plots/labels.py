@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from leaderboard.visible import visible
+from leaderboard.text import visible
 
 __all__ = ["Box", "Label", "place_labels", "shortened"]
 

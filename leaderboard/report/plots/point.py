@@ -1,28 +1,167 @@
 """The points of plots against cost: entries and published rows, each with its score and costs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, score_names
+from leaderboard.boards.entry import Entry
+from leaderboard.boards.published import PublishedCell, PublishedRow, published
 from leaderboard.boards.reproduction import LIKE_OURS
 from leaderboard.boards.systems import find_system
-from leaderboard.published import PublishedCell, PublishedRow, published
-from leaderboard.report.plots.facts import RunFacts
-from leaderboard.report.plots.named import NamedEntry
-from leaderboard.report.plots.size import (
-    ModelSize,
-    Sizes,
-    size_of_run,
-    token_flops,
-    training_flops,
-)
+from leaderboard.job import Job
 from leaderboard.report.table import group_anchor
-from tasks.rules import ScoreRule, complete_mean
+from leaderboard.result import Failure, Result
+from tasks.suites import ScoreRule, complete_mean
 
-__all__ = ["Facts", "Point", "measured_points", "published_points"]
+__all__ = [
+    "QUANTITIES",
+    "Facts",
+    "ModelSize",
+    "NamedEntry",
+    "Point",
+    "Quantity",
+    "RunFacts",
+    "Sizes",
+    "facts_of",
+    "find_quantity",
+    "measured_points",
+    "named_entries",
+    "published_points",
+    "size_of_run",
+    "token_flops",
+    "training_flops",
+]
+
+# What plots need of a finished run besides its row: cost and machine.
+
+EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
+"""The settings of a recipe that trains every weight at every step; they stand where others do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """The cost of one run.
+
+    `tokens` are real ones seen in training; `train_seconds` are 0 where nothing was trained.
+    `trains_all` where every weight was trained with every token.
+    """
+
+    parameters: int
+    tokens: int
+    train_seconds: float
+    machine: str
+    trains_all: bool
+
+
+def facts_of(run: Result | Failure) -> RunFacts | None:
+    """The facts of a run of an encoder; None for a failure, a floor or an ensemble."""
+    if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
+        return None
+    return RunFacts(
+        parameters=run.cost.parameters,
+        tokens=run.cost.train_tokens,
+        train_seconds=run.cost.train_seconds,
+        machine=_machine(run.provenance.get("machine", {})),
+        trains_all=_trains_all(run.job),
+    )
+
+
+def _trains_all(job: Job) -> bool:
+    return all(
+        name not in job.settings or job.settings[name].value == value
+        for name, value in EVERY_WEIGHT.items()
+    )
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    """A GPU by its name, a CPU with its threads; empty where nothing was recorded."""
+    device = str(machine.get("device") or "")
+    if device not in ("", "cpu"):
+        return device
+    name, threads = str(machine.get("cpu") or ""), machine.get("threads")
+    if not name or not threads:
+        return name
+    return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
+
+
+# Sizes of checkpoints, and what a run of one has computed.
+
+NEAR = 0.15
+"""A checkpoint's published size and that of a run of it differ by less, whatever its head is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSize:
+    """A checkpoint's weights: all of them, and those besides embeddings, None where unknown.
+
+    `is_dense` where every token passes every weight besides embeddings once: not where layers share
+    weights (ALBERT), nor where later layers see fewer tokens (Funnel).
+    """
+
+    parameters: float
+    backbone: float | None = None
+    is_dense: bool = True
+
+
+Sizes = Mapping[str, ModelSize]
+"""By the names, in lower case, that checkpoints have on a board."""
+
+
+def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
+    """The size of a run's model, as far as its name says it; else that of all weights it had.
+
+    A known name (a folder's last part) is not believed where the numbers of weights differ.
+    """
+    known = sizes.get(model.rpartition("/")[2].lower())
+    if known is None or abs(known.parameters - facts.parameters) > NEAR * facts.parameters:
+        return ModelSize(parameters=facts.parameters)
+    return known
+
+
+def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
+    """6·N·T (Kaplan et al. 2020, section 2.1), None where weights were not all trained."""
+    if not (size.is_dense and facts.trains_all and facts.tokens):
+        return None
+    return 6.0 * (size.backbone or size.parameters) * facts.tokens
+
+
+def token_flops(size: ModelSize) -> float | None:
+    """2·N for each token that is predicted (Kaplan et al. 2020, section 2.1)."""
+    return 2.0 * size.backbone if size.is_dense and size.backbone else None
+
+
+# A board's entries as charts call them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedEntry:
+    """An entry with the `id` that all its marks carry, and a name that no other one has."""
+
+    id: str
+    name: str
+    entry: Entry
+
+
+def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
+    """The entries of a board, whose id in the page is `anchor`.
+
+    A name is the model, with its recipe where models repeat, and with the precision where that is
+    not enough.
+    """
+    recipes = [(entry.model, entry.recipe_label) for entry in board.entries]
+    models, pairs = Counter(model for model, _ in recipes), Counter(recipes)
+    found = []
+    for number, (entry, (model, recipe)) in enumerate(zip(board.entries, recipes, strict=True)):
+        name = model if models[model] == 1 else f"{model}, {recipe}"
+        if pairs[model, recipe] > 1:
+            name = f"{model}, {recipe}, {entry.precision}"
+        found.append(NamedEntry(id=f"{anchor}-e{number}", name=name, entry=entry))
+    return tuple(found)
+
 
 Facts = Mapping[str, RunFacts]
 """By the keys of runs."""
@@ -190,3 +329,115 @@ def _printed_size(text: str) -> float | None:
     """The number of weights that a source prints: "110M"."""
     units = {"M": 1e6, "B": 1e9}
     return float(text[:-1]) * units[text[-1]] if text[-1:] in units else None
+
+
+# What a model costs, as something to hold its score against: how it is written and counted.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A cost. `note` says how it is counted, and after whom; `steps` are values for ticks."""
+
+    name: str
+    title: str
+    axis: str
+    note: str
+    text: Callable[[float], str]
+    steps: tuple[float, ...]
+
+
+def _count(value: float) -> str:
+    """A number of weights, three digits: "22.7M"."""
+    for unit, sign in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= 0.9995 * unit:
+            return f"{value / unit:.3g}{sign}"
+    return f"{value:.3g}"
+
+
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _power(value: float) -> str:
+    """A number of operations, mostly two digits: "2.3×10¹⁵"."""
+    if value < 1000:
+        return f"{value:.3g}"
+    digits, _, exponent = f"{value:.1e}".partition("e+")
+    factor = digits.removesuffix(".0")
+    power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
+    return power if factor == "1" else f"{factor}×{power}"
+
+
+def _time(seconds: float) -> str:
+    """A span of time, two or three digits: "9.5 min"."""
+    for unit, sign in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {sign}"
+    return f"{seconds:.3g} s"
+
+
+def _decades(first: int, last: int) -> tuple[float, ...]:
+    return tuple(
+        float(factor * 10**power) for power in range(first, last + 1) for factor in (1, 2, 5)
+    )
+
+
+TIMES = tuple(
+    float(factor * unit)
+    for unit, factors in (
+        (1, (1, 2, 5, 10, 20, 30)),
+        (60, (1, 2, 5, 10, 20, 30)),
+        (3600, (1, 2, 5, 10)),
+        (86400, (1, 2, 5, 10, 20, 50, 100)),
+    )
+    for factor in factors
+)
+
+KAPLAN = "Kaplan et al. 2020, arXiv:2001.08361, section 2.1"
+
+QUANTITIES = (
+    Quantity(
+        name="parameters",
+        title="parameters",
+        axis="parameters (log scale)",
+        note="Measured: all weights that were loaded, the head's included. Published: as the "
+        "source prints them, else as the checkpoint's paper does.",
+        text=_count,
+        steps=_decades(2, 13),
+    ),
+    Quantity(
+        name="training-flops",
+        title="training FLOPs",
+        axis="fine-tuning, FLOPs (log scale)",
+        note="Estimated as 6·N·T: N weights besides embeddings (all weights where that is not "
+        f"known) and T tokens seen in training, without padding ({KAPLAN}). Attention between "
+        "tokens, pretraining and the training of an earlier task are not in it. Left out: what "
+        "does not train every weight with every token (adapters, frozen encoders, ALBERT's shared "
+        "layers, Funnel's pooling), and published rows, which do not say T.",
+        text=_power,
+        steps=_decades(3, 27),
+    ),
+    Quantity(
+        name="inference-flops",
+        title="inference FLOPs",
+        axis="inference, FLOPs a token (log scale)",
+        note=f"Estimated as 2·N a token: N weights besides embeddings ({KAPLAN}). Left out: models "
+        "of which N is not known, and those that use weights several times or not for every token "
+        "(ALBERT, Funnel).",
+        text=_power,
+        steps=_decades(2, 15),
+    ),
+    Quantity(
+        name="training-time",
+        title="training time",
+        axis="training (log scale)",
+        note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
+        "one kind of machine stand in one plot; other work on it may have slowed them.",
+        text=_time,
+        steps=TIMES,
+    ),
+)
+
+
+def find_quantity(name: str) -> Quantity:
+    """The quantity of that name."""
+    return next(quantity for quantity in QUANTITIES if quantity.name == name)

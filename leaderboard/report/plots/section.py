@@ -4,15 +4,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from leaderboard.boards.board import Board
-from leaderboard.past import PastRun
 from leaderboard.report.plots.category import Categories, categories_of_task
 from leaderboard.report.plots.history import History, histories
-from leaderboard.report.plots.named import NamedEntry, named_entries
-from leaderboard.report.plots.point import Facts, Point, measured_points, published_points
-from leaderboard.report.plots.quantity import QUANTITIES
-from leaderboard.report.plots.size import Sizes
+from leaderboard.report.plots.point import (
+    QUANTITIES,
+    Facts,
+    NamedEntry,
+    Point,
+    Sizes,
+    measured_points,
+    named_entries,
+    published_points,
+)
 from leaderboard.report.plots.spread import MOST_ROWS, Spread, spread_of_task
 from leaderboard.report.plots.tradeoff import Tradeoff, tradeoffs
+from leaderboard.store.store import PastRun
 
 __all__ = ["Background", "Plots", "TradeoffView", "build_plots"]
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import Entry
-from leaderboard.collapse import COLLAPSED
-from leaderboard.comparing import Interval, median_interval
-from leaderboard.report.plots.axis import Axis, linear_axis
-from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
+from leaderboard.report.plots.axis import WIDTH, Axis, Frame, frame_of, linear_axis
 from leaderboard.report.plots.labels import shortened
-from leaderboard.report.plots.named import NamedEntry
+from leaderboard.report.plots.point import NamedEntry
 from leaderboard.report.table import group_anchor
+from leaderboard.result import COLLAPSED
+from leaderboard.statistics import Interval, median_interval
 
 __all__ = ["Spread", "SpreadRow", "spread_of_task"]
 

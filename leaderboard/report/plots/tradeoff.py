@@ -1,16 +1,35 @@
 """Scores against what they cost: points, the Pareto front, and the names of those on it."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from leaderboard.report.plots.axis import Axis, linear_axis, log_axis
-from leaderboard.report.plots.frame import WIDTH, Frame, frame_of
-from leaderboard.report.plots.front import pareto_front
+from leaderboard.report.plots.axis import WIDTH, Axis, Frame, frame_of, linear_axis, log_axis
 from leaderboard.report.plots.labels import Box, Label, place_labels, shortened
-from leaderboard.report.plots.point import Point
-from leaderboard.report.plots.quantity import QUANTITIES, Quantity
+from leaderboard.report.plots.point import QUANTITIES, Point, Quantity
 
-__all__ = ["Front", "Mark", "Tradeoff", "score_label", "tradeoffs"]
+__all__ = ["Tradeoff", "pareto_front", "score_label", "tradeoffs"]
+
+# The Pareto front: what nothing else beats in both cost and score. Pure.
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """The places of the (cost, score) points on the front, cheapest first.
+
+    A point is on it where no other costs at most as much and scores at least as high, and is
+    better in one of them. Equal points are on it together.
+    """
+    found: list[int] = []
+    best, cost = -math.inf, -math.inf
+    for place in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
+        x, y = points[place]
+        if y > best:
+            best, cost = y, x
+        elif (x, y) != (cost, best):
+            continue
+        found.append(place)
+    return found
+
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 48, 14, 14, 46
 MOST_MARKS = 200

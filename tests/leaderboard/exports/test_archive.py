@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from leaderboard.exports.archive import write_archive
 from leaderboard.job import Job
-from leaderboard.store.archive import check_archive, read_archive
+from leaderboard.store.archive import check_archive, read_archive, write_archive
 from leaderboard.store.record import StoredRun, _finished_run, stored_to_run
 from leaderboard.store.store import Store, open_store
 from leaderboard.text import whole_file

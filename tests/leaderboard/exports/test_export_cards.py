@@ -12,11 +12,9 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from leaderboard.boards.board import Board
-from leaderboard.exports.cards import to_every_eval_ever
-from leaderboard.exports.eval_results import to_eval_results
+from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_model_index
 from leaderboard.exports.lines import score_lines
-from leaderboard.exports.model_index import to_model_index
-from leaderboard.visible import visible
+from leaderboard.text import visible
 from tasks.errors import BenchError
 from tests.leaderboard.boards import make_rows, one_board
 from tests.leaderboard.exports.test_export_tables import HOSTILE

@@ -10,13 +10,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from leaderboard.boards.board import Board
-from leaderboard.exports.csv_rows import COLUMNS, to_csv
-from leaderboard.exports.json_rows import to_json
-from leaderboard.exports.latex import escaped, to_latex
-from leaderboard.exports.lines import score_lines
-from leaderboard.exports.markdown import to_markdown
-from leaderboard.exports.narrow import narrowed, the_model
-from leaderboard.visible import visible
+from leaderboard.exports.lines import COLUMNS, narrowed, score_lines, the_model, to_csv, to_json
+from leaderboard.exports.table import latex_escaped, to_latex, to_markdown
+from leaderboard.text import visible
 from tasks.errors import BenchError
 from tests.leaderboard.boards import make_row, make_rows, one_board
 
@@ -138,7 +134,7 @@ def test_latex_has_no_command_but_ours(name: str) -> None:
     assert all(len(row) == 13 for row in _latex_rows(text))
     ours = "textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar"
     ours += "|textasciigrave|char34|ensuremath|pm|texttt"
-    shown = escaped(name)
+    shown = latex_escaped(name)
     commands = set(re.findall(r"\\([a-z]+\d*|.)", shown))
     assert commands <= {*ours.split("|"), *"{}$&#%_"}
     bare = re.sub(r"\\[a-z]+\d*|\\.", "", shown)
@@ -150,8 +146,8 @@ def test_latex_has_no_command_but_ours(name: str) -> None:
 
 
 def test_latex_leaves_ordinary_names_readable() -> None:
-    assert escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
-    assert escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
+    assert latex_escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
+    assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
 
 
 def test_boards_are_narrowed(board: Board) -> None:

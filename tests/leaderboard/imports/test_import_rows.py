@@ -11,14 +11,9 @@ import pytest
 from rich.console import Console
 
 from leaderboard.boards.board import Board, build_boards
-from leaderboard.boards.imported import ImportedScore, read_rows
-from leaderboard.boards.terminal import render
-from leaderboard.exports.csv_rows import to_csv
-from leaderboard.exports.json_rows import to_json
-from leaderboard.exports.lines import score_lines
-from leaderboard.imports.block import imported_blocks
-from leaderboard.imports.outcome import to_result
-from leaderboard.published.terminal import render_published
+from leaderboard.boards.imported import ImportedScore, imported_blocks, read_rows, to_result
+from leaderboard.boards.terminal import render, render_published
+from leaderboard.exports.lines import score_lines, to_csv, to_json
 from leaderboard.report.write import render_report
 from leaderboard.result import Result
 from leaderboard.store.record import result_to_stored

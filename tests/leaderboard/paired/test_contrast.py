@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.comparing import Interval, mcnemar_exact
+from leaderboard.comparing import Contrast, contrast, correct, match_runs
+from leaderboard.comparing.contrast import flips_of
 from leaderboard.comparing.slices import slices_of
-from leaderboard.paired import Contrast, contrast, correct, match_runs
-from leaderboard.paired.flips import flips_of
+from leaderboard.statistics import Interval, mcnemar_exact
 from tasks.errors import BenchError
 from tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
 from tasks.suites import find_task

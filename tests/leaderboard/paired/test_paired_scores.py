@@ -7,17 +7,17 @@ import pytest
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from leaderboard.boards.cell import score_names
-from leaderboard.comparing.breakdown import break_down
-from leaderboard.paired.formulas import (
+from leaderboard.comparing.breakdown import (
+    break_down,
     correlation,
     f1_of_counts,
     f1_of_label,
+    headline_pairs,
     macro_f1,
     matthews,
     ratio,
+    units_of,
 )
-from leaderboard.paired.headline import headline_pairs
-from leaderboard.paired.units import units_of
 from tasks.suites import SUITES, find_task
 from tasks.task import Metric
 from tasks.task import score as score_split

@@ -7,9 +7,8 @@ import pytest
 from rich.console import Console
 
 from leaderboard.boards.board import Board
-from leaderboard.published import published
-from leaderboard.published.block import published_blocks
-from leaderboard.published.terminal import render_published
+from leaderboard.boards.published import published, published_blocks
+from leaderboard.boards.terminal import render_published
 from leaderboard.report.write import render_report
 from tests.leaderboard.boards import make_rows, one_board
 

@@ -3,8 +3,7 @@
 import pytest
 
 from leaderboard.boards.board import Board, build_boards
-from leaderboard.published import published
-from leaderboard.published.block import published_blocks
+from leaderboard.boards.published import published, published_blocks
 from tasks.suites import SUITES
 from tests.leaderboard.boards import make_row
 

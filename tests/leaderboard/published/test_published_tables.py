@@ -6,10 +6,14 @@ from itertools import chain
 
 import pytest
 
-from leaderboard.published import PublishedCell, PublishedRow, published
-from leaderboard.published.averages import PLAIN_MEANS, reproduced
-from tasks.rules import RULES
-from tasks.suites import SUITES, TASKS
+from leaderboard.boards.published import (
+    PLAIN_MEANS,
+    PublishedCell,
+    PublishedRow,
+    published,
+    reproduced,
+)
+from tasks.suites import RULES, SUITES, TASKS
 
 ROWS = tuple(chain.from_iterable(published(suite) for suite in SUITES))
 

@@ -5,7 +5,7 @@ from samples import BEFORE, MORE_IDS, sample
 
 from leaderboard.job import Job, Setting
 from leaderboard.regression import Baseline, conditions_of, judge, sample_of
-from leaderboard.regression.outcome import is_right
+from leaderboard.regression.sample import is_right
 from leaderboard.result import Cost, Evaluation, Result
 from tasks.errors import BenchError, DataError
 from tasks.examples import (

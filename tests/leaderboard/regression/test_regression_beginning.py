@@ -7,11 +7,8 @@ import pytest
 from samples import BEFORE, LARGE, MORE_IDS, sample
 
 from leaderboard.regression import Baseline, judge
-from leaderboard.regression.annotations import annotations
-from leaderboard.regression.beginning import Beginning, beginning_of, find_change, maker_of
-from leaderboard.regression.facts import facts_of
-from leaderboard.regression.junit import to_junit
-from leaderboard.regression.markdown import to_markdown
+from leaderboard.regression.sample import Beginning, beginning_of, find_change, maker_of
+from leaderboard.regression.verdict_text import annotations, facts_of, to_junit, to_markdown
 from leaderboard.result import CurvePoint
 from tests.leaderboard.results import make_result
 

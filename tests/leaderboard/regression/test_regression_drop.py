@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leaderboard.regression.drop import (
+from leaderboard.regression.judge import (
     POWER,
     detectable_drop,
     drop_p_values,

@@ -6,11 +6,13 @@ from xml.etree import ElementTree as ET
 from samples import verdict
 
 from leaderboard.regression import NOT_COMPARED, Unjudged
-from leaderboard.regression.annotations import annotations
-from leaderboard.regression.facts import facts_of
-from leaderboard.regression.junit import to_junit
-from leaderboard.regression.markdown import to_markdown
-from leaderboard.regression.verdict_text import COLUMNS
+from leaderboard.regression.verdict_text import (
+    COLUMNS,
+    annotations,
+    facts_of,
+    to_junit,
+    to_markdown,
+)
 
 HOSTILE = Unjudged(
     task="mine/<b>|x", reason="50% lost:\n::error::gotcha, \u202e", exit_code=NOT_COMPARED

@@ -2,9 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.report.plots.axis import linear_axis, log_axis
-from leaderboard.report.plots.dates import DAY, date_axis, date_text, seconds_of
-from leaderboard.report.plots.quantity import QUANTITIES, find_quantity
+from leaderboard.report.plots.axis import (
+    DAY,
+    date_axis,
+    date_text,
+    linear_axis,
+    log_axis,
+    seconds_of,
+)
+from leaderboard.report.plots.point import QUANTITIES, find_quantity
 
 scores = st.lists(st.floats(-100, 100), min_size=1, max_size=8)
 costs = st.lists(st.floats(1.0, 1e12), min_size=1, max_size=8)

@@ -7,7 +7,7 @@ from leaderboard.report.plots.category import (
     categories_of_task,
     category_names,
 )
-from leaderboard.report.plots.named import named_entries
+from leaderboard.report.plots.point import named_entries
 from leaderboard.result import Result
 from tasks.suites import SUITES, TASKS
 from tests.leaderboard.boards import row_of

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.past import PastRun
 from leaderboard.report.plots.history import History, histories
 from leaderboard.result import Result
-from leaderboard.store.store import Store, open_store
+from leaderboard.store.store import PastRun, Store, open_store
 from tests.leaderboard.boards import one_board, row_of
 from tests.leaderboard.report_plots.plotted import plotted
 

@@ -2,9 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.report.plots.named import named_entries
-from leaderboard.report.plots.point import Point, measured_points, published_points
-from leaderboard.report.plots.size import ModelSize
+from leaderboard.report.plots.point import (
+    ModelSize,
+    Point,
+    measured_points,
+    named_entries,
+    published_points,
+)
 from leaderboard.result import Result
 from tests.leaderboard.boards import TASKS
 from tests.leaderboard.report_plots.plotted import board_of, facts_by_key, plotted, suite_of

@@ -1,8 +1,14 @@
 import pytest
 
 from leaderboard.job import Setting
-from leaderboard.report.plots.facts import RunFacts, facts_of
-from leaderboard.report.plots.size import ModelSize, size_of_run, token_flops, training_flops
+from leaderboard.report.plots.point import (
+    ModelSize,
+    RunFacts,
+    facts_of,
+    size_of_run,
+    token_flops,
+    training_flops,
+)
 from tests.leaderboard.boards import make_job
 from tests.leaderboard.results import make_cost, make_failure, make_result
 

@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from leaderboard.comparing import median_interval
-from leaderboard.report.plots.frame import Frame
-from leaderboard.report.plots.named import named_entries
+from leaderboard.report.plots.axis import Frame
+from leaderboard.report.plots.point import named_entries
 from leaderboard.report.plots.spread import Spread, spread_of_task
 from leaderboard.result import Result
+from leaderboard.statistics import median_interval
 from tests.leaderboard.report_plots.plotted import board_of, plotted
 
 

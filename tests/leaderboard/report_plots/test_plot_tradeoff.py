@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from leaderboard.report.plots.frame import WIDTH
+from leaderboard.report.plots.axis import WIDTH
 from leaderboard.report.plots.point import Point
 from leaderboard.report.plots.tradeoff import HEIGHT, MOST_MARKS, Tradeoff, tradeoffs
 

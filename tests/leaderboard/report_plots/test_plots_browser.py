@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leaderboard.boards.board import build_boards
-from leaderboard.past import PastRun
 from leaderboard.report.plots.section import FEW_ENTRIES, Background
 from leaderboard.report.write import write_report
 from leaderboard.result import Result
+from leaderboard.store.store import PastRun
 from tests.leaderboard.boards import GLUE, row_of
 from tests.leaderboard.browser import WHEN, Opened, Scheme, opened, running_browser, save
 from tests.leaderboard.report_plots.plotted import plotted, suite_of

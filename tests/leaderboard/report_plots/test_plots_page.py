@@ -7,8 +7,8 @@ from math import log10
 import pytest
 
 from leaderboard.boards.board import build_boards
+from leaderboard.report.plots.point import ModelSize
 from leaderboard.report.plots.section import Background
-from leaderboard.report.plots.size import ModelSize
 from leaderboard.report.write import render_report
 from leaderboard.result import Failure, Result
 from tests.leaderboard.boards import GLUE, make_runs, row_of

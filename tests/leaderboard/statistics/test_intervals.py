@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leaderboard.comparing import Interval, Pairs, bootstrap_interval, mean_interval, pairs_of
+from leaderboard.statistics import Interval, Pairs, bootstrap_interval, mean_interval, pairs_of
 
 
 def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed: int) -> np.ndarray:

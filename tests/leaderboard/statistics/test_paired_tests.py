@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leaderboard.comparing import Pairs, holm, mcnemar_exact, pairs_of, permutation_p_value
+from leaderboard.statistics import Pairs, holm, mcnemar_exact, pairs_of, permutation_p_value
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from squad_sets import examples_of, random_set
 from tasks.errors import BenchError
 from tasks.examples import SpanExample, SpanPrediction
 from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, official_v2
-from tasks.metrics.answers import normalise
+from tasks.metrics.squad import normalise
 
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
 

@@ -18,11 +18,11 @@ from tasks.examples import (
     TagPrediction,
 )
 from tasks.metrics import to_iob1, to_iob2
-from tasks.prediction_files.labels import OFFICIAL
+from tasks.prediction_files import OFFICIAL
 from tasks.submission import AnswerFile
-from tasks.submission.answers import Labels, Text
+from tasks.submission.answer_file import Labels, Text
 from tasks.submission.compose import write_answers
-from tasks.submission.multirc import Option
+from tasks.submission.json_lines import Option
 from tasks.task import PairTask, Task
 
 Pair = tuple[Prediction, Example]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tasks.submission import SUBMISSIONS, AnswerFile, Submission
-from tasks.submission.answers import Labels, Number
+from tasks.submission.answer_file import Labels, Number
 from tasks.submission.compose import write_answers
-from tasks.submission.multirc import Option
+from tasks.submission.json_lines import Option
 
 ROWS = 6
 PARAGRAPHS, QUESTIONS = 2, 3

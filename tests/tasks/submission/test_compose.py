@@ -27,7 +27,7 @@ from tasks.submission import (
     read_answer_file,
     write_zip,
 )
-from tasks.submission.answers import Labels, Number
+from tasks.submission.answer_file import Labels, Number
 from tasks.suites import TASKS
 from tasks.task import PairTask
 from tests.tasks.submission.small import members

@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Checks what the test's markers name, before its own code runs."""
-    from leaderboard.regression.markdown import to_markdown
+    from leaderboard.regression.verdict_text import to_markdown
     from tasks.errors import BenchError
 
     for marker in item.iter_markers("bench"):

@@ -1,0 +1,226 @@
+"""Plugins: somebody's models, tasks and metrics, from a Python file or an installed package."""
+
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from hashlib import sha256
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar, cast, get_type_hints
+
+from benchharness.models import ModelSpec, add_model
+from benchharness.models.weights import file_digest
+from tasks.errors import BenchError
+from tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
+from tasks.task import Metric, Task
+
+__all__ = ["VARIABLE", "load_plugins", "plugins_of"]
+
+# Whether the plain fields of a plugin's objects have the types that they are declared with.
+
+PLAIN: dict[Any, tuple[type, ...]] = {
+    str: (str,),
+    int: (int,),
+    str | None: (str, type(None)),
+    int | None: (int, type(None)),
+    float | None: (int, float, type(None)),
+}
+"""What Python lets pass: a field's declaration, and the types of what may stand in it."""
+
+
+def mistyped_field(item: Any) -> str:
+    """A clause about the first field of a dataclass object that has another type; empty for none.
+
+    Fields that hold functions or objects are left alone.
+    """
+    hints = _hints(cast("Hashable", type(item)))
+    for name in (field.name for field in fields(item)):
+        if not _fits(getattr(item, name), hints[name]):
+            return f"{name} is {getattr(item, name)!r}"
+    return ""
+
+
+@cache
+def _hints(kind: Hashable) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _fits(value: object, declared: Any) -> bool:
+    if declared == tuple[str, ...]:
+        return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
+    return isinstance(value, PLAIN.get(declared, object))
+
+
+# What a plugin module adds, in tables of these names:
+#
+#     MODELS    a sequence of ModelSpec
+#     TASKS     a sequence of tasks; those of a suite that is not in SUITES make one
+#     SUITES    a sequence of Suite
+#     METRICS   by task name a sequence of Metric, shown beside the task's score
+
+NAMES = ("MODELS", "TASKS", "SUITES", "METRICS")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The tables of one plugin; those that it lacks are empty."""
+
+    models: Sequence[ModelSpec]
+    tasks: Sequence[Task]
+    suites: Sequence[Suite]
+    metrics: Mapping[str, Sequence[Metric[Any, Any]]]
+
+
+def read_tables(name: str, module: ModuleType) -> Tables:
+    """The tables of a plugin; BenchError where it has none, or something else in one."""
+    if not any(hasattr(module, table) for table in NAMES):
+        raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
+    metrics = getattr(module, "METRICS", {})
+    if not isinstance(metrics, Mapping):
+        raise BenchError(
+            f"METRICS of the plugin {name} is a {type(metrics).__name__}: expected lists of "
+            'metrics by task, such as {"glue/rte": [my_metric]}.'
+        )
+    return Tables(
+        models=_items(name, "MODELS", getattr(module, "MODELS", ()), ModelSpec),
+        tasks=_items(name, "TASKS", getattr(module, "TASKS", ()), Task),
+        suites=_items(name, "SUITES", getattr(module, "SUITES", ()), Suite),
+        metrics={task: _items(name, "METRICS", found, Metric) for task, found in metrics.items()},
+    )
+
+
+def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]:
+    listed = items if isinstance(items, list | tuple) else [items]
+    for item in listed:
+        if not isinstance(item, kind):
+            raise BenchError(
+                f"{table} of the plugin {name} has a {type(item).__name__}: expected a list of "
+                f"{kind.__name__}."
+            )
+        if fault := mistyped_field(item):
+            raise BenchError(f"{table} of the plugin {name} has a {kind.__name__} whose {fault}.")
+    return tuple(listed)
+
+
+def add_tables(tables: Tables) -> frozenset[str]:
+    """Puts a plugin's tables into ours; gives the tasks that are made of it, in whole or in part.
+
+    Raises BenchError where a name is taken.
+    """
+    for suite in (*tables.suites, *_missing_suites(tables)):
+        add_suite(suite, [task for task in tables.tasks if task.suite == suite.name])
+    for task, metrics in tables.metrics.items():
+        add_details(task, metrics)
+    for model in tables.models:
+        add_model(model)
+    changed = (find_task(task).name for task in tables.metrics)
+    return frozenset((*(task.name for task in tables.tasks), *changed))
+
+
+def _missing_suites(tables: Tables) -> Iterator[Suite]:
+    """A suite of each name that tasks have and that is not declared: the mean over its tasks."""
+    declared = {suite.name for suite in tables.suites}
+    for name in dict.fromkeys(task.suite for task in tables.tasks if task.suite not in declared):
+        tasks = [task for task in tables.tasks if task.suite == name]
+        cells = {t.name: tuple(m.name for m in t.metrics) for t in tasks if not t.trained_on}
+        yield Suite(
+            name=name,
+            title=name,
+            tasks=tuple(task.name for task in tasks),
+            rule=ScoreRule(name=f"mean of {name}", cells=cells, cite="the mean over its tasks"),
+            cite="",
+        )
+
+
+# Loading plugins: the entry points of installed packages, and Python files.
+
+GROUP = "benchharness.plugins"
+"""The entry points that name plugin modules of installed packages."""
+
+VARIABLE = "BENCH_PLUGINS"
+"""The environment's list of plugin files, written like PATH; workers learn of them by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plugin:
+    """A loaded plugin: the digest of its file, and the tasks that are made of it."""
+
+    digest: str
+    tasks: frozenset[str]
+
+
+_loaded: dict[str, _Plugin] = {}
+"""By path, or by the name of the entry point."""
+
+
+def load_plugins(files: Iterable[Path] | None = None) -> None:
+    """Loads the installed plugins and these files, or those of the environment, each once.
+
+    Raises BenchError for a plugin that is not there, raises, adds nothing, or adds a name that is
+    taken.
+    """
+    if files is None:
+        files = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+    for point in entry_points(group=GROUP):
+        _load(point.name, point.load)
+    for file in (file.expanduser().absolute() for file in files):
+        _load(str(file), partial(_execute, file))
+    paths = (name for name in _loaded if Path(name).is_absolute())
+    os.environ[VARIABLE] = os.pathsep.join(paths)
+
+
+def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
+    """The digests of the plugins that these tasks are made of, by the plugins' names.
+
+    A folder is no part of a name: the same file elsewhere is the same plugin.
+    """
+    wanted = set(tasks)
+    found = {Path(name).name: p.digest for name, p in _loaded.items() if p.tasks & wanted}
+    return dict(sorted(found.items()))
+
+
+def _load(name: str, load: Callable[[], ModuleType]) -> None:
+    if name in _loaded:
+        return
+    try:
+        module = load()
+    except BenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
+    tables = read_tables(name, module)
+    try:
+        tasks = add_tables(tables)
+    except BenchError as error:
+        raise BenchError(f"the plugin {name} cannot be added: {error}") from error
+    _loaded[name] = _Plugin(digest=file_digest(Path(str(module.__file__))), tasks=tasks)
+
+
+def _execute(file: Path) -> ModuleType:
+    """The module in a file, under a name that no other module has."""
+    name = f"bench_plugin_{sha256(str(file).encode()).hexdigest()[:12]}"
+    spec = spec_from_file_location(name, file) if file.is_file() else None
+    if spec is None or spec.loader is None:
+        raise BenchError(f"there is no plugin {file}: give the path of a Python file (.py).")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look up the module of their class
+    spec.loader.exec_module(module)
+    return module
+
+
+def _described(error: BaseException) -> str:
+    """An error's kind, the line that raised it, and the first line of what it says."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
+    text = next(iter(str(error).splitlines()), "").removesuffix(".")
+    return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

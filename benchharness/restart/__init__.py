@@ -1,1 +1,0 @@
-"""Exact restart: the states that a running job keeps, and takes up again after it was stopped."""

@@ -1,1 +1,0 @@
-"""What comes from elsewhere: archives of other stores, and rows that others have measured."""
