@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from benchharness.driver.plan import used_rows
 from benchharness.models import ModelSpec, find_model
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, with_start
@@ -38,16 +37,18 @@ class Estimate(NamedTuple):
     rough: bool
 
 
-def estimate_seconds(job: Job, history: Iterable[RunRow], *, gpu: bool = False) -> Estimate:
+def estimate_seconds(
+    job: Job, history: Iterable[RunRow], rows: Mapping[str, int], *, gpu: bool = False
+) -> Estimate:
     """The median of stored runs like this job, or a rough figure from its size.
 
     Alike are finished runs of the same model, task, rows, recipe and precision, whatever their
-    seed.
+    seed. `rows` are the numbers of examples by a split's fingerprint.
     """
     alike = [row.seconds for row in history if _is_alike(job, row)]
     if alike:
         return Estimate(median(alike), rough=False)
-    return Estimate(_rough_seconds(job, gpu=gpu), rough=True)
+    return Estimate(_rough_seconds(job, rows, gpu=gpu), rough=True)
 
 
 def _is_alike(job: Job, row: RunRow) -> bool:
@@ -68,7 +69,7 @@ _START_SECONDS = 5.0
 _FLOOR_SECONDS = 2.0
 
 
-def _rough_seconds(job: Job, *, gpu: bool) -> float:
+def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     """Six operations for each parameter and token trained on, two for each predicted."""
     if job.kind == "floor":
         return _FLOOR_SECONDS
@@ -77,9 +78,9 @@ def _rough_seconds(job: Job, *, gpu: bool) -> float:
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
         if split.endswith(":train"):
-            trained += used_rows(fingerprint)
+            trained += rows.get(fingerprint, 0)
         else:
-            predicted += used_rows(fingerprint)
+            predicted += rows.get(fingerprint, 0)
     tokens = _TOKENS_PER_ROW * (6 * trained * epochs + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
 

@@ -1,13 +1,24 @@
-"""What a running job tells its engine: a line of numbers now and then."""
+"""What a running job says of itself, who watches, and when a signal may end it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Protocol
 
 from leaderboard.job import Job
+from leaderboard.result import Failure, Result
 
-__all__ = ["SIGNALS", "Interrupted", "Progress", "Reporter", "Signals", "duration", "job_name"]
+__all__ = [
+    "SIGNALS",
+    "Interrupted",
+    "Progress",
+    "Reporter",
+    "Signals",
+    "Watcher",
+    "duration",
+    "job_name",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +44,19 @@ class Progress:
 
 
 Reporter = Callable[[Progress], None]
+
+
+class Watcher(Protocol):
+    """Who is told how the jobs of a run go."""
+
+    def report(self, job: Job, progress: Progress) -> None:
+        """Takes what a running job says of itself."""
+
+    def finish(self, outcome: Result | Failure) -> None:
+        """Takes what a job has left behind."""
+
+    def leave_out(self, job: Job) -> None:
+        """Takes that a job need not run any more."""
 
 
 # SIGTERM and SIGINT in a worker: they end it at once, or after what must not be left half done.

@@ -72,6 +72,7 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
         seeds=seeds,
         seed=(),
         settings=settings,
+        recipe=recipe,
         device="auto",
         jobs="auto",
     )
@@ -80,7 +81,6 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
         baseline=known,
         limit=limit,
         data=data,
-        recipe=recipe,
         alpha=alpha,
         may_change=allow_change,
     )

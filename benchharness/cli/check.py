@@ -1,11 +1,15 @@
 """`bench check`: is a model worse than its baseline, beyond noise? For continuous integration."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
+from benchharness.cli.display import Display, interruption_told
 from benchharness.cli.options import (
     BASELINE,
     AllowPickle,
@@ -21,10 +25,27 @@ from benchharness.cli.options import (
     Timeout,
     TrustRemoteCode,
 )
+from benchharness.cli.output import print_json, print_table
+from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
+from benchharness.driver.request import check_request
+from benchharness.driver.schedule import Schedule
+from benchharness.models import Trust
+from benchharness.progress import Watcher
+from leaderboard.regression import Verdict
+from leaderboard.regression.verdict_text import (
+    COLUMNS,
+    annotations,
+    change_line,
+    explanations,
+    facts_of,
+    flip_lines,
+    row_of,
+    to_junit,
+    to_markdown,
+)
+from leaderboard.store.store import Store
 from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from leaderboard.regression import Verdict
+from tasks.errors import BenchError
 
 __all__ = ["check"]
 
@@ -99,10 +120,6 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
     could not be compared.
     """
-    from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
-    from benchharness.driver.request import check_request
-    from benchharness.models import Trust
-
     request = check_request(
         models=[model],
         suites=suite or (),
@@ -110,38 +127,37 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         seeds=seeds if seeds or seed else DEFAULT_SEEDS,
         seed=seed or (),
         settings=settings or (),
+        recipe=recipe,
         device=device,
         jobs=jobs,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
-    known = read_baseline(Path(baseline))
     gate = Gate(
         request=request,
-        baseline=known,
+        baseline=read_baseline(Path(baseline)),
         limit=limit,
         data=data,
-        recipe=recipe,
         alpha=alpha,
-        timeout=timeout,
+        timeout=timeout or None,
         may_change=allow_change,
     )
-    verdict = run_gate(gate)
+    verdict = run_gate(gate, _watching)
     _show(verdict, as_json=as_json)
     _write(verdict, junit, markdown)
     _tell_github(verdict)
     raise typer.Exit(verdict.exit_code)
 
 
-def _show(verdict: "Verdict", *, as_json: bool) -> None:
-    from benchharness.cli.output import print_json, print_table
-    from leaderboard.regression.verdict_text import (
-        COLUMNS,
-        change_line,
-        explanations,
-        facts_of,
-        flip_lines,
-        row_of,
-    )
+@contextmanager
+def _watching(schedule: Schedule, store: Store) -> Iterator[Watcher]:
+    with (
+        interruption_told(schedule, store, "kept"),
+        Display(len(schedule.todo), schedule.weights, Console(stderr=True)) as display,
+    ):
+        yield display
+
+
+def _show(verdict: Verdict, *, as_json: bool) -> None:
 
     if as_json:
         print_json(facts_of(verdict))
@@ -160,8 +176,7 @@ def _show(verdict: "Verdict", *, as_json: bool) -> None:
     typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
 
 
-def _write(verdict: "Verdict", junit: str | None, markdown: str | None) -> None:
-    from leaderboard.regression.verdict_text import to_junit, to_markdown
+def _write(verdict: Verdict, junit: str | None, markdown: str | None) -> None:
 
     if junit:
         _put(Path(junit), to_junit(verdict), "w")
@@ -169,10 +184,8 @@ def _write(verdict: "Verdict", junit: str | None, markdown: str | None) -> None:
         _put(Path(markdown), to_markdown(verdict), "w")
 
 
-def _tell_github(verdict: "Verdict") -> None:
+def _tell_github(verdict: Verdict) -> None:
     """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
-    from leaderboard.regression.verdict_text import annotations, to_markdown
-
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotations(verdict):
             typer.echo(line, err=True)
@@ -181,7 +194,6 @@ def _tell_github(verdict: "Verdict") -> None:
 
 
 def _put(path: Path, text: str, mode: str) -> None:
-    from tasks.errors import BenchError
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,20 +1,24 @@
 """Progress of a `bench run` on stderr: live lines in a terminal, plain ones elsewhere."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 
+import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from benchharness.driver.schedule import Schedule
 from benchharness.progress import Progress, duration, job_name
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
+from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import ModelError
 
-__all__ = ["Display"]
+__all__ = ["Display", "interruption_told"]
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
@@ -105,6 +109,21 @@ class Display:
         if done <= 0 or total <= 0:
             return None
         return (time.monotonic() - self._start) * max(0.0, total - done) / done
+
+
+@contextmanager
+def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[None]:
+    """Says how much of a run is kept ("stored", say) when it is interrupted."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        there = len(store.finished_keys(job.key for job in schedule.jobs))
+        typer.echo(
+            f"bench: interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same "
+            "command goes on from there.",
+            err=True,
+        )
+        raise
 
 
 def fraction(progress: Progress) -> float:

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
+from benchharness.cli.display import Display, interruption_told
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import (
     CHECKPOINT_MINUTES,
@@ -38,23 +40,23 @@ from benchharness.cli.options import (
     TrustRemoteCode,
 )
 from benchharness.cli.report import is_made, make_report
-from benchharness.driver.schedule import Outlook
+from benchharness.driver.drive import Watch, drive, prepared_workers
+from benchharness.driver.plan import Plan, plan
+from benchharness.driver.request import Request, check_request
+from benchharness.driver.schedule import Schedule, schedule_missing
+from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.engines.choice import EngineChoice
 from benchharness.engines.process import Outcome
-from benchharness.progress import job_name
+from benchharness.loggers import Listening, Loggers, open_loggers
+from benchharness.models import Trust
+from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, left_out
 from leaderboard.boards.board import TOP, Board, boards_of, top_of
+from leaderboard.job import Job
 from leaderboard.result import Failure
 from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import JobError, ModelError
-
-if TYPE_CHECKING:
-    from benchharness.driver.handover import Handover
-    from benchharness.driver.request import Request
-    from benchharness.engines.process import Engine
-    from benchharness.kept_folders import SnapshotFolder
-    from benchharness.loggers import Loggers
-    from leaderboard.job import Job
 
 __all__ = ["run"]
 
@@ -141,15 +143,6 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
     What is stored already is not run again, so the same command goes on where it was interrupted.
     """
-    from benchharness.driver.handover import Handover, folder_beside
-    from benchharness.driver.request import check_request
-    from benchharness.driver.schedule import look_into
-    from benchharness.engines.choice import EngineChoice
-    from benchharness.kept_folders import SnapshotFolder
-    from benchharness.loggers import open_loggers
-    from benchharness.models import Trust
-    from leaderboard.store.store import open_store
-
     loggers = open_loggers(log or (), folder_beside(db))
     request = check_request(
         models=model,
@@ -158,6 +151,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         seeds=seeds,
         seed=seed or (),
         settings=settings or (),
+        recipe=recipe,
+        data=data,
+        limit=limit,
+        precision=precision,
+        splits=("dev", "test") if test else ("dev",),
+        baselines=not no_floors,
         device=device,
         jobs=jobs,
         engine=EngineChoice(
@@ -170,156 +169,37 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         start_from=start_from,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
-    with _imported_meanwhile(request, dry_run=dry_run):
-        planned = _plan(request, data, recipe, precision, limit, test=test, floors=not no_floors)
-        name_missing_rows(request, planned, test=test)
-        handover = Handover.of(planned, db, keep=keep_checkpoints)
-        outlook = look_into(db, handover, request.slots, force=force)
+    with nullcontext() if dry_run else prepared_workers(request):
+        with Console(stderr=True).status("reading the data and the checkpoints"):
+            planned = plan(request)
+        _name_missing_rows(request, planned)
+        schedule = schedule_missing(planned, request.slots, db, keep=keep_checkpoints, force=force)
         if dry_run:
-            _show(outlook, as_json=as_json)
+            _show(schedule, as_json=as_json)
             return
-        _require_checkpoints(outlook.todo)
-        snapshots = SnapshotFolder.of(folder_beside(db), checkpoint_every * 60)
-        crew = request.place.engine(
+        with drive(
+            schedule,
+            request.place,
+            db,
+            _watching(loggers, as_json=as_json),
             timeout=timeout or None,
-            checkpoints=handover.folder,
-            keep=outlook.starts,
-            snapshots=snapshots,
-        )
-        with open_store(db) as store:
-            _announce(outlook, as_json=as_json)
-            if outlook.todo:
-                import_ahead()
-            outcomes = _drive(
-                outlook, crew, store, handover, snapshots, loggers=loggers, force=force
-            )
-            raise typer.Exit(conclude(outlook, outcomes, store, Path(out), as_json=as_json))
+            snapshot_every=checkpoint_every * 60,
+            force=force,
+        ) as driven:
+            code = _conclude(schedule, driven.outcomes, driven.store, Path(out), as_json=as_json)
+    raise typer.Exit(code)
 
 
-def _imported_meanwhile(request: "Request", *, dry_run: bool) -> AbstractContextManager[None]:
-    """What the jobs import is imported from now on, while they are planned."""
-    from benchharness.worker.fork_server import modules_of
-
-    if dry_run:
-        return nullcontext()
-    kind = "floor" if all(model.is_floor for model in request.models) else "model"
-    return request.place.prepared(modules_of(kind, request.tasks))
-
-
-def _plan(  # noqa: PLR0913  (options of the command)
-    request: "Request",
-    data: str,
-    recipe: str | None,
-    precision: str,
-    limit: int | None,
-    *,
-    test: bool,
-    floors: bool,
-) -> "list[Job]":
-    """The jobs of the request, those of the floors last; reads the data, which takes a moment."""
-    from rich.console import Console
-
-    from benchharness.driver.plan import floor_jobs, plan_jobs
-    from benchharness.models import FLOORS, find_model
-
-    encoders = [model for model in request.models if not model.is_floor]
-    wanted = [floor for floor in FLOORS if floors or floor in request.models]
-    with Console(stderr=True).status("reading the data and the checkpoints"):
-        planned = plan_jobs(
-            encoders or [find_model("tiny")],
-            request.tasks,
-            data=data,
-            seeds=request.seeds,
-            recipe=recipe,
-            overrides=request.overrides,
-            precision=precision,
-            limit=limit,
-            splits=("dev", "test") if test else ("dev",),
-            gpu=request.slots[0].is_gpu,
-            start_from=request.start_from,
-        )
-        return [*(planned if encoders else ()), *floor_jobs(planned, wanted, request.tasks)]
-
-
-def _announce(outlook: "Outlook", *, as_json: bool) -> None:
-    """Says what will run before anything starts."""
-    for line in (outlook.sentence(), *outlook.start_sentences()):
-        typer.echo(visible(line), err=as_json)
-
-
-def _show(outlook: "Outlook", *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"dry_run": True, "jobs": outlook.to_json()}, indent=2))
-    else:
-        _announce(outlook, as_json=False)
-        for line in outlook.lines():
-            typer.echo(visible(line))
-
-
-def _require_checkpoints(jobs: "Sequence[Job]") -> None:
-    """Raises ModelError where a checkpoint can be had from nowhere, before anything starts."""
-    from benchharness.models.weights import hub_revision, require_checkpoint
-
-    for job in {job.weights: job for job in jobs}.values():
-        if (revision := hub_revision(job.weights)) is not None:
-            require_checkpoint(job.checkpoint, revision)
-
-
-def _drive(  # noqa: PLR0913  (who takes part in it)
-    outlook: "Outlook",
-    engine: "Engine",
-    store: "Store",
-    handover: "Handover",
-    snapshots: "SnapshotFolder | None",
-    *,
-    loggers: "Loggers",
-    force: bool,
-) -> "list[Outcome]":
-    """Runs what is missing under a display; says what is kept when it is interrupted."""
-    from rich.console import Console
-
-    from benchharness.cli.display import Display
-    from benchharness.driver.drive import drive
-    from benchharness.loggers import Listening
-
-    try:
-        with (
-            Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display,
-            Listening(display, loggers, display.say) as ears,
-        ):
-            return drive(
-                outlook.todo, engine, store, ears, handover, force=force, snapshots=snapshots
-            )
-    except (KeyboardInterrupt, SystemExit):
-        kept = len(store.finished_keys(job.key for job in outlook.jobs))
-        typer.echo(
-            f"bench: interrupted; {kept} of {len(outlook.jobs)} jobs are stored, and the same "
-            "command goes on from there.",
-            err=True,
-        )
-        raise
-
-
-# What a user should know of the rows before a run: some are left out, some are not there.
-
-
-def name_missing_rows(request: "Request", jobs: "Sequence[Job]", *, test: bool) -> None:
+def _name_missing_rows(request: Request, planned: Plan) -> None:
     """Says which splits are shorter than their files, and which tests are not there."""
-    _name_left_out(jobs)
-    if test:
-        _name_untested(request, jobs)
-
-
-def _name_left_out(jobs: "Sequence[Job]") -> None:
-    """Says which splits are shorter than their files."""
-    from benchharness.driver.plan import left_out_rows
-
-    if counts := left_out_rows(jobs):
+    if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         typer.echo(visible(f"bench: rows left out as their benchmark does: {splits}."), err=True)
+    if "test" in request.splits:
+        _name_untested(request, planned.jobs)
 
 
-def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
+def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     """Says which tasks have no test rows here; their jobs run all the same."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
@@ -332,24 +212,51 @@ def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
         typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
 
 
-# How a `bench run` ends: the table, what failed, the report's path and the exit code.
+def _show(schedule: Schedule, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
+    else:
+        _announce(schedule, as_json=False)
+        for line in schedule.lines():
+            typer.echo(visible(line))
 
-LATER = (
-    "benchharness.stored.contrasts",
-    "leaderboard.report.write",
-    "leaderboard.statistics.interval",
-)
+
+def _announce(schedule: Schedule, *, as_json: bool) -> None:
+    """Says what will run before anything starts."""
+    for line in (schedule.sentence(), *schedule.start_sentences()):
+        typer.echo(visible(line), err=as_json)
+
+
+def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
+    """The display of a run, and the trackers beside it."""
+
+    @contextmanager
+    def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
+        _announce(schedule, as_json=as_json)
+        if schedule.todo:
+            _import_ahead()
+        with (
+            interruption_told(schedule, store, "stored"),
+            Display(len(schedule.todo), schedule.weights, Console(stderr=True)) as display,
+            Listening(display, loggers, display.say) as watcher,
+        ):
+            yield watcher
+
+    return watch
+
+
+LATER = ("benchharness.stored.contrasts", "leaderboard.report.write", "leaderboard.statistics")
 """What the report imports on use, because other commands do without it: half a second."""
 
 
-def import_ahead() -> None:
+def _import_ahead() -> None:
     """Imports what a conclusion needs, at a time when only other processes have work to do."""
     for module in LATER:
         import_module(module)
 
 
-def conclude(
-    outlook: Outlook, outcomes: Sequence[Outcome], store: Store, out: Path, *, as_json: bool
+def _conclude(
+    schedule: Schedule, outcomes: Sequence[Outcome], store: Store, out: Path, *, as_json: bool
 ) -> int:
     """Shows what came out, writes the report of all that is stored, and gives the exit code.
 
@@ -357,20 +264,20 @@ def conclude(
     1 otherwise, also where a job has come to nothing at all.
     """
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-    finished = store.finished_keys(job.key for job in outlook.jobs)
-    boards = gather_boards(store, _suites(outlook))
+    finished = store.finished_keys(job.key for job in schedule.jobs)
+    boards = gather_boards(store, _suites(schedule))
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
     if outcomes or not is_made(store, out, boards):
         make_report(store, out, last=boards)
     if as_json:
-        typer.echo(json.dumps(_summary(outlook, failures, finished, out), indent=2))
+        typer.echo(json.dumps(_summary(schedule, failures, finished, out), indent=2))
     else:
-        typer.echo("\n".join(_closing_lines(outlook, failures, finished)))
+        typer.echo("\n".join(_closing_lines(schedule, failures, finished)))
         typer.echo(visible(f"report: {out}"))
     for line in _complaints(failures):
         typer.echo(visible(f"bench: {line}"), err=True)
-    lost = not failures and len(finished) < len(outlook.jobs)
+    lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else _exit_code(failures)
 
 
@@ -382,14 +289,14 @@ def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
         typer.echo(visible(line))
 
 
-def _suites(outlook: Outlook) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(job.task.partition("/")[0] for job in outlook.jobs))
+def _suites(schedule: Schedule) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(job.task.partition("/")[0] for job in schedule.jobs))
 
 
 def _closing_lines(
-    outlook: Outlook, failures: Sequence[Failure], finished: set[str]
+    schedule: Schedule, failures: Sequence[Failure], finished: set[str]
 ) -> Iterator[str]:
-    jobs, before = len(outlook.jobs), len(outlook.jobs) - len(outlook.todo)
+    jobs, before = len(schedule.jobs), len(schedule.jobs) - len(schedule.todo)
     parts = [f"{len(finished)} of {jobs} jobs are finished"]
     if before:
         parts.append(f"{before} of them before this run")
@@ -398,7 +305,7 @@ def _closing_lines(
     yield f"{', '.join(parts)}."
     if len(finished) < jobs:
         yield "The same command runs what is missing; `bench list runs` shows what failed."
-    elif len({job.seed for job in outlook.jobs if job.kind == "model"}) == 1:
+    elif len({job.seed for job in schedule.jobs if job.kind == "model"}) == 1:
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
 
 
@@ -422,12 +329,12 @@ def _exit_code(failures: Sequence[Failure]) -> int:
 
 
 def _summary(
-    outlook: Outlook, failures: Sequence[Failure], finished: set[str], out: Path
+    schedule: Schedule, failures: Sequence[Failure], finished: set[str], out: Path
 ) -> dict[str, Any]:
-    stored_before = {job.key for job in outlook.jobs} - {job.key for job in outlook.todo}
+    stored_before = {job.key for job in schedule.jobs} - {job.key for job in schedule.todo}
     return {
         "exit_code": _exit_code(failures),
-        "jobs": len(outlook.jobs),
+        "jobs": len(schedule.jobs),
         "stored_before": len(stored_before),
         "finished": len(finished - stored_before),
         "failed": [
@@ -441,6 +348,6 @@ def _summary(
             }
             for failure in failures
         ],
-        "missing": len(outlook.jobs) - len(finished),
+        "missing": len(schedule.jobs) - len(finished),
         "report": str(out),
     }

@@ -1,88 +1,135 @@
-"""Brings jobs, an engine and the store together: what is missing is run, and kept as it ends."""
+"""The only orchestration: runs what a schedule lacks, stores what each job leaves, and cleans up.
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+`bench run`, `bench check`, the pytest plugin and Python code call `drive`. It knows jobs, engines
+and the store, and prints nothing: whoever calls it watches.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple
 
-from benchharness.driver.handover import Handover
-from benchharness.engines.process import Engine, Outcome
-from benchharness.kept_folders import SnapshotFolder
-from benchharness.progress import Progress
+from benchharness.driver.request import Request
+from benchharness.driver.schedule import Schedule
+from benchharness.driver.start_checkpoints import StartCheckpoints
+from benchharness.engines.choice import Place
+from benchharness.engines.process import Outcome
+from benchharness.kept_folders import EVERY_SECONDS, SnapshotFolder
+from benchharness.models.weights import hub_revision, require_checkpoint
+from benchharness.progress import Progress, Watcher
+from benchharness.worker.fork_server import modules_of
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from leaderboard.store.store import Store
+from leaderboard.store.store import Store, open_store
 from tasks.errors import JobError, ModelError
 
-__all__ = ["Watcher", "drive"]
+__all__ = ["TIMEOUT_SECONDS", "Driven", "Watch", "drive", "prepared_workers", "unwatched"]
+
+TIMEOUT_SECONDS = 1800.0
+"""A job that is silent for so long hangs, or waits for a download."""
 
 
-class Watcher(Protocol):
-    """Who is told how the jobs go."""
+class _Silent:
+    """A watcher that shows nothing."""
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Takes what a running job says of itself."""
+        pass
 
     def finish(self, outcome: Outcome) -> None:
-        """Takes what a job has left behind."""
+        pass
 
     def leave_out(self, job: Job) -> None:
-        """Takes that a job need not run any more."""
+        pass
 
 
-def drive(  # noqa: PLR0913  (who takes part in it)
-    jobs: Sequence[Job],
-    engine: Engine,
-    store: Store,
-    watcher: Watcher,
-    handover: Handover,
-    *,
-    force: bool,
-    snapshots: SnapshotFolder | None = None,
-) -> list[Outcome]:
-    """Runs jobs in their order and stores what each leaves behind; gives what was stored.
+Watch = Callable[[Schedule, Store], AbstractContextManager[Watcher]]
+"""Makes the watcher of a run, which lasts as long as the jobs do."""
 
-    A job that starts from another of them waits until that has ended, while others go before it,
-    and fails where that has failed. Just before a job starts, it is left out where another process
-    has stored its result meanwhile (unless `force`), or where its model could not be loaded for an
-    earlier job.
+
+def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
+    """Nobody watches."""
+    return nullcontext(_Silent())
+
+
+class Driven(NamedTuple):
+    """A run that has ended: the store, still open, and what the jobs of this run left in it."""
+
+    store: Store
+    outcomes: Sequence[Outcome]
+
+
+def prepared_workers(request: Request) -> AbstractContextManager[None]:
+    """While it lasts, workers on this machine start with the libraries of the request's jobs.
+
+    Importing them takes seconds, and is done while the jobs are still planned.
     """
-    course = _Course(jobs, store, watcher, handover, force=force)
-    if snapshots is not None:
-        snapshots.delete_all(store.finished_keys(snapshots.keys() - course.going))
-    handover.discard_damaged(course.going)
-    handover.release(store, course.going)
-    with closing(engine.run(course.queue(), watcher.report)) as outcomes:
-        for outcome in outcomes:
-            course.end(outcome)
-            if snapshots is not None and _is_final(outcome):
-                snapshots.delete_all([outcome.job.key])
-    return course.stored
+    return request.place.prepared(modules_of(request.kind, request.tasks))
 
 
-class _Course:
+@contextmanager
+def drive(  # noqa: PLR0913  (what runs, where, and who watches)
+    schedule: Schedule,
+    place: Place,
+    db: str,
+    watch: Watch = unwatched,
+    *,
+    timeout: float | None = TIMEOUT_SECONDS,
+    snapshot_every: float = EVERY_SECONDS,
+    force: bool = False,
+) -> Iterator[Driven]:
+    """Runs the jobs of a schedule in a place and stores what each leaves behind.
+
+    A job that is silent for `timeout` seconds is ended (None: never). A running job keeps its state
+    every `snapshot_every` seconds (0: never) and resumes from there when it is driven again. A job
+    that starts from another one waits until that has ended, while others go before it, and fails
+    where that has failed. Just before a job starts, it is left out where another process has stored
+    its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
+    job. Raises ModelError before anything starts where a checkpoint can be had from nowhere.
+    """
+    _require_checkpoints(schedule.todo)
+    snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
+    engine = place.engine(
+        timeout=timeout,
+        checkpoints=schedule.checkpoints.folder,
+        keep=schedule.starts,
+        snapshots=snapshots,
+    )
+    with open_store(db) as store:
+        with watch(schedule, store) as watcher:
+            run = _Run(schedule, store, watcher, force=force)
+            if snapshots is not None:
+                snapshots.delete_all(store.finished_keys(snapshots.keys() - run.going))
+            schedule.checkpoints.discard_damaged(run.going)
+            schedule.checkpoints.release(store, run.going)
+            with closing(engine.run(run.queue(), watcher.report)) as outcomes:
+                for outcome in outcomes:
+                    run.end(outcome)
+                    if snapshots is not None and _is_final(outcome):
+                        snapshots.delete_all([outcome.job.key])
+        yield Driven(store, run.stored)
+
+
+def _require_checkpoints(jobs: Sequence[Job]) -> None:
+    for job in {job.weights: job for job in jobs}.values():
+        if (revision := hub_revision(job.weights)) is not None:
+            require_checkpoint(job.checkpoint, revision)
+
+
+class _Run:
     """How far the jobs of a run have come.
 
     `going` are the keys of those that wait or run, `stored` is what they have left behind.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        store: Store,
-        watcher: Watcher,
-        handover: Handover,
-        *,
-        force: bool,
-    ) -> None:
-        self._waiting = list(jobs)
+    def __init__(self, schedule: Schedule, store: Store, watcher: Watcher, *, force: bool) -> None:
+        self._waiting = list(schedule.todo)
+        self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._store = store
         self._watcher = watcher
-        self._handover = handover
         self._force = force
         self._broken: set[str] = set()
         self._failed: dict[str, Failure] = {}
-        self.going = {job.key for job in jobs}
+        self.going = {job.key for job in schedule.todo}
         self.stored: list[Outcome] = []
 
     def queue(self) -> Iterator[Job | None]:
@@ -115,14 +162,14 @@ class _Course:
             self.stored.append(outcome)
         self._watcher.finish(outcome)
         if job.start_from is not None:
-            self._handover.release(self._store, self.going)
+            self._checkpoints.release(self._store, self.going)
 
     def _is_needless(self, job: Job) -> bool:
         if job.weights in self._broken:
             return True
         if self._force or not self._store.finished_keys([job.key]):
             return False
-        return not self._handover.is_missing(job.key, self._store)
+        return not self._checkpoints.is_missing(job.key, self._store)
 
 
 def _is_final(outcome: Outcome) -> bool:

@@ -1,16 +1,28 @@
 """The regression gate: fresh runs of what a baseline has, and the verdict on them.
 
 Nothing that is stored is taken for a run: a job's key does not know the code, which is what is on
-trial. So the runs go into a database of their own, which is thrown away.
+trial. So the runs go into a store of their own, which is deleted with the verdict. A check that is
+interrupted leaves it, and the same check by the same code resumes from there.
 """
 
+import hashlib
+import json
+import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
+from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_workers, unwatched
+from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request
+from benchharness.driver.schedule import schedule_missing
+from benchharness.machine import cache_folder, library_versions, source_digest
+from benchharness.stored.predictions import Samples, counted_tasks
 from leaderboard.job import Job
 from leaderboard.regression import (
     FAILED_JOB,
@@ -27,31 +39,30 @@ from leaderboard.result import Failure
 from tasks.errors import BenchError, DataError
 from tasks.suites import find_task
 
-if TYPE_CHECKING:
-    from benchharness.engines.process import Outcome
-
 __all__ = ["DEFAULT_ALPHA", "DEFAULT_SEEDS", "Gate", "read_baseline", "run_gate"]
 
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3
 """More cost time at every check; more seeds of the baseline cost it once (docs/regression.md)."""
 
+KEPT_SECONDS = 7 * 24 * 3600.0
+"""How long the store of an interrupted check stays: its code has changed since, most likely."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
     """What is checked, against which baseline, and how.
 
-    `limit` and `data` are None for the baseline's own. `timeout` is in seconds, 0 waits for ever.
-    Training that computes something else fails unless `may_change`.
+    Of the `request`, `data` and `limit` are None for the baseline's own. `timeout` is in seconds,
+    None waits for ever. Training that computes something else fails unless `may_change`.
     """
 
     request: Request
     baseline: Baseline
     limit: int | None = None
     data: str | None = None
-    recipe: str | None = None
     alpha: float = DEFAULT_ALPHA
-    timeout: float = 1800
+    timeout: float | None = TIMEOUT_SECONDS
     may_change: bool = False
 
 
@@ -67,17 +78,19 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline.from_text(text, str(path))
 
 
-def run_gate(gate: Gate) -> Verdict:
+def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
     """Plans, leaves out what cannot be compared, runs the rest and judges it.
 
-    Raises BenchError where the options do not fit the baseline as a whole.
+    Raises BenchError where the options do not fit the baseline as a whole, and ModelError where a
+    checkpoint can be had from nowhere, before anything starts.
     """
     _check_options(gate)
-    wanted, jobs = _plan(gate)
-    unfit = list(_unfit(wanted, jobs, gate.baseline))
-    fit = [task for task in wanted if task not in {each.task for each in unfit}]
-    with TemporaryDirectory(prefix="bench-check-") as folder:
-        now, ids, failed = _run(gate, _needed(jobs, fit), fit, str(Path(folder) / "check.sqlite"))
+    with prepared_workers(gate.request):
+        wanted, planned = _plan(gate)
+        unfit = list(_unfit(wanted, planned.jobs, gate.baseline))
+        fit = [task for task in wanted if task not in {each.task for each in unfit}]
+        needed = replace(planned, jobs=tuple(_needed(planned.jobs, fit)))
+        now, ids, failed = _run(gate, needed, fit, watch)
     return judge(
         _title(gate),
         gate.baseline.tasks,
@@ -85,7 +98,7 @@ def run_gate(gate: Gate) -> Verdict:
         ids,
         alpha=gate.alpha,
         unjudged=(*unfit, *failed),
-        notes=tuple(_notes(jobs, now, gate.baseline)),
+        notes=tuple(_notes(planned.jobs, now, gate.baseline)),
         may_change=gate.may_change,
     )
 
@@ -107,28 +120,20 @@ def _limit(limit: int | None) -> str:
     return "all rows" if limit is None else f"--limit {limit}"
 
 
-def _plan(gate: Gate) -> tuple[list[str], list[Job]]:
+def _plan(gate: Gate) -> tuple[list[str], Plan]:
     """The names of the tasks to compare, and the jobs that score them."""
-    from benchharness.driver.plan import plan_jobs
-    from benchharness.stored.predictions import counted_tasks
-
-    request = gate.request
-    wanted = counted_tasks(task.name for task in request.tasks)
-    jobs = plan_jobs(
-        request.models,
-        [find_task(task) for task in wanted],
+    wanted = counted_tasks(task.name for task in gate.request.tasks)
+    request = replace(
+        gate.request,
+        tasks=tuple(find_task(task) for task in wanted),
         data=gate.data or gate.baseline.data,
-        seeds=request.seeds,
-        recipe=gate.recipe,
-        overrides=request.overrides,
         precision=_precision(gate.baseline),
         limit=gate.baseline.limit,
-        gpu=request.slots[0].is_gpu,
-        start_from=request.start_from,
     )
-    if len({(job.task, job.seed) for job in jobs}) < len(jobs):
+    planned = plan(request)
+    if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
         raise BenchError("a check is of one recipe: give one value to each --set, and one model.")
-    return wanted, jobs
+    return wanted, planned
 
 
 def _trained(task: str) -> str:
@@ -180,42 +185,57 @@ def _needed(jobs: Sequence[Job], tasks: Sequence[str]) -> list[Job]:
 
 
 def _run(
-    gate: Gate, jobs: list[Job], tasks: Sequence[str], db: str
+    gate: Gate, planned: Plan, tasks: Sequence[str], watch: Watch
 ) -> tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]:
     """The samples of the tasks, the ids of their examples by split, and what failed."""
-    from benchharness.stored.predictions import Samples
-    from leaderboard.store.store import open_store
-
-    if not jobs:
+    if not planned.jobs:
         return {}, {}, []
-    with open_store(db) as store:
-        failed = [_failure(each) for each in _drive(gate, jobs, db) if isinstance(each, Failure)]
-        samples = Samples(store)
-        found = {task: samples.of(task, store.runs(task=_trained(task))) for task in tasks}
-        return {task: s for task, s in found.items() if s}, samples.ids, failed
+    with _store_of(planned) as db:
+        schedule = schedule_missing(planned, gate.request.slots, db)
+        with drive(schedule, gate.request.place, db, watch, timeout=gate.timeout) as driven:
+            samples = Samples(driven.store)
+            runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
+            found = {task: samples.of(task, runs[task]) for task in tasks}
+            failed = [_failure(each) for each in driven.outcomes if isinstance(each, Failure)]
+    return {task: sample for task, sample in found.items() if sample}, samples.ids, failed
 
 
-def _drive(gate: Gate, jobs: list[Job], db: str) -> "list[Outcome]":
-    """Runs the jobs as `bench run` does, under the same display."""
-    from rich.console import Console
+@contextmanager
+def _store_of(planned: Plan) -> Iterator[str]:
+    """The store of these jobs by this code, which outlives an interruption alone.
 
-    from benchharness.cli.display import Display
-    from benchharness.driver.drive import drive
-    from benchharness.driver.handover import Handover
-    from benchharness.driver.schedule import look_into
-    from leaderboard.store.store import open_store
+    Where the same check runs already, this one has a store that nobody else can find.
+    """
+    root = cache_folder("checks")
+    root.mkdir(parents=True, exist_ok=True)
+    _delete_old(root)
+    name = _digest(planned)
+    lock = FileLock(root / f"{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with TemporaryDirectory(prefix="bench-check-") as folder:
+            yield str(Path(folder) / "check.sqlite")
+        return
+    try:
+        kept = root / name
+        kept.mkdir(exist_ok=True)
+        yield str(kept / "check.sqlite")
+        shutil.rmtree(kept, ignore_errors=True)
+    finally:
+        lock.release()
 
-    slots = gate.request.slots
-    handover = Handover.of(jobs, db, keep=False)
-    outlook = look_into(db, handover, slots, force=False)
-    engine = gate.request.place.engine(
-        timeout=gate.timeout or None, checkpoints=handover.folder, keep=outlook.starts
-    )
-    with (
-        open_store(db) as store,
-        Display(len(outlook.todo), outlook.weights, Console(stderr=True)) as display,
-    ):
-        return drive(outlook.todo, engine, store, display, handover, force=False)
+
+def _digest(planned: Plan) -> str:
+    """What a check is told apart by: its jobs, our code and the libraries."""
+    parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _delete_old(root: Path) -> None:
+    for folder in filter(Path.is_dir, root.iterdir()):
+        if time.time() - folder.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _failure(failure: Failure) -> Unjudged:

@@ -1,15 +1,16 @@
 """From what a user asks for to jobs: models x tasks x seeds, each with the digests of its rows."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
+from benchharness.driver.request import Request
 from benchharness.machine import cpu_has_bf16
-from benchharness.models import ModelSpec, weights_identity
+from benchharness.models import FLOORS, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
-from benchharness.recipes.resolve import FLOOR, floor_settings, start_task, with_start
+from benchharness.recipes.resolve import start_task, with_start
 from leaderboard.job import Job
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.read import has_split, read
@@ -17,10 +18,14 @@ from tasks.sources import Data, parse_data
 from tasks.suites import TASKS, find_task
 from tasks.task import Task
 
-__all__ = ["floor_jobs", "left_out_rows", "plan_jobs", "resolve_precision", "used_rows"]
+__all__ = ["Plan", "RowCounts", "plan", "plan_jobs", "resolve_precision"]
 
 
-class _Counts(NamedTuple):
+Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
+"""The points of the recipe of every model on every task: one, or those of a sweep."""
+
+
+class RowCounts(NamedTuple):
     """Of one split: examples that are used, and rows that a convention or the limit left out."""
 
     used: int
@@ -28,10 +33,44 @@ class _Counts(NamedTuple):
     cut: int
 
 
-_NOTHING = _Counts(0, 0, 0)
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The jobs of a request, those of the baselines last, and the rows of every split of theirs.
 
-_counts: dict[str, _Counts] = {}
-"""Of each split that this process planned with, by fingerprint."""
+    `rows` are by fingerprint, so that a split that several jobs share is counted once.
+    """
+
+    jobs: tuple[Job, ...]
+    rows: Mapping[str, RowCounts]
+
+    @property
+    def used_rows(self) -> dict[str, int]:
+        """How many examples the splits have, by fingerprint."""
+        return {digest: counts.used for digest, counts in self.rows.items()}
+
+    def left_out_rows(self) -> dict[str, int]:
+        """How many rows the benchmarks' conventions leave out, by "task:split", where any."""
+        splits = {name: digest for job in self.jobs for name, digest in job.fingerprints.items()}
+        counts = {name: self.rows[digest].left_out for name, digest in splits.items()}
+        return {name: count for name, count in counts.items() if count}
+
+
+def plan(request: Request) -> Plan:
+    """The jobs of a request; reads the data and the checkpoints, which takes a moment."""
+    return plan_jobs(
+        request.models,
+        request.tasks,
+        data=request.data,
+        seeds=request.seeds,
+        recipe=request.recipe,
+        overrides=request.overrides,
+        precision=request.precision,
+        limit=request.limit,
+        splits=request.splits,
+        gpu=request.slots[0].is_gpu,
+        start_from=request.start_from,
+        baselines=FLOORS if request.baselines else (),
+    )
 
 
 def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
@@ -47,7 +86,8 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     splits: Sequence[str] = ("dev",),
     gpu: bool = False,
     start_from: str | ModelSpec | None = None,
-) -> list[Job]:
+    baselines: Sequence[ModelSpec] = (),
+) -> Plan:
     """The jobs of every model, task, point of its recipe and seed, each once, in that order.
 
     A task that another one's model predicts (AX by MNLI's) becomes splits of that one's job; its
@@ -55,59 +95,100 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     GLUE plan the same job. `splits` are the kinds to predict ("dev", "test"), `gpu` says where the
     jobs will run. `start_from` is what encoders are trained on before: None for what the recipes
     say, "scratch" for nothing, a task's name, or a checkpoint that takes the place of each model's.
-    A job that starts from another one's encoder stands behind that, asked for or not. Raises
-    BenchError, with a line for each setting that is wrong, before any data are read, and DataError
-    where a split that is needed is missing or malformed.
+    A job that starts from another one's encoder stands behind that, asked for or not. `baselines`
+    come behind all others, also those among the `models`: a job a task, because they have no seed.
+    Raises BenchError, with a line for each setting that is wrong, before any data are read, and
+    DataError where a split that is needed is missing or malformed.
     """
+    asked = [model for model in models if model.is_floor]
+    encoders = [model for model in models if not model.is_floor]
     if isinstance(start_from, ModelSpec):
-        models = [_with_weights(model, start_from) for model in models]
+        encoders = [_with_weights(model, start_from) for model in encoders]
         start_from = start_from.name
     trained = _trained_tasks(tasks)
-    recipes = _resolve_recipes(models, trained, recipe, overrides or {}, start_from)
-    door = parse_data(data)
-    wanted = {task.name for task in tasks}
-    starts = {name for _, name in recipes} - {task.name for task in trained}
-    parts = _Parts(
-        data=str(door),
-        recipes=recipes,
-        weights={model: weights_identity(model) for model in models},
-        fingerprints={
-            **{t.name: _fingerprints(t, wanted, door, limit, splits) for t in trained},
-            **{name: _start_fingerprints(name, door, limit, splits) for name in starts},
-        },
-        precision=resolve_precision(precision, gpu=gpu),
-        limit=limit,
-    )
+    recipes = _resolve_recipes(encoders, trained, recipe, overrides or {}, start_from)
+    parts = _read_parts(tasks, recipes, data, limit, splits)
+    precision = resolve_precision(precision, gpu=gpu)
     jobs: dict[str, Job] = {}
-    for model, task in product(models, trained):
+    for model, task in product(encoders, trained):
         points = range(len(recipes[model, task.name]))
         for point, seed in product(points, seeds):
-            for job in parts.chain(model, task.name, point, seed):
+            for job in parts.chain(model, task.name, point, seed, precision):
                 jobs.setdefault(job.key, job)
-    return list(jobs.values())
+    for model, task in product(dict.fromkeys((*baselines, *asked)), trained):
+        job = parts.baseline(model, task)
+        jobs.setdefault(job.key, job)
+    return Plan(jobs=tuple(jobs.values()), rows=parts.rows)
+
+
+def _read_parts(
+    tasks: Sequence[Task],
+    recipes: Recipes,
+    data: str,
+    limit: int | None,
+    splits: Sequence[str],
+) -> "_Parts":
+    """Reads every split that the tasks, and those that they start from, are made of."""
+    source = parse_data(data)
+    reader = _Reader(source, limit, splits)
+    trained = _trained_tasks(tasks)
+    wanted = {task.name for task in tasks}
+    starts = {name for _, name in recipes} - {task.name for task in trained}
+    return _Parts(
+        data=str(source),
+        recipes=recipes,
+        weights={model: weights_identity(model) for model, _ in recipes},
+        fingerprints={
+            **{task.name: reader.fingerprints(task, wanted) for task in trained},
+            **{name: reader.start_fingerprints(name) for name in starts},
+        },
+        rows=reader.rows,
+        limit=limit,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What jobs are made of: the points of recipes by model and task, fingerprints by task."""
+    """What jobs are made of: points of recipes by model and task, fingerprints by task."""
 
     data: str
-    recipes: Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
+    recipes: Recipes
     weights: Mapping[ModelSpec, str]
     fingerprints: Mapping[str, Mapping[str, str]]
-    precision: str
+    rows: Mapping[str, RowCounts]
     limit: int | None
 
-    def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
+    def chain(
+        self, model: ModelSpec, task: str, point: int, seed: int, precision: str
+    ) -> list[Job]:
         """A job, behind those that it starts from, by the same point where they have as many."""
-        points, fingerprints = self.recipes[model, task], self.fingerprints[task]
+        points = self.recipes[model, task]
         recipe = points[min(point, len(points) - 1)]
         start = start_task(recipe.settings)
-        before = self.chain(model, start, point, seed) if start else []
-        job = Job(
+        before = self.chain(model, start, point, seed, precision) if start else []
+        start_from = before[-1].key if before else None
+        return [*before, self._job(model, task, recipe, seed, precision, start_from)]
+
+    def baseline(self, model: ModelSpec, task: Task) -> Job:
+        """A baseline's job; it has no seed, and computes in the 64 bits of scikit-learn."""
+        (recipe,) = resolve_sweep(model, task.name, None, {}, task.head)
+        return self._job(model, task.name, recipe, 0, "fp64")
+
+    def _job(  # noqa: PLR0913, PLR0917  (what differs between the jobs of a plan)
+        self,
+        model: ModelSpec,
+        task: str,
+        recipe: ResolvedRecipe,
+        seed: int,
+        precision: str,
+        start_from: str | None = None,
+    ) -> Job:
+        fingerprints = self.fingerprints[task]
+        is_cut = any(self.rows[digest].cut for digest in fingerprints.values())
+        return Job(
             model=model.name,
             checkpoint=model.checkpoint,
-            weights=self.weights[model],
+            weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(find_task(task), fingerprints),
             data=self.data,
@@ -115,14 +196,14 @@ class _Parts:
             recipe=recipe.name,
             settings=recipe.settings,
             seed=seed,
-            precision=self.precision,
-            limit=self.limit if _is_cut(fingerprints) else None,
-            start_from=before[-1].key if before else None,
+            precision=precision,
+            # Where the limit takes nothing away, the job is the one without a limit.
+            limit=self.limit if is_cut else None,
+            start_from=start_from,
             trust_remote_code=model.trust.remote_code,
             allow_pickle=model.trust.pickle,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
         )
-        return [*before, job]
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
@@ -147,7 +228,7 @@ def _resolve_recipes(
     recipe: str | None,
     overrides: Mapping[str, str],
     start_from: str | None,
-) -> dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]:
+) -> Recipes:
     """The points of every pair's recipe, and of every task's that one of them starts from.
 
     What is wrong with any of them is reported at once, each line once.
@@ -175,9 +256,7 @@ def _resolve_recipes(
     return resolved
 
 
-def _circles(
-    recipes: Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]],
-) -> Iterator[str]:
+def _circles(recipes: Recipes) -> Iterator[str]:
     """A sentence about each task that starts, in the end, from itself."""
     starts = {pair: start_task(points[0].settings) for pair, points in recipes.items()}
     for model, task in recipes:
@@ -206,33 +285,51 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
     )
 
 
-def _fingerprints(
-    task: Task, wanted: set[str], data: Data, limit: int | None, splits: Sequence[str]
-) -> dict[str, str]:
-    """The digest of the train split and of everything the job predicts, by "task:split"."""
-    used = [(task, "train"), *((task, split) for split in _own_splits(task, data, splits))]
-    for follower in TASKS.values():
-        if follower.trained_on == task.name:
-            required = follower.name in wanted
-            used += [
-                (follower, split)
-                for split in follower.source.splits
-                if required or has_split(follower, split, data)
-            ]
-    return {f"{t.name}:{split}": _fingerprint(t, split, data, limit) for t, split in used}
+class _Reader:
+    """Reads splits of one source for their digests; `rows` counts what it has read."""
 
+    def __init__(self, source: Data, limit: int | None, splits: Sequence[str]) -> None:
+        self._source = source
+        self._limit = limit
+        self._splits = splits
+        self.rows: dict[str, RowCounts] = {}
 
-def _start_fingerprints(
-    task: str, data: Data, limit: int | None, splits: Sequence[str]
-) -> dict[str, str]:
-    """Those of a task that nobody asked for, and others start from."""
-    try:
-        return _fingerprints(find_task(task), set(), data, limit, splits)
-    except DataError as error:
-        raise DataError(
-            f"{error} It is needed because a task starts from {task}; --start-from scratch does "
-            "without."
-        ) from error
+    def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
+        """The digest of the train split and of everything the job predicts, by "task:split".
+
+        A follower's splits must be there where it is `wanted` by name.
+        """
+        used = [(task, "train"), *((task, split) for split in self._own_splits(task))]
+        for follower in TASKS.values():
+            if follower.trained_on == task.name:
+                required = follower.name in wanted
+                used += [
+                    (follower, split)
+                    for split in follower.source.splits
+                    if required or has_split(follower, split, self._source)
+                ]
+        return {f"{t.name}:{split}": self._fingerprint(t, split) for t, split in used}
+
+    def start_fingerprints(self, name: str) -> dict[str, str]:
+        """Those of a task that nobody asked for, and others start from."""
+        try:
+            return self.fingerprints(find_task(name))
+        except DataError as error:
+            raise DataError(
+                f"{error} It is needed because a task starts from {name}; --start-from scratch "
+                "does without."
+            ) from error
+
+    def _own_splits(self, task: Task) -> list[str]:
+        found = list(task.dev_splits) if "dev" in self._splits else []
+        if "test" in self._splits:
+            found += [split for split in task.test_splits if has_split(task, split, self._source)]
+        return found
+
+    def _fingerprint(self, task: Task, split: str) -> str:
+        rows = read(task, split, self._source, self._limit)
+        self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
+        return rows.fingerprint
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:
@@ -242,68 +339,3 @@ def _version(task: Task, splits: Iterable[str]) -> int:
     """
     followers = {name.rpartition(":")[0] for name in splits} - {task.name}
     return task.version + sum(find_task(name).version - 1 for name in followers)
-
-
-def _own_splits(task: Task, data: Data, splits: Sequence[str]) -> list[str]:
-    found = list(task.dev_splits) if "dev" in splits else []
-    if "test" in splits:
-        found += [split for split in task.test_splits if has_split(task, split, data)]
-    return found
-
-
-def _fingerprint(task: Task, split: str, data: Data, limit: int | None) -> str:
-    rows = read(task, split, data, limit)
-    _counts[rows.fingerprint] = _Counts(len(rows.examples), rows.left_out, rows.cut)
-    return rows.fingerprint
-
-
-def _is_cut(fingerprints: Mapping[str, str]) -> bool:
-    """Whether the limit took anything away: if not, the job is the one without a limit."""
-    return any(_counts[digest].cut for digest in fingerprints.values())
-
-
-def used_rows(fingerprint: str) -> int:
-    """How many examples the split of that digest has, of splits that this process planned with."""
-    return _counts.get(fingerprint, _NOTHING).used
-
-
-def left_out_rows(jobs: Iterable[Job]) -> dict[str, int]:
-    """How many rows the benchmarks' conventions leave out of the splits, where there are any.
-
-    By "task:split", of jobs that this process planned.
-    """
-    splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
-    counts = {name: _counts.get(digest, _NOTHING).left_out for name, digest in splits.items()}
-    return {name: count for name, count in counts.items() if count}
-
-
-# The jobs of the floors: one for each task and floor, whatever the seeds, recipe and precision.
-
-
-def floor_jobs(
-    jobs: Iterable[Job], floors: Sequence[ModelSpec], tasks: Iterable[Task]
-) -> list[Job]:
-    """A job of each floor for each of the tasks, on the rows that these jobs are planned on.
-
-    A task that another one's model predicts has that one's job, as with an encoder. A floor has no
-    seed, which is then 0, and computes in the 64 bits of scikit-learn.
-    """
-    planned = {job.task: job for job in jobs}
-    names = dict.fromkeys(task.trained_on or task.name for task in tasks)
-    return [
-        replace(
-            planned[name],
-            model=floor.name,
-            checkpoint=floor.checkpoint,
-            weights=weights_identity(floor),
-            recipe=FLOOR,
-            settings=floor_settings(floor.name, find_task(name).head),
-            seed=0,
-            precision="fp64",
-            start_from=None,
-            trust_remote_code=False,
-            allow_pickle=False,
-        )
-        for floor in floors
-        for name in names
-    ]

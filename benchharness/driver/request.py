@@ -1,4 +1,4 @@
-"""What `bench run` is asked for, checked as a whole before anything starts."""
+"""What a run is asked for, checked as a whole before anything starts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,12 @@ DEFAULT_SEEDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The models, tasks and seeds to run, the values to override, and where to run."""
+    """The models, tasks and seeds to run, by which recipe, on which rows, and where.
+
+    `overrides` are values that take the place of the recipe's, `limit` is the number of rows of a
+    split, `splits` are the kinds to predict ("dev", "test"), and with `baselines` the models that
+    train no encoder are planned beside the others. `start_from` is as `plan_jobs` takes it.
+    """
 
     models: tuple[ModelSpec, ...]
     tasks: tuple[Task, ...]
@@ -35,11 +40,22 @@ class Request:
     overrides: Mapping[str, str]
     place: Place
     start_from: str | ModelSpec | None = None
+    recipe: str | None = None
+    data: str = "hub"
+    limit: int | None = None
+    precision: str = "auto"
+    splits: tuple[str, ...] = ("dev",)
+    baselines: bool = False
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Where jobs run at the same time."""
         return self.place.slots
+
+    @property
+    def kind(self) -> str:
+        """The kind of its jobs that imports most: "model", or "floor" where no encoder is asked."""
+        return "floor" if all(model.is_floor for model in self.models) else "model"
 
 
 def check_request(  # noqa: PLR0913  (the command's options, one by one)
@@ -50,6 +66,12 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     seeds: int | None,
     seed: Sequence[int],
     settings: Sequence[str],
+    recipe: str | None = None,
+    data: str = "hub",
+    limit: int | None = None,
+    precision: str = "auto",
+    splits: tuple[str, ...] = ("dev",),
+    baselines: bool = False,
     device: str,
     jobs: str,
     engine: EngineChoice = LOCAL,
@@ -86,6 +108,12 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         overrides=overrides or {},
         place=place,
         start_from=start,
+        recipe=recipe,
+        data=data,
+        limit=limit,
+        precision=precision,
+        splits=splits,
+        baselines=baselines,
     )
 
 

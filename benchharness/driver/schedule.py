@@ -1,11 +1,12 @@
-"""What a `bench run` is about to do, and about how long that takes."""
+"""Which of the planned jobs to run, in which order, and about how long that takes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchharness.driver.handover import Handover
+from benchharness.driver.plan import Plan
+from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.progress import duration, job_name
@@ -13,22 +14,24 @@ from leaderboard.job import Job
 from leaderboard.result import RunRow
 from leaderboard.store.store import Store, open_store
 
-__all__ = ["Outlook", "look_ahead", "look_into"]
+__all__ = ["Schedule", "schedule", "schedule_missing"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
+class Schedule:
     """The jobs that were asked for, which of them to run, longest first, and for how long.
 
     Among both are those that others start from. `again` are the keys of jobs that are stored and
     run only because their encoder is not there any more. `estimates` are by job key, of the jobs to
-    run; `at_once` is how many run at the same time.
+    run; `at_once` is how many run at the same time. `checkpoints` are the encoders that jobs leave
+    for each other.
     """
 
     jobs: tuple[Job, ...]
     todo: tuple[Job, ...]
     estimates: Mapping[str, Estimate]
     at_once: int
+    checkpoints: StartCheckpoints
     again: frozenset[str] = frozenset()
 
     @property
@@ -115,42 +118,59 @@ _START_SENTENCES = {
 }
 
 
-def look_ahead(
-    jobs: Sequence[Job],
-    finished: set[str],
-    history: Sequence[RunRow],
+def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
+    plan: Plan,
     slots: Sequence[Slot],
+    checkpoints: StartCheckpoints,
+    *,
+    finished: Collection[str] = (),
+    history: Sequence[RunRow] = (),
     kept: Collection[str] = (),
-) -> Outlook:
+) -> Schedule:
     """What is missing, in the order in which it should start.
 
-    `kept` are the keys of runs whose encoder is there; what others start from and is not among them
-    is run, stored or not. The longest jobs start first, together with what has to wait for them, so
-    that no slot works alone for long at the end.
+    `finished` are the keys of jobs with a result, `history` is the stored runs that say how long
+    such jobs take, and `kept` are the keys of runs whose encoder is there; what others start from
+    and is not among them is run, stored or not. The longest jobs start first, together with what
+    has to wait for them, so that no slot works alone for long at the end.
     """
-    gpu = slots[0].is_gpu
-    keys = _missing_keys(jobs, finished, kept)
-    missing = [job for job in jobs if job.key in keys]
-    estimates = {job.key: estimate_seconds(job, history, gpu=gpu) for job in missing}
+    gpu, rows = slots[0].is_gpu, plan.used_rows
+    keys = _missing_keys(plan.jobs, set(finished), kept)
+    missing = [job for job in plan.jobs if job.key in keys]
+    estimates = {job.key: estimate_seconds(job, history, rows, gpu=gpu) for job in missing}
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
     todo = sorted(missing, key=lambda job: -chains[job.key])
-    return Outlook(
-        jobs=tuple(jobs),
+    return Schedule(
+        jobs=plan.jobs,
         todo=tuple(todo),
         estimates=estimates,
         at_once=max(1, min(len(slots), len(todo))),
-        again=frozenset(keys & finished),
+        again=frozenset(keys.intersection(finished)),
+        checkpoints=checkpoints,
     )
 
 
-def look_into(db: str, handover: Handover, slots: Sequence[Slot], *, force: bool) -> Outlook:
-    """What a database, which need not be there yet, lacks of the planned jobs."""
+def schedule_missing(
+    plan: Plan, slots: Sequence[Slot], db: str, *, keep: bool = False, force: bool = False
+) -> Schedule:
+    """The schedule of what a database, which need not be there yet, lacks of a plan.
+
+    With `force` that is everything; with `keep` the encoders that jobs start from stay for ever.
+    """
+    checkpoints = StartCheckpoints.of(plan.jobs, db, keep=keep)
     if "://" not in db and not Path(db).expanduser().exists():
-        return look_ahead(handover.jobs, set(), [], slots)
+        return schedule(plan, slots, checkpoints)
     with open_store(db) as store:
-        finished = set() if force else store.finished_keys(job.key for job in handover.jobs)
-        history = _history(store, [job for job in handover.jobs if job.key not in finished])
-        return look_ahead(handover.jobs, finished, history, slots, handover.whole())
+        finished = set() if force else store.finished_keys(job.key for job in plan.jobs)
+        missing = [job for job in plan.jobs if job.key not in finished]
+        return schedule(
+            plan,
+            slots,
+            checkpoints,
+            finished=finished,
+            history=_history(store, missing),
+            kept=checkpoints.whole(),
+        )
 
 
 def _history(store: Store, missing: Sequence[Job]) -> list[RunRow]:

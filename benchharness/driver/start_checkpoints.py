@@ -1,4 +1,4 @@
-"""What the jobs of a run leave for each other: the encoders that others start from."""
+"""The encoders that jobs of a run leave for others to start from, in folders beside the store."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from benchharness.kept_folders import CHECKPOINTS, checkpoint_folder, delete_che
 from leaderboard.job import Job
 from leaderboard.store.store import Store
 
-__all__ = ["Handover", "folder_beside"]
+__all__ = ["StartCheckpoints", "folder_beside"]
 
 
 def folder_beside(db: str) -> Path:
@@ -20,7 +20,7 @@ def folder_beside(db: str) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handover:
+class StartCheckpoints:
     """The encoders in `folder` that some of the planned `jobs` start from.
 
     An encoder stays until every planned job that starts from it has a result, and longer with
@@ -32,7 +32,7 @@ class Handover:
     keep: bool = False
 
     @classmethod
-    def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> "Handover":
+    def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> "StartCheckpoints":
         """The encoders beside a database's file."""
         return cls(folder=folder_beside(db) / CHECKPOINTS.name, jobs=tuple(jobs), keep=keep)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack, redirect_stdout
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from benchharness.loggers.logger import LoggedRun, Logger, Loggers, curve_of, facts_of
-from benchharness.progress import Progress
+from benchharness.progress import Progress, Watcher
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 
@@ -25,19 +25,6 @@ LAST_SECONDS = 30.0
 INTERRUPTED_SECONDS = 3.0
 
 Call = Callable[[Logger], None]
-
-
-class Watcher(Protocol):
-    """Who is told how the jobs go."""
-
-    def report(self, job: Job, progress: Progress) -> None:
-        """Takes what a running job says of itself."""
-
-    def finish(self, outcome: Result | Failure) -> None:
-        """Takes what a job has left behind."""
-
-    def leave_out(self, job: Job) -> None:
-        """Takes that a job need not run any more."""
 
 
 class Listening:
