@@ -9,8 +9,8 @@ from leaderboard.boards.board import Board, build_boards
 from leaderboard.job import Job
 from leaderboard.result import CurvePoint, Evaluation, Failure, Result, RunRow
 from tasks.suites import SUITES
-from tests.leaderboard import results
-from tests.leaderboard.results import make_failure, make_result
+from tests.helpers import results
+from tests.helpers.results import make_failure, make_result
 
 GLUE = SUITES["glue"]
 TASKS = tuple(GLUE.rule.cells)

@@ -1,25 +1,32 @@
 """A real browser for the tests of the report: headless Chromium, driven by playwright."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
+from leaderboard.result import Failure, Result
+from tests.helpers.boards import TASKS, make_job, make_runs
+from tests.helpers.results import make_result
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
 from leaderboard.boards.board import build_boards
 from leaderboard.report.write import write_report
-from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import GLUE, row_of
+from tests.helpers.boards import GLUE, row_of
+from tests.helpers.report_page import WHEN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-WHEN = "2026-08-01 12:00 UTC"
 
 PATIENCE = 120_000
 """Milliseconds until a step counts as failed: busy machines are slow."""
@@ -99,3 +106,33 @@ def save(
     boards = build_boards([row_of(run) for run in runs], GLUE)
     write_report(path, boards, runs if details is None else details, WHEN)
     return path
+
+
+OTHER_KINDS = {
+    "majority": {"weights": "floor:majority@1", "recipe": "floor"},
+    "minilm x3": {"weights": "ensemble:minilm x3", "recipe": "ensemble"},
+    "theirs": {"weights": "sha256:ab", "recipe": "scored here"},
+}
+
+
+def runs_of_every_kind() -> list[Result | Failure]:
+    """Rows of each kind on the whole data, beside which published rows stand."""
+    others = [
+        make_result(replace(make_job(model=model, task=task), **fields))  # type: ignore[arg-type]
+        for model, fields in OTHER_KINDS.items()
+        for task in TASKS
+    ]
+    runs = [*make_runs(), *others]
+    return [replace(run, job=replace(run.job, data="hub")) for run in runs]
+
+
+def save_report(folder: Path) -> Path:
+    """Their report, with sections for a tenth of the runs, so that it opens quickly."""
+    runs = runs_of_every_kind()
+    few = [run for run in runs if run.job.model in ("roberta-base", "distilbert-base")]
+    return save(folder, runs, [run for run in few if run.job.seed == 0])
+
+
+def choose(report: Opened, *names: str) -> None:
+    for name in names:
+        report.page.locator("tr:visible", has_text=name).first.get_by_role("checkbox").check()

@@ -31,6 +31,14 @@ DISTILBERT_SIZES = {
     "initializer_range": 0.3,
 }
 
+LENGTHS = {
+    "mixed": [9, 1, 33, 16, 2, 40],
+    "one example": [12],
+    "one token": [1, 1, 1],
+    "longest": [40, 40],
+}
+"""Tokens of each example of a batch that a packed encoder must compute as a padded one."""
+
 
 def make_config(family: str, **changes: Any) -> Any:
     """A config of a family with sizes that compute in a blink."""

@@ -2,11 +2,10 @@
 
 from contextlib import contextmanager
 
-from fake_worker import make_result
-
 from benchharness.engines.cluster import Lost
 from benchharness.progress import Progress
 from leaderboard.job import Job
+from tests.helpers.fake_worker import make_result
 
 
 class FakeCluster:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import transformers
 
-from tests.benchharness.checkpoints import VOCABULARY
-from tests.benchharness.family_tokenizers import make_family_tokenizer
+from tests.helpers.checkpoints import VOCABULARY
+from tests.helpers.family_tokenizers import make_family_tokenizer
 
 __all__ = ["FAMILIES", "make_config", "make_network", "save_family"]
 

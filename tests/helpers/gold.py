@@ -4,13 +4,15 @@ import os
 import re
 from pathlib import Path
 
+from tests.helpers import ROOT
+
 __all__ = ["check_gold"]
 
-HERE = Path(__file__).parent
+GOLD = ROOT / "tests" / "gold"
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?( ?UTC|Z)?")
 
 
-def check_gold(name: str, actual: str, folder: Path = HERE) -> None:
+def check_gold(name: str, actual: str, folder: Path = GOLD) -> None:
     """Compare a text with the gold file of that name, dates aside.
 
     A difference leaves the text beside the gold as `actual-NAME` and fails; with BENCH_UPDATE_GOLD

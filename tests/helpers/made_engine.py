@@ -9,7 +9,7 @@ from benchharness.engines.process import Outcome
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 Finish = Callable[[list[Job]], Iterator[Outcome]]
 

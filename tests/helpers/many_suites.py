@@ -1,4 +1,6 @@
-"""A store of many suites, and the plugin that knows them: `python -m tests.leaderboard.load DIR N`.
+"""A store of many suites, and the plugin that knows them.
+
+`python -m tests.helpers.many_suites DIR N M` makes N suites with M models each.
 
 GLUE is one of them, on the packaged data, so that there are examples to compare on.
 """
@@ -12,8 +14,8 @@ from leaderboard.result import Result
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.leaderboard.bulk import fill, names_of, template
-from tests.leaderboard.results import SCORES, make_job, make_result
+from tests.helpers.bulk_store import fill, names_of, template
+from tests.helpers.results import SCORES, make_job, make_result
 
 TASKS, SEEDS = 10, 5
 """Of each suite."""

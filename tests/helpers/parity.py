@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, pair, span, tag
-from tests.benchharness.families import make_config, make_network
+from tests.helpers.families import make_config, make_network
 
 __all__ = [
     "KINDS",

@@ -6,8 +6,8 @@ from typing import Any
 from leaderboard.boards.board import Board
 from leaderboard.report.plots.point import RunFacts, facts_of
 from leaderboard.result import Result
-from tests.leaderboard.boards import SCORES, TASKS, make_job, one_board, row_of
-from tests.leaderboard.results import make_cost, make_evaluation, make_result
+from tests.helpers.boards import SCORES, TASKS, make_job, one_board, row_of
+from tests.helpers.results import make_cost, make_evaluation, make_result
 
 MACHINE = {"device": "cpu", "cpu": "a CPU", "threads": 2}
 

@@ -1,4 +1,4 @@
-"""One of several processes that train a small network together: python ranked.py FILE DROPOUT."""
+"""One of several processes that train a small network together: `-m` this FILE DROPOUT."""
 
 import sys
 from dataclasses import replace
@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from benchharness.training.compute import Compute, Ranks
 from benchharness.training.loop import fit
 from benchharness.training.predict import OutOfMemoryError, predict
-from tests.benchharness.test_training import RECIPE, begin, make_data, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, make_data, make_network, weights_of
 
 # The last batch of an epoch has one row, so that all ranks but one have nothing to do.
 ROWS = 65

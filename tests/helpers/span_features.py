@@ -7,7 +7,7 @@ import numpy as np
 from benchharness.heads.span import SpanFeatures
 from tasks.examples import SpanExample
 from tasks.task import SpanTask
-from tests.benchharness.made_tokenizers import CORPUS
+from tests.helpers.made_tokenizers import CORPUS
 
 TASK: SpanTask = SimpleNamespace(name="squad/v2.0")  # type: ignore[assignment]
 CONTEXT = " ".join(CORPUS[:5])

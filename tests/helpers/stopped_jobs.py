@@ -13,7 +13,7 @@ from benchharness.progress import Interrupted, Progress
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from tests.benchharness.test_worker import make_job
+from tests.helpers.mini_jobs import make_job
 
 EVERY_STEP = 0.0
 """Seconds between snapshots."""

@@ -1,4 +1,4 @@
-"""A process that stores results: `python -m tests.leaderboard.writer DB NAME COUNT SIZE`.
+"""A process that stores results: `python -m tests.helpers.store_writer DB NAME COUNT SIZE`.
 
 It waits for the file that WRITER_GO names, opens the store anew for each result, as so many
 commands would, and prints each job key once the result is stored. All share the job of seed 0.
@@ -13,14 +13,15 @@ from pathlib import Path
 
 from leaderboard.result import Result
 from leaderboard.store.store import open_store
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers import ROOT
+from tests.helpers.results import make_job, make_result
 
 
 def start(database: object, name: str, count: int, size: int, go: Path) -> subprocess.Popen[str]:
     """A writer in a process of its own, which begins when the file `go` is there."""
     return subprocess.Popen(
         [sys.executable, "-m", __spec__.name, str(database), name, str(count), str(size)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

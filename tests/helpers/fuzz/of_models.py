@@ -17,9 +17,8 @@ from benchharness.plugins import VARIABLE, load_plugins
 from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
 from tasks import suites
 from tasks.suites import TASKS, find_task
-from tests.fuzz.reader import Case, Reader
-
-PACKAGE = Path(__file__).parents[2]
+from tests.helpers import ROOT
+from tests.helpers.fuzz.reader import Case, Reader
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
 """The files of a checkpoint, each of which is damaged alone."""
@@ -48,7 +47,7 @@ TASK = {
 
 
 def _checkpoint() -> dict[str, bytes]:
-    from tests.benchharness.checkpoints import save_checkpoint
+    from tests.helpers.checkpoints import save_checkpoint
 
     with TemporaryDirectory() as folder:
         save_checkpoint(Path(folder), vocab_size=2000, hidden_size=8, num_attention_heads=1)
@@ -91,7 +90,7 @@ def _load(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> N
 
 
 def _recipes() -> list[Case]:
-    packaged = (PACKAGE / "benchharness" / "recipes").glob("*.toml")
+    packaged = (ROOT / "benchharness" / "recipes").glob("*.toml")
     contents = [path.read_bytes() for path in sorted(packaged)]
     alone = [content for content in contents if b"[like]" not in content and len(content) < 4000]
     return [Case(content=content, read=_resolve) for content in (OWN_RECIPE, *alone[:4])]

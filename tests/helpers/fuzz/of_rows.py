@@ -20,9 +20,9 @@ from tasks.sources.files import find_files
 from tasks.submission import SUBMISSIONS, check, repair
 from tasks.suites import TASKS
 from tasks.task import Task, score
-from tests.fuzz.reader import Case, Reader
-from tests.tasks.prediction_files.made import guess, write
-from tests.tasks.submission.small import clean, shrink, zipped
+from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.prediction_files import guess, write
+from tests.helpers.small_submissions import clean, shrink, zipped
 
 MINI = Data(door="mini")
 

@@ -23,9 +23,9 @@ from leaderboard.store.archive import check_archive, read_archive, write_archive
 from leaderboard.store.record import StoredRun, _failed_run, _finished_run
 from leaderboard.store.store import Store, open_store
 from tasks.suites import SUITES
-from tests.fuzz.reader import Case, Reader
-from tests.leaderboard.regression.samples import BEFORE, MORE_IDS
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.results import make_failure, make_job, make_result
+from tests.helpers.samples import BEFORE, MORE_IDS
 
 JOB = make_job(seed=3)
 

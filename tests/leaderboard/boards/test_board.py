@@ -7,7 +7,7 @@ import pytest
 
 from leaderboard.boards.board import Board, build_boards
 from leaderboard.boards.cell import shown
-from tests.leaderboard.boards import (
+from tests.helpers.boards import (
     GLUE,
     TASKS,
     make_failed_row,

@@ -19,9 +19,9 @@ from leaderboard.result import Result
 from leaderboard.store.record import result_to_stored
 from leaderboard.store.store import Store, open_store
 from tasks.errors import DataError
-from tests.leaderboard.boards import GLUE, make_job, make_rows, one_board, row_of
-from tests.leaderboard.exports.test_export_tables import HOSTILE
-from tests.leaderboard.results import make_result
+from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
+from tests.helpers.hostile import HOSTILE_CELLS
+from tests.helpers.results import make_result
 
 ROW: dict[str, Any] = {
     "model": "theirs",
@@ -58,7 +58,7 @@ def test_a_row_needs_six_things(tmp_path: Path) -> None:
     assert (score.model, score.score, score.source) == ("m", 1.0, "x")
 
 
-@pytest.mark.parametrize("name", ["minilm", *HOSTILE])
+@pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS])
 def test_our_own_exports_are_read(tmp_path: Path, name: str) -> None:
     board = one_board(
         make_rows(name, [0.5, 0.7], data="hub")
@@ -225,13 +225,15 @@ def test_they_stand_only_under_boards_of_such_data(store: Store) -> None:
 
 def test_hostile_names_and_sources_are_text(store: Store) -> None:
     fields = ("model", "source", "recipe", "date")
-    assert _bring(store, *(dict.fromkeys(fields, name) for name in HOSTILE)) == len(HOSTILE)
+    assert _bring(store, *(dict.fromkeys(fields, name) for name in HOSTILE_CELLS)) == len(
+        HOSTILE_CELLS
+    )
     (board,) = build_boards(store.runs(), GLUE)
     html = render_report([board], [], "2026-08-01")
     assert "<script>alert" not in html
     assert "\u202e" not in html
     (block,) = imported_blocks(board)
-    assert len(block.lines) == len(HOSTILE)
+    assert len(block.lines) == len(HOSTILE_CELLS)
     file = io.StringIO()
     render_published(block, Console(file=file, width=300))
     assert "\u202e" not in file.getvalue()

@@ -5,7 +5,7 @@ from leaderboard.boards.entry import Entry
 from leaderboard.boards.grouping import UNKNOWN, start_task, with_starts
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
-from tests.leaderboard.boards import GLUE, make_row, one_board
+from tests.helpers.boards import GLUE, make_row, one_board
 
 
 def mnli(seed: int, **fields: object) -> RunRow:

@@ -13,7 +13,7 @@ from leaderboard.boards.reproduction import REFERENCES, Reproduction, reproducti
 from leaderboard.boards.terminal import render_reproductions
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
-from tests.leaderboard.boards import make_row, make_rows, one_board
+from tests.helpers.boards import make_row, make_rows, one_board
 
 
 def found(rows: list[RunRow]) -> dict[tuple[str, str], Reproduction]:

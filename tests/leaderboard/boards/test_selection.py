@@ -4,7 +4,7 @@ import pytest
 
 from leaderboard.boards.board import boards_with, select_entry, select_entry_or_run
 from tasks.errors import BenchError
-from tests.leaderboard.boards import make_row, one_board
+from tests.helpers.boards import make_row, one_board
 
 
 def board():

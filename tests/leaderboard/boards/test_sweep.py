@@ -7,7 +7,7 @@ import pytest
 from leaderboard.boards.board import build_boards
 from leaderboard.boards.cell import best_points, count_points, is_sweep, sweep_name
 from leaderboard.result import RunRow
-from tests.leaderboard.boards import GLUE, make_failed_row, make_row, one_board
+from tests.helpers.boards import GLUE, make_failed_row, make_row, one_board
 
 RECIPE = sweep_name("paper+set")
 

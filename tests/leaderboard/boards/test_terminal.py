@@ -7,8 +7,7 @@ from rich.console import Console
 from leaderboard.boards.board import Board
 from leaderboard.boards.terminal import render
 from leaderboard.result import RunRow
-from tests.gold.gold import check_gold
-from tests.leaderboard.boards import (
+from tests.helpers.boards import (
     make_failed_row,
     make_row,
     make_rows,
@@ -16,6 +15,7 @@ from tests.leaderboard.boards import (
     one_board,
     row_of,
 )
+from tests.helpers.gold import check_gold
 
 
 def printed(board: Board, width: int = 80, **options: object) -> str:

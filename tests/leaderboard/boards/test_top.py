@@ -1,5 +1,5 @@
 from leaderboard.boards.board import Board, best_of, top_of
-from tests.leaderboard.boards import make_row, make_rows, one_board
+from tests.helpers.boards import make_row, make_rows, one_board
 
 
 def _board(models: int = 12) -> Board:

@@ -3,7 +3,7 @@ import pytest
 from leaderboard.boards.board import boards_with, full_label, select_entry
 from leaderboard.comparing.power import SCORE, compare
 from tasks.errors import BenchError
-from tests.leaderboard.boards import TASKS, make_rows, one_board
+from tests.helpers.boards import TASKS, make_rows, one_board
 
 
 def test_each_task_and_the_score_are_compared() -> None:

@@ -11,8 +11,8 @@ from leaderboard.statistics import Interval, mcnemar_exact
 from tasks.errors import BenchError
 from tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
 from tasks.suites import find_task
-from tests.leaderboard.boards import make_row
-from tests.leaderboard.paired.drawn import drawn, mini
+from tests.helpers.boards import make_row
+from tests.helpers.drawn_predictions import drawn, mini
 
 RTE = find_task("glue/rte")
 

@@ -21,7 +21,7 @@ from leaderboard.comparing.breakdown import (
 from tasks.suites import SUITES, find_task
 from tasks.task import Metric
 from tasks.task import score as score_split
-from tests.leaderboard.paired.drawn import drawn, mini
+from tests.helpers.drawn_predictions import drawn, mini
 
 RULES = {task: suite.rule for suite in SUITES.values() for task in suite.tasks}
 

@@ -13,7 +13,7 @@ from leaderboard.boards.terminal import render
 from leaderboard.comparing.standings import Known, with_standings
 from leaderboard.report.table import build_table
 from leaderboard.statistics import Outcomes, first_part, median_interval
-from tests.leaderboard.boards import TASKS, make_row, make_rows, one_board
+from tests.helpers.boards import TASKS, make_row, make_rows, one_board
 
 UNITS = 200
 

@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.job import START_FROM, Job, Setting
 from leaderboard.report.run import build_run, command_of
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 KEY = "ab" * 32
 

@@ -1,13 +1,9 @@
-import base64
-import gzip
 import os
 import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -18,67 +14,10 @@ from leaderboard.report import write
 from leaderboard.report.run import build_run
 from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result
-from tests.gold.gold import check_gold
-from tests.leaderboard.boards import GLUE, make_job, make_rows, make_runs, row_of
-from tests.leaderboard.results import make_cost, make_failure, make_result
-
-WHEN = "2026-08-01 12:00 UTC"
-
-HOSTILE = [
-    "<script>document.title='owned'</script>",
-    "</script><script>document.title='owned'</script>",
-    "</title></style><img src=x onerror=\"document.title='owned'\">",
-    '" onmouseover="document.title=1',
-    "' autofocus onfocus='x",
-    "<!-- <b>",
-    "{{ 7 * 7 }}",
-    "=HYPERLINK(0)",
-    "&lt;b&gt;",
-    "javascript:alert(1)",
-]
-
-
-PACKED = r'<script type="application/octet-stream"[^>]*>([A-Za-z0-9+/=]+)</script>'
-
-
-def unpacked(text: str) -> str:
-    return gzip.decompress(base64.b64decode(text)).decode()
-
-
-def report(runs: Iterable[Result | Failure]) -> str:
-    listed = list(runs)
-    boards = build_boards([row_of(run) for run in listed], GLUE)
-    return write.render_report(boards, listed, WHEN)
-
-
-class Page(HTMLParser):
-    """What a browser would see: elements with their attributes, and the text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        while self.open and self.open.pop() != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        if not {"script", "style"} & set(self.open):
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    def values(self, attribute: str) -> list[str]:
-        return [a[attribute] or "" for _, a in self.elements if attribute in a]
+from tests.helpers.boards import GLUE, make_job, make_rows, make_runs, row_of
+from tests.helpers.gold import check_gold
+from tests.helpers.report_page import PACKED, WHEN, Page, report, unpacked
+from tests.helpers.results import make_cost, make_failure, make_result
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +128,6 @@ def test_the_legend_speaks_of_what_is_there() -> None:
     for page in (alone, several):  # nobody has asked for intervals
         assert "Below a rank" not in page
         assert "has its interval" not in page
-
-
-def _count(page: Page, tags: set[str]) -> Counter[str]:
-    return Counter(tag for tag, _ in page.elements if tag in tags)
 
 
 @pytest.mark.parametrize(

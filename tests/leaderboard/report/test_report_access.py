@@ -1,24 +1,16 @@
 """The report for those who see it in dark, print it, or do not see it: axe-core's findings."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.leaderboard.browser import Opened, Scheme, opened, running_browser
-from tests.leaderboard.test_report_browser import choose, save_report
+from tests.helpers.browser import Opened, Scheme, choose, opened, save_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with running_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -1,51 +1,18 @@
 """The report in a real browser, opened from disk."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import TASKS, make_job, make_runs
-from tests.leaderboard.browser import Opened, opened, running_browser, save
-from tests.leaderboard.results import make_result
+from tests.helpers.browser import Opened, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+from tests.helpers.browser import choose, save_report
 
 pytestmark = pytest.mark.browser
-
-OTHER_KINDS = {
-    "majority": {"weights": "floor:majority@1", "recipe": "floor"},
-    "minilm x3": {"weights": "ensemble:minilm x3", "recipe": "ensemble"},
-    "theirs": {"weights": "sha256:ab", "recipe": "scored here"},
-}
-
-
-def runs_of_every_kind() -> list[Result | Failure]:
-    """Rows of each kind on the whole data, beside which published rows stand."""
-    others = [
-        make_result(replace(make_job(model=model, task=task), **fields))  # type: ignore[arg-type]
-        for model, fields in OTHER_KINDS.items()
-        for task in TASKS
-    ]
-    runs = [*make_runs(), *others]
-    return [replace(run, job=replace(run.job, data="hub")) for run in runs]
-
-
-def save_report(folder: Path) -> Path:
-    """Their report, with sections for a tenth of the runs, so that it opens quickly."""
-    runs = runs_of_every_kind()
-    few = [run for run in runs if run.job.model in ("roberta-base", "distilbert-base")]
-    return save(folder, runs, [run for run in few if run.job.seed == 0])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with running_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +117,6 @@ def test_columns_can_be_left_out(report: Opened) -> None:
     report.page.get_by_role("checkbox", name="wnli").uncheck()
     assert cells.count() == before - 1
     assert not report.page.locator("th", has_text="wnli").first.is_visible()
-
-
-def choose(report: Opened, *names: str) -> None:
-    for name in names:
-        report.page.locator("tr:visible", has_text=name).first.get_by_role("checkbox").check()
 
 
 def line(report: Opened, task: str) -> list[str]:

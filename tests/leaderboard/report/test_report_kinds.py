@@ -8,8 +8,8 @@ from leaderboard.report.run import build_run, command_of
 from leaderboard.report.table import build_table
 from leaderboard.report.write import render_report
 from leaderboard.result import CurvePoint
-from tests.leaderboard.boards import GLUE, make_job, make_row, make_rows, one_board
-from tests.leaderboard.results import make_result
+from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
+from tests.helpers.results import make_result
 
 FLOOR = {"weights": "floor:majority@1", "recipe": "floor"}
 ENSEMBLE = {"weights": "ensemble:minilm x3", "recipe": "ensemble"}

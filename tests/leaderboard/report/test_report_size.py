@@ -1,6 +1,6 @@
 """A report of ten thousand rows: what is packed of it, and how soon it is ready."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,10 @@ from leaderboard.boards.board import build_boards
 from leaderboard.report import page, rows
 from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import GLUE, make_job, make_rows
-from tests.leaderboard.browser import WHEN, Opened, opened, running_browser, save
-from tests.leaderboard.results import make_result
+from tests.helpers.boards import GLUE, make_job, make_rows
+from tests.helpers.browser import Opened, opened, save
+from tests.helpers.report_page import WHEN
+from tests.helpers.results import make_result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 READY = "() => performance.getEntriesByName('ready')[0].startTime"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with running_browser() as browser:
-        yield browser
 
 
 def models(number: int) -> list[Result | Failure]:

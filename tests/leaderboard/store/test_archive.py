@@ -15,7 +15,7 @@ from leaderboard.store.record import StoredRun, _finished_run, stored_to_run
 from leaderboard.store.store import Store, open_store
 from leaderboard.text import whole_file
 from tasks.errors import DataError, StoreError
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.results import make_failure, make_job, make_result
 
 
 @pytest.fixture(scope="module")

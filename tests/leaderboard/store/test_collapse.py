@@ -5,8 +5,8 @@ import pytest
 
 from leaderboard.result import NEVER_FELL, CurvePoint, curve_flags
 from leaderboard.store.store import open_store
-from tests.leaderboard.boards import make_row, make_rows, one_board
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.boards import make_row, make_rows, one_board
+from tests.helpers.results import make_job, make_result
 
 STUCK = [0.70, 0.695, 0.693, 0.694, 0.692, 0.693, 0.694, 0.693]
 

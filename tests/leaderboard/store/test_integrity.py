@@ -10,9 +10,9 @@ import pytest
 from leaderboard.store.database import check_new
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
-from tests.leaderboard.results import make_failure, make_job, make_result, make_suite
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
-STORES = Path(__file__).parent / "stores"
+STORES = Path(__file__).parents[1] / "stores"
 
 DAMAGES = {
     "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: it is not what was written",

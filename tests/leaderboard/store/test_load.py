@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from leaderboard.store.store import Store, open_store
-from tests.leaderboard.load import make_store
+from tests.helpers.many_suites import make_store
 
 SUITES, MODELS = 101, 200
 """Of 10 tasks and 5 seeds each: 1,009,000 results, 9,000 of them GLUE's."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from leaderboard.result import Result
 from leaderboard.store.store import Store, open_store
-from tests.leaderboard.results import make_cost, make_failure, make_job, make_result
+from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
 def _timed(job_seed: int, day: int) -> Result:

@@ -18,9 +18,9 @@ from leaderboard.store import database as migration
 from leaderboard.store.schema import Base
 from leaderboard.store.store import open_store
 from tasks.errors import StoreError
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.results import make_failure, make_job, make_result
 
-STORES = Path(__file__).parent / "stores"
+STORES = Path(__file__).parents[1] / "stores"
 
 NEXT = """
 import sqlalchemy as sa

@@ -18,9 +18,9 @@ from leaderboard.store.recovery import recover, rows_in_pages
 from leaderboard.store.schema import Headline, Predictions, Run, Score
 from leaderboard.store.store import Store, open_store
 from tasks.errors import StoreError
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.results import make_failure, make_job, make_result
 
-STORES = Path(__file__).parent / "stores"
+STORES = Path(__file__).parents[1] / "stores"
 TABLES = {"runs": Run, "scores": Score, "predictions": Predictions, "headlines": Headline}
 
 

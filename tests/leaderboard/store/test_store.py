@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store, open_store
 from tasks.errors import BenchError, StoreError
-from tests.leaderboard.results import (
+from tests.helpers.results import (
     make_cost,
     make_evaluation,
     make_failure,

@@ -16,8 +16,8 @@ from leaderboard.store.recovery import recover
 from leaderboard.store.schema import Base
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
-from tests.leaderboard.postgres import server
-from tests.leaderboard.results import make_failure, make_job, make_result, make_suite
+from tests.helpers.postgres import server
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.published import published, published_blocks
 from leaderboard.boards.terminal import render_published
 from leaderboard.report.write import render_report
-from tests.leaderboard.boards import make_rows, one_board
-
-WHEN = "2026-08-01 12:00 UTC"
+from tests.helpers.boards import make_rows, one_board
+from tests.helpers.report_page import WHEN
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from leaderboard.report.plots.category import (
 from leaderboard.report.plots.point import named_entries
 from leaderboard.result import Result
 from tasks.suites import SUITES, TASKS
-from tests.leaderboard.boards import row_of
-from tests.leaderboard.report_plots.plotted import plotted
+from tests.helpers.boards import row_of
+from tests.helpers.plotted_runs import plotted
 
 SQUAD, RACE = "squad/v2.0", "race/all"
 

@@ -7,8 +7,8 @@ import pytest
 from leaderboard.report.plots.history import History, histories
 from leaderboard.result import Result
 from leaderboard.store.store import PastRun, Store, open_store
-from tests.leaderboard.boards import one_board, row_of
-from tests.leaderboard.report_plots.plotted import plotted
+from tests.helpers.boards import one_board, row_of
+from tests.helpers.plotted_runs import plotted
 
 
 def past(

@@ -10,8 +10,8 @@ from leaderboard.report.plots.point import (
     published_points,
 )
 from leaderboard.result import Result
-from tests.leaderboard.boards import TASKS
-from tests.leaderboard.report_plots.plotted import board_of, facts_by_key, plotted, suite_of
+from tests.helpers.boards import TASKS
+from tests.helpers.plotted_runs import board_of, facts_by_key, plotted, suite_of
 
 SIZES = {"minilm": ModelSize(parameters=22e6, backbone=10e6)}
 

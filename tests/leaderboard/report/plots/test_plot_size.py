@@ -9,8 +9,8 @@ from leaderboard.report.plots.point import (
     token_flops,
     training_flops,
 )
-from tests.leaderboard.boards import make_job
-from tests.leaderboard.results import make_cost, make_failure, make_result
+from tests.helpers.boards import make_job
+from tests.helpers.results import make_cost, make_failure, make_result
 
 BERT = ModelSize(parameters=110e6, backbone=85.1e6)
 SIZES = {"bert-base": BERT}

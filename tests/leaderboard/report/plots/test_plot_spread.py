@@ -7,7 +7,7 @@ from leaderboard.report.plots.point import named_entries
 from leaderboard.report.plots.spread import Spread, spread_of_task
 from leaderboard.result import Result
 from leaderboard.statistics import median_interval
-from tests.leaderboard.report_plots.plotted import board_of, plotted
+from tests.helpers.plotted_runs import board_of, plotted
 
 
 def figure_of(runs: list[Result], task: str = "glue/rte") -> Spread:

@@ -12,9 +12,10 @@ from leaderboard.report.plots.section import FEW_ENTRIES, Background
 from leaderboard.report.write import write_report
 from leaderboard.result import Result
 from leaderboard.store.store import PastRun
-from tests.leaderboard.boards import GLUE, row_of
-from tests.leaderboard.browser import WHEN, Opened, Scheme, opened, running_browser, save
-from tests.leaderboard.report_plots.plotted import plotted, suite_of
+from tests.helpers.boards import GLUE, row_of
+from tests.helpers.browser import Opened, Scheme, opened, save
+from tests.helpers.plotted_runs import plotted, suite_of
+from tests.helpers.report_page import WHEN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,12 +30,6 @@ ONE_OF_EACH = (
     ".categories",
     ".histories",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with running_browser() as found:
-        yield found
 
 
 def with_ax(run: Result) -> Result:

@@ -11,10 +11,11 @@ from leaderboard.report.plots.point import ModelSize
 from leaderboard.report.plots.section import Background
 from leaderboard.report.write import render_report
 from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import GLUE, make_runs, row_of
-from tests.leaderboard.report_plots.plotted import plotted, suite_of
-from tests.leaderboard.results import make_failure
-from tests.leaderboard.test_report import HOSTILE, WHEN
+from tests.helpers.boards import GLUE, make_runs, row_of
+from tests.helpers.hostile import HOSTILE_HTML
+from tests.helpers.plotted_runs import plotted, suite_of
+from tests.helpers.report_page import WHEN
+from tests.helpers.results import make_failure
 
 
 class Svgs(HTMLParser):
@@ -119,7 +120,7 @@ def test_no_style_and_no_script_stands_in_a_plot(html: str) -> None:
 
 
 def test_hostile_names_stay_text() -> None:
-    names = [*HOSTILE, "a\u202eb", "]]>", "data-entry='x' \"", "-->"]
+    names = [*HOSTILE_HTML, "a\u202eb", "]]>", "data-entry='x' \"", "-->"]
     runs: list[Result | Failure] = [
         plotted(name, score=0.5 + i / 50, parameters=10**7 * (i + 1))
         for i, name in enumerate(names)
