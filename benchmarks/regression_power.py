@@ -6,7 +6,7 @@ python benchmarks/regression_power.py docs/regression.svg
 import sys
 from pathlib import Path
 
-from tests.leaderboard.regression.simulated import failing_share
+from tests.helpers.simulated_suites import failing_share
 
 DESIGNS = ((5, 1), (5, 3), (10, 3), (10, 5))
 """Seeds of the baseline and of the check."""

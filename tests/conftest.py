@@ -41,3 +41,12 @@ def bench(monkeypatch, capsys, tmp_path):
     signal.signal(signal.SIGTERM, before)
     gc.set_threshold(*threshold)
     atexit.unregister(gc.freeze)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium. One for each module: playwright keeps a loop running while it is open."""
+    from tests.helpers.browser import running_browser  # late: see OMP_NUM_THREADS above
+
+    with running_browser() as running:
+        yield running

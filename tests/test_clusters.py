@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from cluster_nodes import HEAD, Node, cable, network, wait_for, why_not
 
 from leaderboard.store.store import open_store
+from tests.helpers.cluster_nodes import HEAD, Node, cable, network, wait_for, why_not
 
 needs_submitit = pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")

@@ -1,17 +1,22 @@
 """`bench` as a user calls it: real processes, real training of the tiny encoder on mini data."""
 
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+from tests.helpers.bench_process import (
+    all_gone,
+    bench,
+    start,
+    table,
+    wait_for_line,
+    workers_of,
+)
+
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
 ALONE = (*SHORT, "--no-floors")
 TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
@@ -22,27 +27,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def environment():
-    return {k: v for k, v in os.environ.items() if k != "BENCH_DB"} | {"OMP_NUM_THREADS": "1"}
-
-
-def start(folder, *words):
-    return subprocess.Popen(
-        (*BENCH, *words),
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def bench(folder, *words):
-    process = start(folder, *words)
-    out, err = process.communicate(timeout=240)
-    return process.returncode, out, err
-
-
 def run(folder, *words):
     return bench(folder, "run", "--data", "mini", *ALONE, *words)
 
@@ -51,39 +35,6 @@ def runs(folder):
     code, out, _ = bench(folder, "list", "runs", "--json")
     assert code == 0
     return json.loads(out)
-
-
-def table(folder):
-    """The leaderboard as data: scores and keys, nothing that depends on the clock."""
-    return bench(folder, "leaderboard", "--json")[1]
-
-
-def wait_for_line(process, beginning):
-    for line in process.stderr:
-        if line.startswith(beginning):
-            return
-    raise AssertionError(f"{beginning!r} was never printed")
-
-
-def workers_of(process):
-    """The processes that a `bench run` has started, on Linux."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(pid) for pid in children]
-
-
-def all_gone(pids):
-    """Whether all processes end within some seconds (a zombie has ended)."""
-    deadline = time.monotonic() + 15
-    while any(map(is_alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(is_alive, pids))
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture(scope="module")

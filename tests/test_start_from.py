@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from leaderboard.store.store import open_store
-from tests.test_end_to_end import all_gone, bench, start, table, wait_for_line, workers_of
+from tests.helpers.bench_process import all_gone, bench, start, table, wait_for_line, workers_of
 
 CHAIN = """
 [glue.rte]

@@ -3,7 +3,8 @@
 from functools import partial
 
 import pytest
-from fake_worker import COMMAND
+
+from tests.helpers.fake_worker import COMMAND
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from benchharness.training.optimizer import param_groups
 from benchharness.training.predict import predict
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from tasks.errors import BenchError, ModelError
-from tests.benchharness.families import FAMILIES, make_config
-from tests.benchharness.families import make_network as make_family
-from tests.benchharness.test_training import CPU, RECIPE, make_data, make_network, train
+from tests.helpers.families import FAMILIES, make_config
+from tests.helpers.families import make_network as make_family
+from tests.helpers.training import CPU, RECIPE, make_data, make_network, train
 
 WITHOUT = {"xlnet"}
 """Its queries and values are bare weights."""

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fake_worker import make_job
 
 from benchharness.kept_folders import (
     MANIFEST,
@@ -18,6 +17,7 @@ from benchharness.kept_folders import (
     require_room,
 )
 from tasks.errors import JobError
+from tests.helpers.fake_worker import make_job
 
 JOB = make_job(task="glue/mnli")
 KEY = JOB.key

@@ -19,7 +19,7 @@ from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
 from tasks.task import ChoiceTask
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]
 CPU = Compute(device=torch.device("cpu"), precision="fp32")

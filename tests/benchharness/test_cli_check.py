@@ -6,7 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from learned import LearnedEngine
+
+from tests.helpers.learned_engine import LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
 RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-floors")

@@ -1,55 +1,10 @@
 import json
-from dataclasses import replace
 
 import pytest
 
-from benchharness.splits import evaluate_split, read_split
 from leaderboard.statistics import mcnemar_exact
 from leaderboard.store.store import open_store
-from tasks.examples import PairPrediction
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
-from tests.leaderboard.results import make_job, make_result
-
-TASKS = {
-    "glue/rte": ("train", "dev"),
-    "glue/wnli": ("train", "dev"),
-    "glue/cola": ("train", "dev"),
-    "snli/snli": ("train", "dev", "test"),
-}
-
-
-def made(model, task, seed, wrong, digest=None, **fields):
-    """A run that is right but for the rows of these numbers; `digest` is what it says they were."""
-    found = find_task(task)
-    digests = {
-        f"{task}:{split}": read(found, split, parse_data("mini")).fingerprint
-        for split in TASKS[task]
-    }
-    job = make_job(
-        model=model, task=task, seed=seed, fingerprints=digests, precision="fp32", recipe="paper"
-    )
-    evaluations = [evaluated(found, job, split, wrong) for split in TASKS[task][1:]]
-    job = replace(job, **fields)
-    told = (
-        replace(evaluation, fingerprint=digest or job.fingerprints[evaluation.name])
-        for evaluation in evaluations
-    )
-    return replace(make_result(job), evaluations=tuple(told))
-
-
-def evaluated(task, job, split, wrong):
-    rows = read_split(job, f"{task.name}:{split}")
-    predictions = [
-        PairPrediction(id=example.id, label=other(task, example) if n in wrong else example.label)
-        for n, example in enumerate(rows.examples)
-    ]
-    return evaluate_split(f"{task.name}:{split}", rows, predictions)
-
-
-def other(task, example):
-    return next(label for label in task.labels if label != example.label)
+from tests.helpers.compared_runs import made
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from contextlib import closing
 import pytest
 
 from leaderboard.store.store import open_store
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.results import make_failure, make_job, make_result
 
 
 @pytest.fixture

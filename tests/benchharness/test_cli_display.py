@@ -2,12 +2,12 @@ import io
 import time
 
 import pytest
-from fake_worker import make_failure, make_job, make_result
 from rich.console import Console
 
 from benchharness.cli import display
 from benchharness.cli.display import Display, describe, fraction
 from benchharness.progress import Progress, duration
+from tests.helpers.fake_worker import make_failure, make_job, make_result
 
 JOBS = [make_job(seed=seed) for seed in range(4)]
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from benchharness.cli.doctor import doctor
 from leaderboard.store.store import open_store
 from tasks.sources import hub
-from tests.hub_server import serve_hub
-from tests.leaderboard.results import make_result
+from tests.helpers.hub_server import serve_hub
+from tests.helpers.results import make_result
 
 APP = typer.Typer()
 APP.command()(doctor)

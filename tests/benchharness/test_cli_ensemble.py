@@ -11,7 +11,7 @@ from tasks.examples import PairPrediction
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 RTE = find_task("glue/rte")
 SPLITS = ("train", "dev", "test")

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from leaderboard.store.store import open_store
-from tests.leaderboard.boards import make_job, make_runs
-from tests.leaderboard.results import make_failure, make_result
+from tests.helpers.boards import make_job, make_runs
+from tests.helpers.results import make_failure, make_result
 
 ROWS = "model,task,metric,split,score,source\ntheirs,glue/rte,accuracy,dev,0.99,their blog\n"
 

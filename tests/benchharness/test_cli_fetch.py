@@ -19,8 +19,8 @@ from benchharness.models import MODELS
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.sources import Data, hub, rows
 from tasks.suites import SUITES, TASKS
-from tests.hub_server import HubServer, serve_hub
-from tests.tasks.hub_fixture import write_embedded
+from tests.helpers.hub_files import write_embedded
+from tests.helpers.hub_server import HubServer, serve_hub
 
 APP = typer.Typer()
 APP.command()(fetch)

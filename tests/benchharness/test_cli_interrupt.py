@@ -4,17 +4,17 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from leaderboard.store.store import open_store
+from tests.helpers import ROOT
 
 DRIVER = """
 import sys
 from functools import partial
-sys.path.insert(0, {folder!r})
-from fake_worker import COMMAND, make_job
+sys.path.insert(0, {root!r})
+from tests.helpers.fake_worker import COMMAND, make_job
 import benchharness.engines.local as local
 import benchharness.driver.plan as plan
 from benchharness.cli.app import main
@@ -27,7 +27,7 @@ main()
 
 
 def start(folder, *jobs):
-    code = DRIVER.format(folder=str(Path(__file__).parent), jobs=jobs)
+    code = DRIVER.format(root=str(ROOT), jobs=jobs)
     environment = {k: v for k, v in os.environ.items() if k != "BENCH_DB"}
     return subprocess.Popen(
         (sys.executable, "-P", "-c", code),

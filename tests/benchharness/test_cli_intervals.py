@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.statistics import median_interval
 from leaderboard.store.store import open_store
-from tests.benchharness.test_cli_compare import made
+from tests.helpers.compared_runs import made
 
 MODELS = {"good": [{0}, {1}, {2}], "near": [{3}, {4, 5}, {6}], "bad": [set(range(50))] * 3}
 """The rows of RTE that each seed has wrong."""

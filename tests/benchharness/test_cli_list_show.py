@@ -12,7 +12,7 @@ from benchharness.models import MODELS
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, ModelError, StoreError
 from tasks.suites import COLLECTIONS, SUITES, TASKS
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.results import make_failure, make_job, make_result
 
 APP = typer.Typer()
 APP.add_typer(list_app, name="list")

@@ -5,7 +5,7 @@ import pytest
 
 from leaderboard.comparing.power import seeds_needed
 from leaderboard.store.store import open_store
-from tests.leaderboard.results import make_evaluation, make_job, make_result
+from tests.helpers.results import make_evaluation, make_job, make_result
 
 RTE = {"good": (0.80, 0.82, 0.84), "bad": (0.70, 0.75, 0.80)}
 

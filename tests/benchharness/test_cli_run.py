@@ -3,9 +3,9 @@ import os
 from pathlib import Path
 
 import pytest
-from fake_worker import make_job, make_result
 
 from leaderboard.store.store import open_store
+from tests.helpers.fake_worker import make_job, make_result
 
 RUN = (
     "run",

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_worker import make_job, make_result
 
 from benchharness.kept_folders import is_whole, new_checkpoint
 from leaderboard.job import START_FROM, Setting
 from leaderboard.store.store import open_store
+from tests.helpers.fake_worker import make_job, make_result
 
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
 ONE = (*RUN, "--jobs", "1")

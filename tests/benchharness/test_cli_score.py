@@ -12,8 +12,8 @@ from tasks import parse_data
 from tasks.read import read
 from tasks.suites import TASKS
 from tasks.task import score
-from tests.tasks.metrics.squad_oracle import evaluate_v1, evaluate_v2
-from tests.tasks.prediction_files.made import guess, write
+from tests.helpers.prediction_files import guess, write
+from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
 
 MINI = parse_data("mini")
 

@@ -19,10 +19,10 @@ from tasks.submission import SUBMISSIONS, check
 from tasks.submission.answer_file import Labels
 from tasks.suites import SUITES, find_task
 from tasks.task import PairTask
-from tests.leaderboard.boards import make_row
-from tests.leaderboard.results import make_job, make_result
-from tests.tasks.prediction_files.made import guess
-from tests.tasks.submission.small import clean, members, shrink, shrink_all, zipped
+from tests.helpers.boards import make_row
+from tests.helpers.prediction_files import guess
+from tests.helpers.results import make_job, make_result
+from tests.helpers.small_submissions import clean, members, shrink, shrink_all, zipped
 
 GLUE = SUITES["glue"]
 CALL = ("submit", "--model", "minilm", "--suite", "glue", "--db", "board.sqlite")

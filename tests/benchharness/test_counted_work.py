@@ -21,8 +21,8 @@ from leaderboard.job import Job
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.benchharness.counted import counted_work
-from tests.gold.gold import check_gold
+from tests.helpers.counted_work import counted_work
+from tests.helpers.gold import check_gold
 
 TASKS = ("glue/rte", "squad/v1.1", "swag/regular", "conll2003/ner")
 """One of each head."""

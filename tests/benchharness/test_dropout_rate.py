@@ -8,7 +8,7 @@ from benchharness.encoder import Encoder
 from benchharness.encoder.load import set_dropout
 from benchharness.heads import head_for
 from tasks.suites import find_task
-from tests.benchharness import families
+from tests.helpers import families
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16,

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import load_encoder
 from tasks.errors import ModelError
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_cluster import FakeCluster
-from fake_worker import COMMAND, make_failure, make_job, make_result
 
 from benchharness.engines.cluster import (
     ClusterEngine,
@@ -22,6 +20,8 @@ from benchharness.engines.process import Engine
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.progress import Progress
 from leaderboard.result import Failure, Result
+from tests.helpers.fake_cluster import FakeCluster
+from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
 CREW = Crew(gpus=0, cpus=1, retries=2)
 

@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fake_worker import COMMAND, make_failure, make_job, make_result
 
 from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
 from benchharness.progress import Progress
 from leaderboard.result import Failure, Result
+from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
 
 def slots(count=1):

@@ -6,7 +6,7 @@ from benchharness.models import MODELS, ModelSpec
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 from leaderboard.store.schema import recipe_digest
-from tests.benchharness.test_plan import RTE, plan_mini
+from tests.helpers.plans import RTE, plan_mini
 
 
 def make_row(job: Job, **fields: object) -> RunRow:

@@ -19,11 +19,10 @@ from tasks.errors import ModelError
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.benchharness.families import FAMILIES, save_family
-from tests.benchharness.family_tokenizers import make_family_tokenizer
-from tests.benchharness.parity import make_inputs
-from tests.benchharness.task_training import begin_task
-from tests.benchharness.test_training import CPU
+from tests.helpers.families import FAMILIES, save_family
+from tests.helpers.family_tokenizers import make_family_tokenizer
+from tests.helpers.parity import make_inputs
+from tests.helpers.training import CPU, begin_task
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
 RECIPE = Recipe(

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from families import make_config, make_network
-from test_packing import LENGTHS
 from torch import Tensor, nn
 
 from benchharness.encoder.cpu_attention import use_cpu_attention
 from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.packing import PACKABLE, is_packed
+from tests.helpers.checkpoints import LENGTHS
+from tests.helpers.families import make_config, make_network
 
 PACKED = sorted(FAMILIES & PACKABLE)
 

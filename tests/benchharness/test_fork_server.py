@@ -21,7 +21,7 @@ from benchharness.engines.slots import find_slots
 from benchharness.worker.fork_server import MODULES, modules_for, modules_of
 from leaderboard.result import Failure, Result
 from tasks.suites import TASKS
-from tests.benchharness.test_worker import make_job
+from tests.helpers.mini_jobs import make_job
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this kernel cannot tell of forks' ends")
 

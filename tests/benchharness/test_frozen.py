@@ -20,8 +20,8 @@ from benchharness.training.compute import Compute
 from benchharness.training.predict import predict
 from benchharness.transfer.frozen import FrozenEncoder, freeze
 from tasks.errors import JobError, ModelError
-from tests.benchharness.families import FAMILIES, make_config, make_network
-from tests.benchharness.test_training import CPU, RECIPE, make_data, train
+from tests.helpers.families import FAMILIES, make_config, make_network
+from tests.helpers.training import CPU, RECIPE, make_data, train
 
 CHOICES = [name for name in FEATURES if name != FINE_TUNED]
 BF16 = replace(CPU, precision="bf16")

@@ -7,8 +7,8 @@ import torch
 import transformers
 
 from tasks.errors import ModelError
-from tests.benchharness.families import FAMILIES, make_config, make_network
-from tests.benchharness.parity import (
+from tests.helpers.families import FAMILIES, make_config, make_network
+from tests.helpers.parity import (
     KINDS,
     LACKING,
     make_both,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchharness.encoder.layers import layers_of
-from tests.benchharness.families import FAMILIES, make_config, make_network
+from tests.helpers.families import FAMILIES, make_config, make_network
 
 LAYERS = {"albert": 1, "funnel": 3}
 """ALBERT passes its layer twice; Funnel has a decoder's beside its blocks'."""

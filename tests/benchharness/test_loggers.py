@@ -11,7 +11,7 @@ from benchharness.loggers import LOGGERS, Listening, open_loggers
 from benchharness.loggers.logger import LoggedRun, curve_of, facts_of
 from benchharness.progress import Progress
 from tasks.errors import BenchError
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.results import make_failure, make_job, make_result
 
 TRAINING = Progress(phase="training", step=7, steps=20, loss=0.61, examples_per_second=30.0)
 

@@ -6,8 +6,8 @@ import pytest
 
 from benchharness.loggers import Listening, open_loggers
 from benchharness.progress import Progress
-from tests.benchharness.test_loggers import Watching
-from tests.leaderboard.results import make_failure, make_job, make_result
+from tests.helpers.made_engine import Told
+from tests.helpers.results import make_failure, make_job, make_result
 
 SECRETS = {
     "HF_TOKEN": "hf_never_to_be_written",
@@ -34,7 +34,7 @@ def tell(name, folder, monkeypatch):
     monkeypatch.setattr("benchharness.loggers.listening.LAST_SECONDS", 200)
     result, failure = make_result(), make_failure(make_job(seed=2))
     warnings = []
-    with Listening(Watching(), open_loggers([name], folder), warnings.append) as ears:
+    with Listening(Told(), open_loggers([name], folder), warnings.append) as ears:
         for run in (result, failure):
             ears.report(run.job, Progress(phase="training", step=7, loss=0.61))
         ears.finish(failure)

@@ -11,7 +11,7 @@ from benchharness.training.batching import Features, pad
 from tasks.errors import DataError
 from tasks.examples import Mark, PairExample
 from tasks.suites import find_task
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 WIC, WSC, RTE = (find_task(f"superglue/{name}") for name in ("wic", "wsc", "rte"))
 FIRST = "The old tower stood until the storm of 1846."

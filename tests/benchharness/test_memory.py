@@ -23,7 +23,8 @@ from benchharness.training.predict import (
 from benchharness.worker.job import in_enough_parts
 from leaderboard.result import Result
 from tasks.errors import JobError
-from tests.benchharness.test_training import (
+from tests.helpers.mini_jobs import make_job
+from tests.helpers.training import (
     CPU,
     RECIPE,
     begin,
@@ -31,7 +32,6 @@ from tests.benchharness.test_training import (
     make_network,
     weights_of,
 )
-from tests.benchharness.test_worker import make_job
 
 CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"
 

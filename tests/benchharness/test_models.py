@@ -13,7 +13,7 @@ from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
 from benchharness.models import weights as commit
 from benchharness.models.weights import files_digest, hub_revision
 from tasks.errors import BenchError, ModelError
-from tests.hub_server import serve_hub
+from tests.helpers.hub_server import serve_hub
 
 CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
 

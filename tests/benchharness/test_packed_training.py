@@ -18,9 +18,8 @@ from benchharness.worker import job as run
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.benchharness.families import save_family
-from tests.benchharness.task_training import begin_task
-from tests.benchharness.test_training import CPU, RECIPE, weights_of
+from tests.helpers.families import save_family
+from tests.helpers.training import CPU, RECIPE, begin_task, weights_of
 
 TASKS = {
     "pair": "glue/mrpc",

@@ -5,22 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import make_config
 from torch import nn
 from transformers import AutoModel
 
 from benchharness.encoder.cpu_attention import NAME, use_cpu_attention
 from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
+from tests.helpers.checkpoints import LENGTHS, make_config
 
 WINDOWS = {"modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2}}
 """Every other layer sees four tokens to either side."""
-
-LENGTHS = {
-    "mixed": [9, 1, 33, 16, 2, 40],
-    "one example": [12],
-    "one token": [1, 1, 1],
-    "longest": [40, 40],
-}
 
 
 def make_network(family: str) -> Any:

@@ -14,7 +14,7 @@ from tasks.errors import BenchError, DataError
 from tasks.examples import PairExample
 from tasks.suites import TASKS, find_task
 from tasks.task import PairTask
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 ANY = None
 """Features that this head does not look at."""

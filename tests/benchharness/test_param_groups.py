@@ -14,9 +14,9 @@ from benchharness.heads.pair import PairNetwork
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.loop import learning_rate
 from benchharness.training.optimizer import adamw, clip_in_step, param_groups, update_groups
-from tests.benchharness.families import FAMILIES, make_config
-from tests.benchharness.families import make_network as make_family
-from tests.benchharness.test_training import RECIPE, make_data, make_network, train, weights_of
+from tests.helpers.families import FAMILIES, make_config
+from tests.helpers.families import make_network as make_family
+from tests.helpers.training import RECIPE, make_data, make_network, train, weights_of
 
 DECAYED = replace(RECIPE, layer_decay=0.5)
 GRADUAL = replace(RECIPE, unfreeze="gradual", warmup_ratio=0.0)

@@ -13,8 +13,8 @@ from benchharness.recipes.resolve import with_start_tasks
 from leaderboard.job import START_FROM, Job
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.suites import TASKS, find_task
-from tests.benchharness.checkpoints import save_checkpoint
-from tests.benchharness.test_plan import TINY, write_rte
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.plans import TINY, write_rte
 
 CHAIN = """
 [glue.rte]

@@ -8,7 +8,7 @@ from torch import nn
 from benchharness.encoder.layers import layers_of
 from benchharness.heads.classifiers import STATES, TextClassifier, TokenClassifier
 from benchharness.heads.families import DEFAULT, POOLINGS
-from tests.benchharness.families import FAMILIES, make_config, make_network
+from tests.helpers.families import FAMILIES, make_config, make_network
 
 MASK = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
 

@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from benchharness.cli.app import main
+from tests.helpers import ROOT
+from tests.helpers.learned_engine import LearnedEngine
 
 CONFTEST = """
-from learned import LearnedEngine
+from tests.helpers.learned_engine import LearnedEngine
 
 import benchharness.engines.local
 
@@ -37,8 +38,6 @@ def test_another_limit():
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys):
     """A folder with a baseline that RTE cannot reach, and tests with the marker."""
-    from learned import LearnedEngine
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     engine = LearnedEngine({"glue/rte": 0.98, "glue/sst2": 0.9})
@@ -58,7 +57,7 @@ def project(tmp_path, monkeypatch, capsys):
 
 def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
     command = (sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTEST_ADDOPTS", None)
     ended = subprocess.run(
         command, cwd=project, env=environment, capture_output=True, text=True, check=False

@@ -3,16 +3,16 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from ranked import train
 
 from benchharness.training.compute import ALONE, STORE, Ranks, _buckets
+from tests.helpers import ROOT
+from tests.helpers.ranked_training import train
 
-SCRIPT = str(Path(__file__).with_name("ranked.py"))
+MODULE = "tests.helpers.ranked_training"
 
 
 def train_together(folder, count, dropout):
@@ -25,7 +25,8 @@ def train_together(folder, count, dropout):
     }
     processes = [
         subprocess.Popen(
-            (sys.executable, SCRIPT, str(folder / "rank"), str(dropout)),
+            (sys.executable, "-m", MODULE, str(folder / "rank"), str(dropout)),
+            cwd=ROOT,
             env=environment | {"RANK": str(rank)},
         )
         for rank in range(count)

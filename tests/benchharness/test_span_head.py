@@ -18,8 +18,8 @@ from benchharness.heads.span import SpanFeatures, decode, encode, loss, network,
 from benchharness.training.batching import pad
 from tasks.errors import DataError
 from tasks.examples import SpanExample
-from tests.benchharness.made_tokenizers import CORPUS, KINDS, make_tokenizer
-from tests.benchharness.spans import CONTEXT, NASTY, TASK, points, question, window_texts
+from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
+from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question, window_texts
 
 # Windows
 

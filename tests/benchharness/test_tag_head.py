@@ -17,7 +17,7 @@ from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import TagExample
 from tasks.task import TagTask
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TASK: TagTask = SimpleNamespace(name="conll2003/ner", tags=TAGS)  # type: ignore[assignment]

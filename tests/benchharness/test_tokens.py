@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchharness.heads.tokens import Frame, join, tokenize, tokenize_ids
 from tasks.errors import ModelError
-from tests.benchharness.made_tokenizers import CORPUS, KINDS, make_tokenizer
+from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
 
 any_text = st.text(st.characters(codec=None), max_size=60)
 

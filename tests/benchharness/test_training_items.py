@@ -15,7 +15,7 @@ from benchharness.training import loop as training
 from benchharness.training.batching import Features, pad
 from benchharness.training.compute import Compute
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.benchharness.checkpoints import make_config
+from tests.helpers.checkpoints import make_config
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TASK: Any = SimpleNamespace(tags=("O", "B-X", "I-X"))

@@ -9,8 +9,8 @@ from torch import nn
 
 from benchharness.training.batching import Features, pad
 from benchharness.training.vocabulary import keep_used_rows
-from tests.benchharness.families import FAMILIES
-from tests.benchharness.parity import make_ours
+from tests.helpers.families import FAMILIES
+from tests.helpers.parity import make_ours
 
 LENGTHS = [9, 3, 30, 16, 5, 12, 21, 7]
 

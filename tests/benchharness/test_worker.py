@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.engines.process import WORKER
-from benchharness.models import find_model
 from benchharness.progress import Progress
 from benchharness.worker.__main__ import _failure, _write
 from benchharness.worker.job import run_job
@@ -22,24 +20,10 @@ from tasks.errors import DataError, JobError, ModelError
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.mini_jobs import make_job
 
 AX = find_task("ax")
-QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
-
-
-def make_job(task: str, limit: int | None = 48, model: str = "tiny", **settings: str) -> Job:
-    (job,) = plan_jobs(
-        [find_model(model)],
-        [find_task(task)],
-        "mini",
-        [1],
-        overrides=QUICK | settings,
-        limit=limit,
-        precision="fp32",
-        splits=("dev", "test"),
-    )
-    return job
 
 
 def test_a_result_has_everything_of_its_job():

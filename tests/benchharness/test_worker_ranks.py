@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_worker import make_job as make_fake_job
 
 from benchharness.training.compute import STORE, count_processes, forget_others, own_rank
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from tests.benchharness.test_worker import make_job
+from tests.helpers import ROOT
+from tests.helpers.fake_worker import make_job as make_fake_job
+from tests.helpers.mini_jobs import make_job
 
 LAUNCHER = (sys.executable, "-P", "-m", "benchharness.worker.ranks")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -25,7 +26,7 @@ QUIET = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "GLOO_SOCKET_IFNAME
 FAKE = """
 import json, os, signal, sys, time
 sys.path.insert(0, sys.argv.pop(1))
-from fake_worker import keep, make_failure, make_result
+from tests.helpers.fake_worker import keep, make_failure, make_result
 from benchharness.worker.__main__ import rank_file
 from leaderboard.job import Job
 from pathlib import Path
@@ -61,12 +62,11 @@ def launch(job: Job, file: Path, command: Sequence[str], *words: str) -> tuple[i
 
 
 def launch_fake(recipe: str, file: Path) -> tuple[int, str]:
-    here = str(Path(__file__).parent)
     code = (
         "import sys; from pathlib import Path; from benchharness.worker import ranks; "
         "ranks.GRACE_SECONDS = 1.0; "
         f"sys.exit(ranks.main(2, Path(sys.argv[1]), ['--keep', 'x'], "
-        f"(sys.executable, '-c', {FAKE!r}, {here!r})))"
+        f"(sys.executable, '-c', {FAKE!r}, {str(ROOT)!r})))"
     )
     return launch(make_fake_job(recipe), file, (sys.executable, "-c", code))
 

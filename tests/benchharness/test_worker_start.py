@@ -13,8 +13,8 @@ from benchharness.worker.course import Keeper, take_up
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tasks.errors import JobError
-from tests.benchharness.checkpoints import save_checkpoint
-from tests.benchharness.test_worker import make_job
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.mini_jobs import make_job
 
 WEIGHTS = "model.safetensors"
 

@@ -12,7 +12,7 @@ from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Result
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
 
 TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")
 """One of each head type, and one with marks."""

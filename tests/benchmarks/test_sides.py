@@ -12,7 +12,7 @@ from benchmarks.sample import draw_sample
 from benchmarks.shapes import MINI
 from benchmarks.sides import SIDES, USUAL, machine
 from benchmarks.workloads import Values, find_workload
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
 
 pytest.importorskip("accelerate")
 

@@ -20,7 +20,7 @@ from benchmarks.workloads import WORKLOADS, Values, find_workload
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import make_config, save_checkpoint
+from tests.helpers.checkpoints import make_config, save_checkpoint
 
 pytest.importorskip("accelerate")
 

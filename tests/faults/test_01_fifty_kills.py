@@ -14,7 +14,7 @@ import pytest
 
 from leaderboard.result import Result
 from leaderboard.store.store import open_store
-from tests.benchharness.stopped import (
+from tests.helpers.stopped_jobs import (
     ENVIRONMENT,
     EVERY_STEP,
     deterministic,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.worker.job import run_job
-from tests.benchharness.stopped import (
+from tests.helpers.stopped_jobs import (
     EVERY_STEP,
     deterministic,
     small_job,

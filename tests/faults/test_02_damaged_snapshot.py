@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.worker.job import run_job
-from tests.benchharness.stopped import EVERY_STEP, Reporter, deterministic, small_job, stop
+from tests.helpers.stopped_jobs import EVERY_STEP, Reporter, deterministic, small_job, stop
 
 FILES = (
     "manifest.json",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leaderboard.result import Result
 from leaderboard.store.store import open_store
-from tests.leaderboard.writer import start
+from tests.helpers.store_writer import start
 
 
 def test_03_a_writer_that_is_killed_leaves_no_half_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leaderboard.store.store import open_store
-from tests.benchharness.stopped import ENVIRONMENT, wait_for_step
+from tests.helpers.stopped_jobs import ENVIRONMENT, wait_for_step
 
 RUN = (
     *(sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run"),

@@ -12,7 +12,7 @@ from leaderboard.store import database as migration
 from leaderboard.store.store import open_store
 from leaderboard.text import whole_file
 from tasks.errors import StoreError
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 
 @contextmanager

@@ -12,8 +12,8 @@ import pytest
 from benchharness.engines.process import Outcome
 from leaderboard.job import Job
 from leaderboard.store.store import Store, open_store
-from tests.faults.engines import MadeEngine, driven, jobs_of
-from tests.leaderboard.results import make_cost, make_failure, make_job, make_result
+from tests.helpers.made_engine import MadeEngine, driven, jobs_of
+from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from leaderboard.store.store import open_store
-from tests.leaderboard.postgres import server
-from tests.leaderboard.results import make_job
-from tests.leaderboard.writer import start
+from tests.helpers.postgres import server
+from tests.helpers.results import make_job
+from tests.helpers.store_writer import start
 
 WRITERS, COMMITS, STARTS = 64, 20, 8
 

@@ -10,7 +10,7 @@ import pytest
 
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
-from tests.leaderboard.results import make_failure, make_job, make_result, make_suite
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 
 @pytest.fixture

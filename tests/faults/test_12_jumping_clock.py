@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from leaderboard.store.store import open_store
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.store.store import open_store
 from tasks.errors import StoreError
-from tests.leaderboard.results import make_result
+from tests.helpers.results import make_result
 
 NOWHERE = Path("/proc/nowhere")
 """Nobody can make a file there, not even root, whom no permission keeps out."""

@@ -13,7 +13,7 @@ from benchharness.training.snapshots import State, read_state
 from benchharness.worker.__main__ import _failure as failure_of
 from benchharness.worker.job import run_job
 from leaderboard.store.store import open_store
-from tests.benchharness.stopped import EVERY_STEP, small_job
+from tests.helpers.stopped_jobs import EVERY_STEP, small_job
 
 DIVERGING = small_job(learning_rate="1e30", warmup_ratio="0", epochs="40")
 

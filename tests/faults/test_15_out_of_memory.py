@@ -10,7 +10,7 @@ from benchharness.training import loop as training
 from benchharness.training import predict as prediction
 from benchharness.worker.job import run_job
 from tasks.errors import JobError
-from tests.benchharness.stopped import EVERY_STEP, Reporter, deterministic, small_job, stop
+from tests.helpers.stopped_jobs import EVERY_STEP, Reporter, deterministic, small_job, stop
 
 
 def limit_micro_batches(monkeypatch: pytest.MonkeyPatch, items: int, after: int = 0) -> None:

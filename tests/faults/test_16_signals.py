@@ -7,7 +7,7 @@ import pytest
 
 from benchharness.worker.job import run_job
 from leaderboard.result import Failure
-from tests.benchharness.stopped import deterministic, outcome_of, small_job, start
+from tests.helpers.stopped_jobs import deterministic, outcome_of, small_job, start
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

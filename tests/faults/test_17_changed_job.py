@@ -10,7 +10,7 @@ from benchharness.training import snapshots
 from benchharness.training import snapshots as conditions
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
-from tests.benchharness.stopped import Reporter, deterministic, small_job, stop
+from tests.helpers.stopped_jobs import Reporter, deterministic, small_job, stop
 
 JOB = small_job()
 

@@ -8,7 +8,7 @@ from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
 from leaderboard.result import Failure, Result
-from tests.benchharness.fake_worker import COMMAND, make_job
+from tests.helpers.fake_worker import COMMAND, make_job
 
 
 def run(recipe: str, **options):

@@ -10,7 +10,7 @@ from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tasks.examples import PairExample, PairPrediction
 from tasks.metrics import matthews, pearson, prediction_flags, spearman
-from tests.leaderboard.results import make_evaluation, make_job, make_result
+from tests.helpers.results import make_evaluation, make_job, make_result
 
 
 def build(pairs):

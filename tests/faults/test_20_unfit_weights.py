@@ -13,7 +13,7 @@ from benchharness.encoder import load_encoder
 from benchharness.heads import HEADS
 from tasks.errors import ModelError
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
 
 
 @pytest.fixture

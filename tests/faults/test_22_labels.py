@@ -8,10 +8,10 @@ import pytest
 from tasks.errors import DataError
 from tasks.glue import HUB, REVISION
 from tasks.suites import find_task
-from tests.hub_server import serve_hub
-from tests.tasks.hub_fixture import write_dataset_config
-from tests.tasks.hub_reader import ask
-from tests.tasks.official import read_file, write_file
+from tests.helpers.hub_files import write_dataset_config
+from tests.helpers.hub_reader import ask
+from tests.helpers.hub_server import serve_hub
+from tests.helpers.official_files import read_file, write_file
 
 WRONG = ["7", "-1", "one", "", "nan", "None", "1.0", " 1", "True"]
 

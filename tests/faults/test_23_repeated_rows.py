@@ -12,7 +12,7 @@ from tasks.errors import DataError
 from tasks.examples import ChoiceExample, SpanExample, TagExample
 from tasks.read import SplitRows, count_repeats
 from tasks.suites import find_task
-from tests.tasks.official import read_file, write_file
+from tests.helpers.official_files import read_file, write_file
 
 
 def test_23_questions_of_one_passage_are_told_apart(tmp_path: Path) -> None:

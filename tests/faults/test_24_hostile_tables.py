@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tasks.official import only, read_file, write_file
+from tests.helpers.official_files import only, read_file, write_file
 
 TASKS = {
     "glue/sst2": ("SST-2/train.tsv", "sentence\tlabel{end}{text}\t1{end}"),

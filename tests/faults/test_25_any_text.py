@@ -15,7 +15,7 @@ from benchharness.training.loop import Training, fit
 from benchharness.training.predict import predict
 from tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
 from tasks.suites import find_task
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 NASTY = {

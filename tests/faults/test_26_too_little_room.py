@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from benchharness.heads import Limits
 from benchharness.heads.span import decode, encode, targets
 from tasks.errors import ModelError
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
-from tests.benchharness.spans import CONTEXT, NASTY, TASK, points, question
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question
 
 
 def test_26_a_long_question_leaves_half_of_the_room():

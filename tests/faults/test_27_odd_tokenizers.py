@@ -12,8 +12,8 @@ from benchharness.training.batching import pad
 from tasks.errors import ModelError
 from tasks.examples import PairExample
 from tasks.suites import find_task
-from tests.benchharness.made_tokenizers import make_tokenizer
-from tests.benchharness.spans import TASK, points, question
+from tests.helpers.made_tokenizers import make_tokenizer
+from tests.helpers.span_features import TASK, points, question
 
 PAIRS = [
     PairExample(id="0", text_a="The bird sings.", text_b="A bird sings.", label="entailment"),

@@ -10,9 +10,9 @@ from benchharness.heads import Limits
 from benchharness.heads.span import encode, targets
 from tasks.errors import DataError
 from tasks.examples import SpanExample
-from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
-from tests.benchharness.spans import CONTEXT, TASK, question, window_texts
-from tests.tasks.official import read_file, write_file
+from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.official_files import read_file, write_file
+from tests.helpers.span_features import CONTEXT, TASK, question, window_texts
 
 STORY = "Ann met Bob. Later Ann left."
 

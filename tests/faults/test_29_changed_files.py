@@ -6,8 +6,8 @@ from pathlib import Path
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model, weights_identity
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import save_checkpoint
-from tests.tasks.official import read_file, write_file
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.official_files import read_file, write_file
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:

@@ -9,7 +9,7 @@ from benchharness.models import find_model
 from benchharness.worker.job import run_job
 from tasks.errors import DataError
 from tasks.suites import find_task
-from tests.tasks.official import read_file, write_file
+from tests.helpers.official_files import read_file, write_file
 
 HEADER = "sentence\tlabel\n"
 VALUES = {"epochs": "1", "batch_size": "4", "evaluations": "1", "max_tokens": "8"}

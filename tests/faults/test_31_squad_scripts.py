@@ -3,8 +3,8 @@
 from random import Random
 
 from tasks.metrics import official_v1, official_v2
-from tests.tasks.metrics.squad_oracle import evaluate_v1, evaluate_v2
-from tests.tasks.metrics.squad_sets import examples_of, random_set
+from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
+from tests.helpers.squad_sets import examples_of, random_set
 
 
 def test_31_a_thousand_random_sets_score_as_evaluate_v1_does():

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tasks.glue import COLA, REVISION
-from tests.hub_server import serve_hub
-from tests.tasks.hub_fixture import write_embedded
-from tests.tasks.hub_reader import ask
+from tests.helpers.hub_files import write_embedded
+from tests.helpers.hub_reader import ask
+from tests.helpers.hub_server import serve_hub
 
 CLOSED = "http://127.0.0.1:9"
 NO_NAME = "http://host.invalid"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tasks.glue import COLA
-from tests.benchharness.checkpoints import save_checkpoint
-from tests.hub_server import serve_hub
-from tests.tasks.hub_fixture import write_embedded
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.hub_files import write_embedded
+from tests.helpers.hub_server import serve_hub
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 CHOICE = ("--model", "org/name", "--task", "cola")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tasks.glue import COLA, HUB, REVISION
-from tests.benchharness.checkpoints import save_checkpoint
-from tests.hub_server import HubServer, serve_hub
-from tests.tasks.hub_fixture import write_embedded
-from tests.tasks.hub_reader import ask
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.hub_files import write_embedded
+from tests.helpers.hub_reader import ask
+from tests.helpers.hub_server import HubServer, serve_hub
 
 COMMIT, NEXT = "ab" * 20, "cd" * 20
 WEIGHTS = "model.safetensors"

@@ -8,10 +8,10 @@ from benchharness.encoder import load_encoder
 from benchharness.models import MODELS, find_model
 from tasks.errors import ModelError
 from tasks.glue import COLA, HUB
-from tests.benchharness.checkpoints import save_checkpoint
-from tests.hub_server import serve_hub
-from tests.tasks.hub_fixture import write_embedded
-from tests.tasks.hub_reader import ask
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.hub_files import write_embedded
+from tests.helpers.hub_reader import ask
+from tests.helpers.hub_server import serve_hub
 
 
 def test_34_a_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from benchharness.models import Trust, find_model
 from benchharness.models.find import checkpoint_files
 from tasks.errors import ModelError
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
 
 PICKLE = Trust(pickle=True)
 

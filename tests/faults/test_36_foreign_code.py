@@ -15,7 +15,7 @@ from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tasks.errors import ModelError
 from tasks.suites import find_task
-from tests.benchharness.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import save_checkpoint
 
 CODE, PICKLE = Trust(remote_code=True), Trust(pickle=True)
 

@@ -12,7 +12,7 @@ import pytest
 from leaderboard.store.archive import check_archive
 from tasks.errors import DataError
 from tasks.submission import check
-from tests.tasks.submission.small import clean, shrink_all, zipped
+from tests.helpers.small_submissions import clean, shrink_all, zipped
 
 PACKAGES = ("tasks", "leaderboard", "benchharness")
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,5 @@
 """Fault 38: names that are HTML or script are text in the report, also to a real browser."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,32 +8,29 @@ import pytest
 
 from leaderboard.job import Setting
 from leaderboard.result import Failure, Result
-from tests.leaderboard.boards import make_job
-from tests.leaderboard.browser import opened, running_browser, save
-from tests.leaderboard.results import make_failure, make_result
-from tests.leaderboard.test_report import HOSTILE, Page, _count, report
+from tests.helpers.boards import make_job
+from tests.helpers.browser import opened, save
+from tests.helpers.hostile import HOSTILE_HTML
+from tests.helpers.report_page import Page, count, report
+from tests.helpers.results import make_failure, make_result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with running_browser() as browser:
-        yield browser
-
-
 @pytest.mark.browser
 def test_38_hostile_names_are_text_everywhere(browser: "Browser", tmp_path: Path) -> None:
-    names = [*HOSTILE, "a\u202eb", "a\ud800b"]
+    names = [*HOSTILE_HTML, "a\u202eb", "a\ud800b"]
     runs: list[Result | Failure] = [make_result(make_job(model=name)) for name in names]
     runs += [make_failure(make_job(model=name, seed=1), error=name) for name in names]
     with opened(browser, save(tmp_path, runs)) as found:
         for box in found.page.locator(".choose input").all():
             box.check()
         spelled = {name.encode("unicode_escape").decode() for name in names[-2:]}
-        assert {*HOSTILE, *spelled} == set(found.names())
-        assert {*HOSTILE, *spelled} == set(found.page.locator(".compare .name").all_inner_texts())
+        assert {*HOSTILE_HTML, *spelled} == set(found.names())
+        assert {*HOSTILE_HTML, *spelled} == set(
+            found.page.locator(".compare .name").all_inner_texts()
+        )
         assert found.page.title() == "Leaderboard"
         assert found.page.evaluate("typeof window.PWN") == "undefined"
         assert found.page.locator("img").count() == 0
@@ -42,7 +38,7 @@ def test_38_hostile_names_are_text_everywhere(browser: "Browser", tmp_path: Path
         assert len(found.requests) == 1
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_HTML)
 def test_38_hostile_names_are_text(name: str) -> None:
     settings = {name: Setting(value=name, source=name)}
     job = replace(make_job(model=name), checkpoint=name, recipe=name, settings=settings)
@@ -52,5 +48,5 @@ def test_38_hostile_names_are_text(name: str) -> None:
     page = Page(report([result, failed]))
     assert " ".join(name.split()) in page.text
     known = {"script", "style", "img", "b"}
-    assert _count(page, known - {"b"}) == _count(plain, known - {"b"})
+    assert count(page, known - {"b"}) == count(plain, known - {"b"})
     assert not [a for _, a in page.elements if any(key.startswith("on") for key in a)]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from benchharness.cli.app import app
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 HOSTILE = (
     "'; DROP TABLE runs; --",

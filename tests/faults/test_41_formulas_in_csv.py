@@ -8,7 +8,7 @@ import pytest
 
 from leaderboard.exports.lines import score_lines, to_csv
 from leaderboard.text import inert, visible, without_apostrophe
-from tests.leaderboard.boards import make_rows, one_board
+from tests.helpers.boards import make_rows, one_board
 
 FORMULAS = (
     "=cmd|' /C calc'!A0",

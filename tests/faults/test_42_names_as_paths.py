@@ -12,7 +12,7 @@ from leaderboard.boards.board import build_boards
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError
 from tasks.suites import SUITES
-from tests.leaderboard.results import make_job, make_result
+from tests.helpers.results import make_job, make_result
 
 NAMES = (
     *(

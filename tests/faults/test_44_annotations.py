@@ -2,7 +2,7 @@
 
 from leaderboard.regression import NOT_COMPARED, Unjudged
 from leaderboard.regression.verdict_text import annotations, to_markdown
-from tests.leaderboard.regression.samples import verdict
+from tests.helpers.samples import verdict
 
 HOSTILE = Unjudged(
     task="mine/<b>|x", reason="50% lost:\n::error::gotcha, \u202e", exit_code=NOT_COMPARED

@@ -9,8 +9,8 @@ from rich.console import Console
 from benchharness.cli.display import Display
 from leaderboard.boards.terminal import render
 from tasks.errors import BenchError
-from tests.benchharness.fake_worker import make_failure, make_job
-from tests.leaderboard.boards import make_rows, one_board
+from tests.helpers.boards import make_rows, one_board
+from tests.helpers.fake_worker import make_failure, make_job
 
 
 def on_console(**options) -> Console:

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from benchharness.cli.app import app
 from leaderboard.store.store import open_store
 from tasks.suites import SUITES
-from tests.leaderboard.boards import SCORES, make_job
-from tests.leaderboard.results import make_evaluation, make_failure, make_result
+from tests.helpers.boards import SCORES, make_job
+from tests.helpers.results import make_evaluation, make_failure, make_result
 
 
 def _store(path: Path, tasks: tuple[str, ...]) -> None:

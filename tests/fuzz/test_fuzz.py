@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import BenchError
-from tests.fuzz.damage import anything, damaged
-from tests.fuzz.of_models import MODELS_AND_RECIPES
-from tests.fuzz.of_rows import ROWS
-from tests.fuzz.of_stores import STORES
-from tests.fuzz.reader import Case, Reader
+from tests.helpers.fuzz.damage import anything, damaged
+from tests.helpers.fuzz.of_models import MODELS_AND_RECIPES
+from tests.helpers.fuzz.of_rows import ROWS
+from tests.helpers.fuzz.of_stores import STORES
+from tests.helpers.fuzz.reader import Case, Reader
 
 READERS = (*ROWS, *STORES, *MODELS_AND_RECIPES)
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gold.gold import check_gold
+from tests.helpers.gold import check_gold
 
 
 def test_equal_text_passes_whatever_its_date(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from leaderboard.job import Setting
 from leaderboard.store.schema import digest, plain, recipe_digest, storable, to_text
 from tasks.errors import StoreError
-from tests.leaderboard.results import make_job
+from tests.helpers.results import make_job
 
 
 def test_text_is_compact_ascii_in_the_order_given() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from leaderboard.job import START_FROM, Job, Setting
 from leaderboard.store.schema import recipe_digest
-from tests.leaderboard.results import make_job
+from tests.helpers.results import make_job
 
 KEY = "ab" * 32
 

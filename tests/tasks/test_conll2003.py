@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from official import read_file, write_file
 
 from tasks.conll2003 import NER, TAGS
 from tasks.errors import DataError
 from tasks.examples import TagExample
+from tests.helpers.official_files import read_file, write_file
 
 IOB1 = """-DOCSTART- -X- O O
 

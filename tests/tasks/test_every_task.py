@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_fixture import write_configs, write_parquet
-from hub_reader import Answer, ask
 
 from tasks.examples import (
     ChoiceExample,
@@ -28,7 +26,9 @@ from tasks.read import has_split, read
 from tasks.sources import Data, Source, rows
 from tasks.suites import TASKS
 from tasks.task import PairTask, TagTask, Task, is_hidden, score
-from tests.hub_server import serve_hub
+from tests.helpers.hub_files import write_configs, write_parquet
+from tests.helpers.hub_reader import Answer, ask
+from tests.helpers.hub_server import serve_hub
 
 MINI = Data(door="mini")
 EVERY_SPLIT = [(task.name, split) for task in TASKS.values() for split in task.source.splits]

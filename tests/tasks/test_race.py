@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from official import read_file, write_file
 
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, ChoicePrediction
@@ -13,6 +12,7 @@ from tasks.race import RACE
 from tasks.read import subset
 from tasks.sources import Data
 from tasks.task import score
+from tests.helpers.official_files import read_file, write_file
 
 OPTIONS = [["a", "b", "c", "d"], ["e", "f", "g", "h"]]
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from official import read_file, to_lines, write_file
 
 from tasks.errors import DataError
 from tasks.examples import PairExample
 from tasks.read import SplitRows, read
 from tasks.snli import SNLI
+from tests.helpers.official_files import read_file, to_lines, write_file
 
 
 def row(label: object, sentence: object = "A man sleeps.") -> dict[str, Any]:

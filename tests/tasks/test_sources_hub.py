@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hub_fixture import write_dataset_config
-from hub_reader import ask
 
 from tasks.errors import DataError
 from tasks.glue import GLUE_TASKS, HUB, REVISION
@@ -18,7 +16,9 @@ from tasks.read import read
 from tasks.sources import Data, Row, parse_data, rows
 from tasks.sources.hub import hub_is_reachable
 from tasks.task import PairTask
-from tests.hub_server import HubServer, serve_hub
+from tests.helpers.hub_files import write_dataset_config
+from tests.helpers.hub_reader import ask
+from tests.helpers.hub_server import HubServer, serve_hub
 
 GLUE = {task.name: task for task in GLUE_TASKS}
 COLA = GLUE["glue/cola"]

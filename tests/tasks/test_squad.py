@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from official import read_file, write_file
 
 from tasks.errors import DataError
 from tasks.examples import SpanExample
 from tasks.read import SplitRows, has_split, read, subset
 from tasks.sources import Data
 from tasks.squad import SQUAD_TASKS
+from tests.helpers.official_files import read_file, write_file
 
 CONTEXT = "Ann met Bob. Later Ann left."
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from official import only, read_file, to_lines, write_file
 
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, Mark, PairExample
 from tasks.metrics import gender_parity
 from tasks.suites import SUPERGLUE_8
 from tasks.superglue import SUPERGLUE_TASKS
+from tests.helpers.official_files import only, read_file, to_lines, write_file
 
 NAMES = {task.name: task for task in SUPERGLUE_TASKS}
 

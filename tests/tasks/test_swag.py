@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from official import read_file, write_file
 
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
+from tests.helpers.official_files import read_file, write_file
 
 HEADER = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"

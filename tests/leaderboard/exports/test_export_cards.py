@@ -16,8 +16,8 @@ from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_mo
 from leaderboard.exports.lines import score_lines
 from leaderboard.text import visible
 from tasks.errors import BenchError
-from tests.leaderboard.boards import make_rows, one_board
-from tests.leaderboard.exports.test_export_tables import HOSTILE
+from tests.helpers.boards import make_rows, one_board
+from tests.helpers.hostile import HOSTILE_CELLS
 
 NOW = datetime(2026, 8, 2, tzinfo=UTC)
 
@@ -49,7 +49,7 @@ def test_model_index_is_read_by_the_hubs_class(board: Board) -> None:
     assert {r.metric_type for r in results} >= {"matthews_correlation", "pearsonr", "f1"}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CELLS)
 def test_a_model_card_takes_the_block_whatever_the_name(name: str) -> None:
     text = to_model_index([one_board(make_rows(name, data="hub"))])
     card = ModelCard(f"---\n{text}---\n# A model\n")
@@ -88,7 +88,7 @@ def _strings(details: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("fields", [{"data": "hub"}, {"data": "mini"}])
-@pytest.mark.parametrize("name", ["minilm", *HOSTILE[:3]])
+@pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS[:3]])
 def test_every_eval_ever_has_what_its_schema_requires(name: str, fields: dict[str, Any]) -> None:
     """The required fields, types and closed lists of the schema, written down from its text."""
     board = one_board(make_rows(name, [0.5, 0.6], **fields))

@@ -14,26 +14,8 @@ from leaderboard.exports.lines import COLUMNS, narrowed, score_lines, the_model,
 from leaderboard.exports.table import latex_escaped, to_latex, to_markdown
 from leaderboard.text import visible
 from tasks.errors import BenchError
-from tests.leaderboard.boards import make_row, make_rows, one_board
-
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "=cmd|' /C calc'!A0",
-    "+1+1",
-    "-2+3",
-    "@SUM(A1)",
-    "\uff1d1+1",
-    " '=1",
-    "'=1",
-    "a|b\\|c",
-    "**bold** _x_ `code` [a](http://b) ![c](d) ~e~ #1 @user $x$ https://x.y",
-    "\\input{/etc/passwd} \\write18 $%&#_{}~^\"'`[*]--",
-    "\u202egnp.exe",
-    "line\none\ttab\r\0",
-    '"quoted", with comma',
-    "</table>&amp;&lt;",
-    "\u4e2d\u6587 \u00e9\u00df\u00f8 \N{PILE OF POO}",
-)
+from tests.helpers.boards import make_row, make_rows, one_board
+from tests.helpers.hostile import HOSTILE_CELLS
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +58,7 @@ def test_csv_is_read_back(board: Board) -> None:
         assert (row["model"], row["task"]) == (line.model, line.task)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CELLS)
 def test_json_is_read_back(name: str) -> None:
     lines = score_lines([_hostile_board(name)])
     text = to_json(lines)
@@ -103,7 +85,7 @@ def test_markdown_has_the_boards_values_and_the_best_in_bold(board: Board) -> No
     assert (by_model["majority"]["#"], by_model["majority"]["cola"]) == ("–", "95.0")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CELLS)
 def test_markdown_shows_names_as_they_are(name: str) -> None:
     head, first, second = _markdown_rows(to_markdown([_hostile_board(name)]))
     assert len(first) == len(second) == len(head)
@@ -128,7 +110,7 @@ def test_latex_has_booktabs_and_the_best_in_bold(board: Board) -> None:
     assert "textbf" not in "".join(rows["majority"])
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_CELLS)
 def test_latex_has_no_command_but_ours(name: str) -> None:
     text = to_latex([_hostile_board(name)])
     assert all(len(row) == 13 for row in _latex_rows(text))

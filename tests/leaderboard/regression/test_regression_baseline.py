@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from samples import BEFORE, MORE_IDS, sample
 
 from leaderboard.job import Job, Setting
 from leaderboard.regression import Baseline, conditions_of, judge, sample_of
@@ -18,6 +17,7 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
+from tests.helpers.samples import BEFORE, MORE_IDS, sample
 
 BASELINE = Baseline(
     model="tiny",

@@ -4,13 +4,13 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from samples import BEFORE, LARGE, MORE_IDS, sample
 
 from leaderboard.regression import Baseline, judge
 from leaderboard.regression.sample import Beginning, beginning_of, find_change, maker_of
 from leaderboard.regression.verdict_text import annotations, facts_of, to_junit, to_markdown
 from leaderboard.result import CurvePoint
-from tests.leaderboard.results import make_result
+from tests.helpers.results import make_result
+from tests.helpers.samples import BEFORE, LARGE, MORE_IDS, sample
 
 MAKER = "cpu, torch 2.13.0, transformers 5.23.0, tokenizers 0.23.3, numpy 2.4.6"
 STEPS = (3, 6, 9)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from simulated import SUITE, failing_share, simulate
+
+from tests.helpers.simulated_suites import SUITE, failing_share, simulate
 
 
 @pytest.mark.parametrize(("examples", "before"), [(100, 10), (200, 10), (200, 5)])

@@ -3,8 +3,6 @@
 import json
 from xml.etree import ElementTree as ET
 
-from samples import verdict
-
 from leaderboard.regression import NOT_COMPARED, Unjudged
 from leaderboard.regression.verdict_text import (
     COLUMNS,
@@ -13,6 +11,7 @@ from leaderboard.regression.verdict_text import (
     to_junit,
     to_markdown,
 )
+from tests.helpers.samples import verdict
 
 HOSTILE = Unjudged(
     task="mine/<b>|x", reason="50% lost:\n::error::gotcha, \u202e", exit_code=NOT_COMPARED

@@ -1,8 +1,8 @@
 import pytest
-from samples import BEFORE, IDS, LARGE, MORE_IDS, SPLIT, conditions, sample, verdict
 
 from leaderboard.regression import FAILED_JOB, NOT_COMPARED, Unjudged, differences, judge
 from leaderboard.regression.judge import find_flips
+from tests.helpers.samples import BEFORE, IDS, LARGE, MORE_IDS, SPLIT, conditions, sample, verdict
 
 GONE = Unjudged(task="glue/wnli", reason="the baseline does not have it", exit_code=NOT_COMPARED)
 DIED = Unjudged(task="glue/rte", reason="seed 1 failed: killed", exit_code=FAILED_JOB)

@@ -4,13 +4,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from squad_oracle import evaluate_v1, evaluate_v2
-from squad_sets import examples_of, random_set
 
 from tasks.errors import BenchError
 from tasks.examples import SpanExample, SpanPrediction
 from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, official_v2
 from tasks.metrics.squad import normalise
+from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
+from tests.helpers.squad_sets import examples_of, random_set
 
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
 

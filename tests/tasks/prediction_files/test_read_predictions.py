@@ -13,7 +13,7 @@ from tasks.examples import ChoicePrediction, PairPrediction, Prediction
 from tasks.prediction_files import read_predictions
 from tasks.read import SplitRows, read
 from tasks.suites import TASKS
-from tests.tasks.prediction_files.made import guess, write
+from tests.helpers.prediction_files import guess, write
 
 MINI = parse_data("mini")
 

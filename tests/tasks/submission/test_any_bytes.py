@@ -7,7 +7,7 @@ import pytest
 
 from tasks.errors import DataError
 from tasks.submission import check, repair
-from tests.tasks.submission.small import Files, clean, shrink_all, zipped
+from tests.helpers.small_submissions import Files, clean, shrink_all, zipped
 
 PIECES = (
     *(b"\t", b"\n", b"\r", b" ", b",", b'"', b"{", b"}", b"[", b"]", b"\\", b"\0", b"\xff"),

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.errors import BenchError, DataError
 from tasks.submission import check, repair
-from tests.tasks.submission.small import (
+from tests.helpers.small_submissions import (
     Files,
     clean,
     edited,

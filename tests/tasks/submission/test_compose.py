@@ -30,7 +30,7 @@ from tasks.submission import (
 from tasks.submission.answer_file import Labels, Number
 from tasks.suites import TASKS
 from tasks.task import PairTask
-from tests.tasks.submission.small import members
+from tests.helpers.small_submissions import members
 
 FILES = {f"{s.suite} {f.name}": f for s in SUBMISSIONS.values() for f in s.files}
 QUICK = [name for name in FILES if "QQP" not in name]

@@ -9,7 +9,7 @@ import pytest
 from tasks.examples import PairPrediction
 from tasks.submission import SUBMISSIONS, check, compose, repair, write_zip
 from tasks.suites import find_task
-from tests.tasks.submission.small import clean, members, shrink_all, zipped
+from tests.helpers.small_submissions import clean, members, shrink_all, zipped
 
 GLUE = {file.name: file for file in SUBMISSIONS["glue"].files}
 

@@ -1,0 +1,167 @@
+"""Made-up rows for the tests of boards, terminal and report."""
+
+import random
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from leaderboard.boards.board import Board, build_boards
+from leaderboard.job import Job
+from leaderboard.result import CurvePoint, Evaluation, Failure, Result, RunRow
+from tasks.suites import SUITES
+from tests.helpers import results
+from tests.helpers.results import make_failure, make_result
+
+GLUE = SUITES["glue"]
+TASKS = tuple(GLUE.rule.cells)
+SCORES: Mapping[str, Mapping[str, float]] = {
+    "glue/cola": {"mcc": 0.471},
+    "glue/sst2": {"accuracy": 0.923},
+    "glue/mrpc": {"accuracy": 0.860, "f1": 0.901},
+    "glue/stsb": {"pearson": 0.857, "spearman": 0.851},
+    "glue/qqp": {"accuracy": 0.890, "f1": 0.853},
+    "glue/mnli": {"accuracy": 0.813},
+    "glue/qnli": {"accuracy": 0.901},
+    "glue/rte": {"accuracy": 0.650},
+    "glue/wnli": {"accuracy": 0.563},
+}
+"""What a middling encoder reaches on each dev split, by the names that the tasks use."""
+
+make_job = partial(results.make_job, recipe="paper", precision="fp32")
+
+
+def make_row(
+    model: str = "minilm",
+    task: str = "glue/rte",
+    seed: int = 0,
+    scores: Mapping[str, float] | float | None = None,
+    **fields: Any,
+) -> RunRow:
+    """A finished run; one number is the value of every score of its task."""
+    job_fields = {k: fields.pop(k) for k in ("data", "fingerprints", "recipe") if k in fields}
+    job = make_job(model=model, task=task, seed=seed, **job_fields)
+    if not isinstance(scores, Mapping):
+        value = 0.5 if scores is None else scores
+        scores = dict.fromkeys(GLUE.rule.cells[task], value)
+    standard = {**_shared(job), "status": "finished", "scores": {task: scores}, "error": ""}
+    return RunRow(**{**standard, **fields})
+
+
+def make_failed_row(error: str = "the loss became nan at step 7.", **fields: Any) -> RunRow:
+    """A run that diverged."""
+    return make_row(**{"scores": {}, "status": "diverged", "error": error, **fields})
+
+
+def make_rows(
+    model: str = "minilm", values: Iterable[float] = (0.5,), **fields: Any
+) -> list[RunRow]:
+    """Every GLUE task, one seed for each of `values`, which all its scores have."""
+    return [
+        make_row(model, task, seed, value, **fields)
+        for task in TASKS
+        for seed, value in enumerate(values)
+    ]
+
+
+def row_of(run: Result | Failure) -> RunRow:
+    """The row that a store keeps of a run."""
+    if isinstance(run, Failure):
+        return RunRow(**_shared(run.job), status=run.kind, scores={}, error=run.error)
+    scores: dict[str, dict[str, float]] = {}
+    for evaluation in run.evaluations:
+        scores.setdefault(evaluation.task, {}).update(evaluation.scores)
+    flags = {evaluation.task: evaluation.flags for evaluation in run.evaluations}
+    return RunRow(
+        **{**_shared(run.job), "flags": flags}, status="finished", scores=scores, error=""
+    )
+
+
+def _shared(job: Job) -> dict[str, Any]:
+    return {
+        "key": job.key,
+        "model": job.model,
+        "weights": job.weights,
+        "recipe": job.recipe,
+        "recipe_digest": "a" * 64,
+        "task": job.task,
+        "data": job.data,
+        "limit": job.limit,
+        "seed": job.seed,
+        "precision": job.precision,
+        "flags": {},
+        "fingerprints": job.fingerprints,
+        "seconds": 12.5,
+        "parameters": 22_713_601,
+        "finished": "2026-08-01T12:00:00Z",
+    }
+
+
+def one_board(rows: Iterable[RunRow]) -> Board:
+    """The only board of these rows."""
+    (board,) = build_boards(list(rows), GLUE)
+    return board
+
+
+LEVELS = {"minilm": 0.0, "bert-base": 0.04, "roberta-base": 0.07, "tiny": -0.25}
+"""Models and how far their scores stand from those of the factory."""
+
+
+def make_runs() -> list[Result | Failure]:
+    """A store's worth: four models, three seeds, AX beside MNLI, flags, an unfinished model."""
+    runs: list[Result | Failure] = [
+        _learned(make_job(model=model, task=task, seed=seed), shift)
+        for model, shift in LEVELS.items()
+        for task in TASKS
+        for seed in range(3)
+    ]
+    started = [
+        _learned(make_job(model="distilbert-base", task=task, seed=0), 0.01) for task in TASKS[:5]
+    ]
+    failed = make_failure(make_job(model="distilbert-base", task="glue/rte", seed=0))
+    return [*runs, *started, failed]
+
+
+def _learned(job: Job, shift: float) -> Result:
+    """A finished run with a learning curve that falls and scores around the model's level."""
+    draw = random.Random(f"{job.model} {job.task} {job.seed}")
+    evaluations = []
+    for task, split in job.predicted_splits:
+        ending = "_mm" if split == "dev_mm" else ""
+        scores = {
+            name + ending: round(max(0.0, value + shift + draw.gauss(0, 0.008)), 4)
+            for name, value in SCORES[task].items()
+        }
+        flags = ("constant predictions",) if (job.model, task) == ("tiny", "glue/wnli") else ()
+        evaluations.append(_evaluation(job, task, split, scores, flags))
+    if job.task == "glue/mnli":
+        scores = {"mcc": round(0.3 + shift / 2, 4), "mcc_logic": 0.11}
+        evaluations.append(_evaluation(job, "glue/ax", "test", scores, ()))
+    return make_result(job, evaluations=tuple(evaluations), curve=tuple(_curve(job, draw, shift)))
+
+
+def _evaluation(
+    job: Job, task: str, split: str, scores: Mapping[str, float], flags: tuple[str, ...]
+) -> Evaluation:
+    return Evaluation(
+        task=task,
+        split=split,
+        fingerprint=job.fingerprints.get(f"{task}:{split}", "f" * 64),
+        scores=scores,
+        predictions=(),
+        flags=flags,
+    )
+
+
+def _curve(job: Job, draw: random.Random, shift: float) -> Iterable[CurvePoint]:
+    for step in range(1, 13):
+        scores = {
+            name: round(max(0.0, value + shift - 0.4 / step + draw.gauss(0, 0.01)), 4)
+            for name, value in SCORES[job.task].items()
+        }
+        yield CurvePoint(
+            step=step * 25,
+            epoch=step / 4,
+            loss=round(0.7 / step**0.5 + draw.gauss(0, 0.01), 4),
+            learning_rate=2e-5 * (1 - step / 13),
+            scores=scores if step % 3 == 0 else {},
+        )

@@ -1,0 +1,138 @@
+"""A real browser for the tests of the report: headless Chromium, driven by playwright."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leaderboard.result import Failure, Result
+from tests.helpers.boards import TASKS, make_job, make_runs
+from tests.helpers.results import make_result
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from leaderboard.boards.board import build_boards
+from leaderboard.report.write import write_report
+from tests.helpers.boards import GLUE, row_of
+from tests.helpers.report_page import WHEN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Request
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+PATIENCE = 120_000
+"""Milliseconds until a step counts as failed: busy machines are slow."""
+
+Scheme = Literal["light", "dark"]
+
+
+@dataclass
+class Opened:
+    """A page that was opened from disk, with what it asked for and complained of."""
+
+    page: "Page"
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def run(self, script: str, argument: Any = None) -> Any:
+        """What a JavaScript function answers in the page."""
+        return self.page.evaluate(script, argument)
+
+    def names(self, kind: str = "measured") -> list[str]:
+        """The names of a kind's rows, as they are shown from top to bottom."""
+        return self.page.locator(f"tbody.{kind} tr:visible .name").all_inner_texts()
+
+
+@contextmanager
+def running_browser() -> Iterator["Browser"]:
+    """Chromium, or the test is skipped where it or playwright is not installed."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE
+        )
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(
+    browser: "Browser",
+    path: Path,
+    *,
+    scheme: Scheme = "light",
+    width: int = 1200,
+    scripts: bool = True,
+    anchor: str = "",
+) -> Iterator[Opened]:
+    """The file in a window of its own, when its scripts are done."""
+    context = browser.new_context(
+        color_scheme=scheme,
+        viewport={"width": width, "height": 800},
+        java_script_enabled=scripts,
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(PATIENCE)
+    found = Opened(context.new_page())
+
+    def asked(request: "Request") -> None:
+        found.requests.append(request.url)
+
+    found.page.on("request", asked)
+    found.page.on("console", lambda message: found.complaints.append(message.text))
+    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    found.page.goto(path.as_uri() + anchor)
+    if scripts:
+        found.page.wait_for_function("performance.getEntriesByName('ready').length > 0")
+    yield found
+    context.close()
+
+
+def save(
+    folder: Path, runs: list[Result | Failure], details: list[Result | Failure] | None = None
+) -> Path:
+    """A report of these runs, with a section for each of `details` (all of them)."""
+    path = folder / "report.html"
+    boards = build_boards([row_of(run) for run in runs], GLUE)
+    write_report(path, boards, runs if details is None else details, WHEN)
+    return path
+
+
+OTHER_KINDS = {
+    "majority": {"weights": "floor:majority@1", "recipe": "floor"},
+    "minilm x3": {"weights": "ensemble:minilm x3", "recipe": "ensemble"},
+    "theirs": {"weights": "sha256:ab", "recipe": "scored here"},
+}
+
+
+def runs_of_every_kind() -> list[Result | Failure]:
+    """Rows of each kind on the whole data, beside which published rows stand."""
+    others = [
+        make_result(replace(make_job(model=model, task=task), **fields))  # type: ignore[arg-type]
+        for model, fields in OTHER_KINDS.items()
+        for task in TASKS
+    ]
+    runs = [*make_runs(), *others]
+    return [replace(run, job=replace(run.job, data="hub")) for run in runs]
+
+
+def save_report(folder: Path) -> Path:
+    """Their report, with sections for a tenth of the runs, so that it opens quickly."""
+    runs = runs_of_every_kind()
+    few = [run for run in runs if run.job.model in ("roberta-base", "distilbert-base")]
+    return save(folder, runs, [run for run in few if run.job.seed == 0])
+
+
+def choose(report: Opened, *names: str) -> None:
+    for name in names:
+        report.page.locator("tr:visible", has_text=name).first.get_by_role("checkbox").check()

@@ -1,0 +1,57 @@
+"""Small random checkpoints of each family, made by transformers itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoTokenizer
+
+from benchharness.tiny import folder as tiny_folder
+
+VOCABULARY = json.loads((tiny_folder() / "config.json").read_text())["vocab_size"]
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 40,
+    "pad_token_id": 0,
+    "initializer_range": 0.3,
+}
+DISTILBERT_SIZES = {
+    "vocab_size": VOCABULARY,
+    "dim": 16,
+    "n_layers": 2,
+    "n_heads": 2,
+    "hidden_dim": 32,
+    "max_position_embeddings": 40,
+    "initializer_range": 0.3,
+}
+
+LENGTHS = {
+    "mixed": [9, 1, 33, 16, 2, 40],
+    "one example": [12],
+    "one token": [1, 1, 1],
+    "longest": [40, 40],
+}
+"""Tokens of each example of a batch that a packed encoder must compute as a padded one."""
+
+
+def make_config(family: str, **changes: Any) -> Any:
+    """A config of a family with sizes that compute in a blink."""
+    sizes = DISTILBERT_SIZES if family == "distilbert" else SIZES
+    if family == "roberta":
+        sizes = sizes | {"pad_token_id": 1, "type_vocab_size": 1}
+    return transformers.AutoConfig.for_model(family, **sizes | changes)
+
+
+def save_checkpoint(folder: Path, family: str = "bert", **changes: Any) -> Path:
+    """A checkpoint folder with random weights and tiny's tokenizer."""
+    torch.manual_seed(7)
+    network = transformers.AutoModel.from_config(make_config(family, **changes))
+    network.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(folder)
+    return folder

@@ -1,0 +1,141 @@
+"""A small random checkpoint of every family that we name, made by transformers itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from tests.helpers.checkpoints import VOCABULARY
+from tests.helpers.family_tokenizers import make_family_tokenizer
+
+__all__ = ["FAMILIES", "make_config", "make_network", "save_family"]
+
+BERT_SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 72,
+    "pad_token_id": 0,
+    "initializer_range": 0.3,
+}
+GPT_SIZES = {
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 72,
+    "initializer_range": 0.3,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+
+
+ROBERTA_SIZES = BERT_SIZES | {"pad_token_id": 1, "type_vocab_size": 1}
+DEBERTA_SIZES = BERT_SIZES | {
+    "relative_attention": True,
+    "pos_att_type": ["c2p", "p2c"],
+    "type_vocab_size": 0,
+}
+
+FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    "albert": BERT_SIZES | {"embedding_size": 16},
+    "bert": BERT_SIZES,
+    "big_bird": BERT_SIZES | {"block_size": 8, "num_random_blocks": 1, "sep_token_id": 2},
+    "camembert": ROBERTA_SIZES,
+    "convbert": BERT_SIZES | {"embedding_size": 32, "conv_kernel_size": 3, "head_ratio": 1},
+    "deberta": DEBERTA_SIZES,
+    "deberta-v2": DEBERTA_SIZES
+    | {
+        "position_buckets": 8,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "conv_kernel_size": 3,
+        "conv_act": "gelu",
+    },
+    "distilbert": {
+        "dim": 32,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 64,
+        "max_position_embeddings": 72,
+        "initializer_range": 0.3,
+    },
+    "electra": BERT_SIZES | {"embedding_size": 16},
+    "ernie": BERT_SIZES | {"type_vocab_size": 4, "use_task_id": True},
+    "eurobert": BERT_SIZES
+    | {"num_key_value_heads": 2, "head_dim": 16, "bos_token_id": 2, "eos_token_id": 3},
+    "funnel": {
+        "architectures": ["FunnelModel"],
+        "block_sizes": [1, 1],
+        "block_repeats": [1, 1],
+        "num_decoder_layers": 1,
+        "d_model": 32,
+        "n_head": 2,
+        "d_head": 16,
+        "d_inner": 64,
+        "initializer_range": 0.3,
+    },
+    "gpt2": GPT_SIZES,
+    "longformer": ROBERTA_SIZES | {"attention_window": 8},
+    "megatron-bert": BERT_SIZES,
+    "mobilebert": BERT_SIZES
+    | {
+        "embedding_size": 16,
+        "true_hidden_size": 16,
+        "intra_bottleneck_size": 16,
+        "initializer_range": 0.12,
+    },
+    "modernbert": BERT_SIZES
+    | {
+        "global_attn_every_n_layers": 2,
+        "local_attention": 8,
+        "cls_token_id": 2,
+        "sep_token_id": 3,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+    },
+    "mpnet": BERT_SIZES | {"pad_token_id": 1},
+    "openai-gpt": GPT_SIZES,
+    "roberta": ROBERTA_SIZES,
+    "t5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2},
+    "xlm-roberta": ROBERTA_SIZES,
+    "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64, "initializer_range": 0.3},
+}
+"""By transformers' model_type: the sizes of a small config."""
+
+ID_NAMES = [f"{name}_token_id" for name in ("pad", "cls", "sep", "bos", "eos")]
+
+
+def make_config(family: str, **changes: Any) -> Any:
+    """A config with two layers of 32, in which special tokens are in the vocabulary."""
+    sizes = {"vocab_size": VOCABULARY, **FAMILIES[family], **changes}
+    return transformers.AutoConfig.for_model(family, **sizes)
+
+
+def make_network(config: Any) -> Any:
+    """The encoder alone, with random weights."""
+    if config.model_type == "t5":
+        return transformers.T5EncoderModel(config)
+    return transformers.AutoModel.from_config(config)
+
+
+def save_family(folder: Path, family: str, kind: Any = None, **changes: Any) -> Path:
+    """A checkpoint folder with random weights and a tokenizer of the family's own class.
+
+    `kind` is the class it is saved from. ModernBERT's has the head of its pretraining.
+    """
+    torch.manual_seed(7)
+    tokenizer = make_family_tokenizer(family)
+    ids = {name: getattr(tokenizer, name) for name in ID_NAMES}
+    known = {name: number for name, number in ids.items() if number is not None}
+    config = make_config(family, **{"vocab_size": len(tokenizer), **known, **changes})
+    if kind is None:
+        is_modern = family == "modernbert"
+        kind = transformers.AutoModelForMaskedLM if is_modern else transformers.AutoModel
+    network = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

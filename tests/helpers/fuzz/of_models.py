@@ -1,0 +1,190 @@
+"""Readers of what makes a run: checkpoints, recipes, settings, plugins."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from benchharness.cli.output import model_facts, task_facts
+from benchharness.models import MODELS, find_model
+from benchharness.models.find import describe_folder
+from benchharness.models.weights import weights_identity
+from benchharness.plugins import VARIABLE, load_plugins
+from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
+from tasks import suites
+from tasks.suites import TASKS, find_task
+from tests.helpers import ROOT
+from tests.helpers.fuzz.reader import Case, Reader
+
+FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+"""The files of a checkpoint, each of which is damaged alone."""
+
+OWN_RECIPE = b"""
+[default]
+epochs = 5
+learning_rate = [2e-5, 3e-5]
+dropout = { value = 0.1, source = "ours" }
+[head.span]
+stride = 64
+[glue.rte]
+start_from = { value = "glue/mnli", source = "ours" }
+batch_size = "16,32"
+"""
+
+SPEC = {"name": "mine", "checkpoint": "/models/mine", "family": "bert", "aliases": ["my-model"]}
+
+TASK = {
+    "name": "mine/irony",
+    "folder": "Irony",
+    "texts": {"sentence": "sentence"},
+    "labels": ["plain", "ironic"],
+    "label_texts": ["0", "1"],
+}
+
+
+def _checkpoint() -> dict[str, bytes]:
+    from tests.helpers.checkpoints import save_checkpoint
+
+    with TemporaryDirectory() as folder:
+        save_checkpoint(Path(folder), vocab_size=2000, hidden_size=8, num_attention_heads=1)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def _folders() -> list[Case]:
+    files = _checkpoint()
+    return [
+        Case(content=files[name], read=partial(_describe, files, name))
+        for name in ("config.json", "model.safetensors")
+    ]
+
+
+def _with(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> Path:
+    """The checkpoint with one other file, in a folder that keeps the rest."""
+    home = folder / name.replace(".", "-")
+    if not home.exists():
+        home.mkdir()
+        for each, whole in files.items():
+            (home / each).write_bytes(whole)
+    (home / name).write_bytes(content)
+    return home
+
+
+def _describe(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> None:
+    """What is read of a folder before anything is planned, without torch."""
+    weights_identity(describe_folder(_with(files, name, content, folder)))
+
+
+def _encoders() -> list[Case]:
+    files = _checkpoint()
+    return [Case(content=files[name], read=partial(_load, files, name)) for name in FILES]
+
+
+def _load(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> None:
+    from benchharness.encoder import load_encoder
+
+    load_encoder(str(_with(files, name, content, folder)), None, seed=1)
+
+
+def _recipes() -> list[Case]:
+    packaged = (ROOT / "benchharness" / "recipes").glob("*.toml")
+    contents = [path.read_bytes() for path in sorted(packaged)]
+    alone = [content for content in contents if b"[like]" not in content and len(content) < 4000]
+    return [Case(content=content, read=_resolve) for content in (OWN_RECIPE, *alone[:4])]
+
+
+def _resolve(content: bytes, folder: Path) -> None:
+    path, spec = folder / "own.toml", find_model("bert")
+    path.write_bytes(content)
+    for task, head in (("glue/rte", "pair"), ("squad/v2.0", "span")):
+        for resolved in resolve_sweep(spec, task, str(path), {}, head):
+            with_start(resolved, spec, TASKS[task], recipe=str(path))
+
+
+def _settings() -> list[Case]:
+    typed = b"learning_rate=2e-5,3e-5\nepochs=3\nfeatures=last\nbatch_size=16"
+    return [Case(content=typed, read=_override)]
+
+
+def _override(content: bytes, _: Path) -> None:
+    """What was typed after --set, one a line."""
+    pairs = [line.partition("=") for line in content.decode(errors="replace").split("\n")]
+    resolve_sweep(find_model("bert"), "glue/rte", None, {n: value for n, _, value in pairs})
+
+
+def _plugins() -> list[Case]:
+    text = (
+        "from benchharness.models import ModelSpec\n"
+        f"MODELS = [ModelSpec(**{SPEC!r})]\n"
+        'METRICS = {"glue/rte": []}\n'
+    )
+    return [
+        Case(content=text.encode(), read=_load_plugin),
+        Case(content=json.dumps(SPEC).encode(), read=partial(_load_made, MODEL_PLUGIN)),
+        Case(content=json.dumps(TASK).encode(), read=partial(_load_made, TASK_PLUGIN)),
+        Case(content=b'{"glue/rte": []}', read=partial(_load_made, "METRICS = {fields}\n")),
+    ]
+
+
+NUMBERS = "nan, inf = float('nan'), float('inf')\n"
+MODEL_PLUGIN = "from benchharness.models import ModelSpec\nMODELS = [ModelSpec(**{fields})]\n"
+TASK_PLUGIN = (
+    "from tasks.glue import pair_task\nfrom tasks.metrics import accuracy\n"
+    "TASKS = [pair_task(**{fields}, metrics=(accuracy,))]\n"
+)
+
+
+def _load_made(text: str, content: bytes, folder: Path) -> None:
+    """A plugin that says the JSON in Python, where it is JSON."""
+    try:
+        fields: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    said = NUMBERS + text.replace("{fields}", repr(fields))
+    _load_plugin(said.encode("utf-8", "replace"), folder)
+
+
+def _load_plugin(content: bytes, folder: Path) -> None:
+    path = folder / "mine.py"
+    path.write_bytes(content)
+    with _tables_as_they_were():
+        load_plugins([path])
+        for spec in MODELS.values():
+            if spec.name not in _OURS:
+                packaged_recipe(find_model(spec.name))
+                json.dumps(model_facts(spec))
+        for name in TASKS:
+            if name not in _OURS:
+                json.dumps(task_facts(find_task(name)))
+
+
+_OURS = frozenset((*MODELS, *TASKS))
+
+
+@contextmanager
+def _tables_as_they_were() -> Iterator[None]:
+    tables = (MODELS, suites._tasks, suites._suites)
+    kept = [dict(table) for table in tables]
+    with (
+        patch("benchharness.plugins._loaded", {}),
+        patch("benchharness.plugins.entry_points", lambda group: ()),
+        patch.dict("os.environ", {VARIABLE: ""}),
+    ):
+        try:
+            yield
+        finally:
+            for table, before in zip(tables, kept, strict=True):
+                table.clear()
+                table.update(before)
+
+
+MODELS_AND_RECIPES = (
+    Reader(name="folder", cases=_folders, share=1.5),
+    Reader(name="encoder", cases=_encoders, share=0.1),
+    Reader(name="recipe", cases=_recipes),
+    Reader(name="settings", cases=_settings),
+    Reader(name="plugin", cases=_plugins),
+)

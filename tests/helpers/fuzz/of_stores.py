@@ -1,0 +1,230 @@
+"""Readers of what runs have left: stores, archives, rows, baselines, results, checkpoints."""
+
+import gzip
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import asdict, replace
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchharness.engines.process import _parse_progress, _read_outcome
+from benchharness.kept_folders import check_checkpoint, new_checkpoint
+from benchharness.progress import Progress
+from leaderboard.boards.board import build_boards
+from leaderboard.boards.imported import read_rows
+from leaderboard.regression import Baseline, judge
+from leaderboard.store.archive import check_archive, read_archive, write_archive
+from leaderboard.store.record import StoredRun, _failed_run, _finished_run
+from leaderboard.store.store import Store, open_store
+from tasks.suites import SUITES
+from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.results import make_failure, make_job, make_result
+from tests.helpers.samples import BEFORE, MORE_IDS
+
+JOB = make_job(seed=3)
+
+
+def _filled(path: Path) -> None:
+    """A store with runs of several kinds."""
+    with open_store(path) as store:
+        store.add_result(make_result(make_job(seed=1)))
+        store.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
+        store.add_result(make_result(make_job(model="majority", weights="floor:majority")))
+        store.add_failure(make_failure(JOB))
+
+
+def _from_store(take: Callable[[Path, Store], bytes]) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "board.sqlite"
+        _filled(path)
+        with open_store(path) as store:
+            return take(path, store)
+
+
+def _stores() -> list[Case]:
+    """The file, and what would make it anew as SQL, whose values can be damaged one by one."""
+    content = _from_store(lambda path, _: path.read_bytes())
+    script = _from_store(lambda path, _: _as_script(path))
+    return [Case(content=content, read=_read_store), Case(content=script, read=_read_script)]
+
+
+def _as_script(path: Path) -> bytes:
+    with closing(sqlite3.connect(path)) as connection:
+        return "\n".join(connection.iterdump()).encode()
+
+
+def _read_script(content: bytes, folder: Path) -> None:
+    """The store that the script makes, where SQLite makes any of it."""
+    path = folder / "made.sqlite"
+    path.unlink(missing_ok=True)
+    with (
+        closing(sqlite3.connect(path)) as connection,
+        suppress(sqlite3.Error, UnicodeError, ValueError),
+    ):
+        connection.executescript(content.decode(errors="replace"))
+    _use(path)
+
+
+def _read_store(content: bytes, folder: Path) -> None:
+    path = folder / "board.sqlite"
+    path.write_bytes(content)
+    _use(path)
+
+
+def _use(path: Path) -> None:
+    """What the commands do with a store: lists, boards, whole runs, an export."""
+    with open_store(path, create=False) as store:
+        rows = store.runs()
+        for suite in {row.suite for row in rows} & SUITES.keys():
+            build_boards(rows, SUITES[suite])
+        for row in rows:
+            store.result(row.key)
+        for _ in store.stored_runs():
+            pass
+
+
+def _archives() -> list[Case]:
+    """The file; its lines, sealed again after the damage; and one run in it, with a new digest."""
+    packed = _from_store(lambda _, store: _archive_of(store))
+    lines = gzip.decompress(packed)
+    run = lines.splitlines()[1]
+    return [
+        Case(content=packed, read=_read_archive),
+        Case(content=lines, read=_read_resealed),
+        Case(content=run, read=_read_forged),
+        Case(content=lines.splitlines()[-2], read=_read_forged),
+    ]
+
+
+def _archive_of(store: Store) -> bytes:
+    file = BytesIO()
+    write_archive(file, store.stored_runs())
+    return file.getvalue()
+
+
+def _read_archive(content: bytes, folder: Path) -> None:
+    path = folder / "runs.jsonl.gz"
+    path.write_bytes(content)
+    check_archive(path)
+
+
+def _read_resealed(content: bytes, folder: Path) -> None:
+    lines = content.splitlines(keepends=True)[:-1]
+    digest = hashlib.sha256(b"".join(lines)).hexdigest()
+    end = json.dumps({"runs": len(lines) - 1, "sha256": digest}).encode()
+    _read_archive(gzip.compress(b"".join(lines) + end, compresslevel=1), folder)
+
+
+def _read_forged(content: bytes, folder: Path) -> None:
+    """A run whose digest fits what was changed in it, as only an attacker writes one."""
+    path = folder / "forged.jsonl.gz"
+    header = b'{"format":"benchharness archive","version":1}'
+    with suppress(Exception):  # what cannot even be digested stays as it is
+        content = _with_digest(json.loads(content))
+    _read_resealed(header + b"\n" + content + b"\n\n", folder)
+    (folder / "runs.jsonl.gz").replace(path)
+    for leftover in folder.glob("forged.sqlite*"):
+        leftover.unlink()
+    with open_store(folder / "forged.sqlite") as store:
+        store.add_stored(read_archive(path))
+    _use(folder / "forged.sqlite")
+
+
+def _with_digest(run: dict[str, Any]) -> bytes:
+    stored = StoredRun(**run)
+    made = (_finished_run if stored.status == "finished" else _failed_run)(stored.data)
+    made.attempt = stored.attempt
+    fitting = replace(stored, key=made.job_key, status=made.status, digest=made.digest)
+    return json.dumps(asdict(fitting)).encode()
+
+
+ROW = {
+    "model": "theirs",
+    "task": "glue/rte",
+    "metric": "accuracy",
+    "split": "dev",
+    "score": 0.7,
+    "source": "a paper",
+    "limit": None,
+    "date": "2020",
+}
+
+
+def _rows() -> list[Case]:
+    table = "\n".join((",".join(ROW), ",".join(str(value or "") for value in ROW.values())))
+    return [
+        Case(content=json.dumps([ROW]).encode(), read=partial(_read_rows, "rows.json")),
+        Case(content=table.encode(), read=partial(_read_rows, "rows.csv")),
+    ]
+
+
+def _read_rows(name: str, content: bytes, folder: Path) -> None:
+    from leaderboard.boards.imported import to_result
+
+    (folder / name).write_bytes(content)
+    for score in read_rows(folder / name):
+        assert to_result(score).job.key
+
+
+def _baselines() -> list[Case]:
+    baseline = Baseline(
+        model="tiny", data="mini", limit=300, recipe="paper", environment={}, tasks=BEFORE
+    )
+    return [Case(content=baseline.to_text().encode(), read=_judge)]
+
+
+def _judge(content: bytes, folder: Path) -> None:
+    """A check of the same runs against it, as the gate does one: comparable tasks alone."""
+    from benchharness.driver.gate import read_baseline
+
+    (folder / "baseline.json").write_bytes(content)
+    baseline = read_baseline(folder / "baseline.json")
+    now = {
+        task: sample
+        for task, sample in BEFORE.items()
+        if task in baseline.tasks
+        and len(baseline.tasks[task].scores) > 1
+        and baseline.tasks[task].conditions == sample.conditions
+    }
+    judge("tiny", baseline.tasks, now, MORE_IDS, alpha=0.05)
+
+
+def _outcomes() -> list[Case]:
+    """What a worker leaves and prints, and the encoder that it leaves for others."""
+    with TemporaryDirectory() as folder:
+        with new_checkpoint(Path(folder) / "kept", JOB) as draft:
+            (draft / "config.json").write_text("{}")
+        manifest = (Path(folder) / "kept" / "manifest.json").read_bytes()
+    line = json.dumps(asdict(Progress(phase="training", step=1, steps=2, loss=0.5))).encode()
+    return [
+        Case(content=json.dumps(make_result(JOB).to_json()).encode(), read=_read_result),
+        Case(content=json.dumps(make_failure(JOB).to_json()).encode(), read=_read_result),
+        Case(content=line, read=lambda content, _: _parse_progress(content)),
+        Case(content=manifest, read=_read_manifest),
+    ]
+
+
+def _read_result(content: bytes, folder: Path) -> None:
+    (folder / "result.json").write_bytes(content)
+    _read_outcome(folder / "result.json")
+
+
+def _read_manifest(content: bytes, folder: Path) -> None:
+    (folder / "config.json").write_text("{}")
+    (folder / "manifest.json").write_bytes(content)
+    check_checkpoint(folder, JOB.key)
+
+
+STORES = (
+    Reader(name="store", cases=_stores, share=0.5),
+    Reader(name="archive", cases=_archives, share=0.7),
+    Reader(name="imported rows", cases=_rows, share=1.5),
+    Reader(name="baseline", cases=_baselines, share=0.7),
+    Reader(name="outcome", cases=_outcomes, share=1.5),
+)

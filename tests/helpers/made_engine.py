@@ -1,0 +1,59 @@
+"""Engines that train nothing and do to results what networks and schedulers do."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
+
+from benchharness.driver.drive import drive
+from benchharness.driver.handover import Handover
+from benchharness.engines.process import Outcome
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from leaderboard.store.store import Store
+from tests.helpers.results import make_job, make_result
+
+Finish = Callable[[list[Job]], Iterator[Outcome]]
+
+
+class Told:
+    """Hears of what ended and what was left out, by seeds."""
+
+    def __init__(self) -> None:
+        self.finished: list[int] = []
+        self.left_out: list[int] = []
+
+    def report(self, job: Job, progress: object) -> None:
+        """Hears nothing."""
+
+    def finish(self, outcome: Outcome) -> None:
+        self.finished.append(outcome.job.seed)
+
+    def leave_out(self, job: Job) -> None:
+        self.left_out.append(job.seed)
+
+
+class MadeEngine:
+    """Takes all jobs, and gives what `finish` makes of them; or one after the other."""
+
+    def __init__(self, finish: Finish | None = None) -> None:
+        self._finish = finish
+
+    def run(self, jobs: Iterable[Job | None], report: object) -> Generator[Outcome]:
+        if self._finish is not None:
+            yield from self._finish([job for job in jobs if job is not None])
+            return
+        for job in jobs:
+            if job is not None:
+                yield make_result(job)
+
+
+def jobs_of(count: int) -> list[Job]:
+    return [make_job(seed=seed) for seed in range(count)]
+
+
+def driven(
+    store: Store, engine: MadeEngine, jobs: list[Job], *, force: bool = False
+) -> tuple[list[Result | Failure], Told]:
+    """What `bench run` would store of these jobs."""
+    told = Told()
+    handover = Handover(folder=Path("checkpoints"), jobs=tuple(jobs))
+    return drive(jobs, engine, store, told, handover, force=force), told  # type: ignore[arg-type]

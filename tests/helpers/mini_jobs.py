@@ -1,0 +1,22 @@
+"""Jobs on the packaged data that train for a few steps."""
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.models import find_model
+from leaderboard.job import Job
+from tasks.suites import find_task
+
+QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
+
+
+def make_job(task: str, limit: int | None = 48, model: str = "tiny", **settings: str) -> Job:
+    (job,) = plan_jobs(
+        [find_model(model)],
+        [find_task(task)],
+        "mini",
+        [1],
+        overrides=QUICK | settings,
+        limit=limit,
+        precision="fp32",
+        splits=("dev", "test"),
+    )
+    return job

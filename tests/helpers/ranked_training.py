@@ -1,0 +1,60 @@
+"""One of several processes that train a small network together: `-m` this FILE DROPOUT."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchharness.training.compute import Compute, Ranks
+from benchharness.training.loop import fit
+from benchharness.training.predict import OutOfMemoryError, predict
+from tests.helpers.training import RECIPE, begin, make_data, make_network, weights_of
+
+# The last batch of an epoch has one row, so that all ranks but one have nothing to do.
+ROWS = 65
+GRADUAL = replace(RECIPE, epochs=3, unfreeze="gradual", accumulation=2)
+
+
+def train(ranks, dropout):
+    """The weights, the losses and the logits of a short training."""
+    compute = Compute(device=torch.device("cpu"), precision="fp32", ranks=ranks)
+    network, data = make_network(dropout), make_data(ROWS)
+    training = begin(network, GRADUAL, data, compute=compute)
+    fitted = fit(training, dict)
+    logits = predict(network, data[0], compute, lambda _: None)
+    return weights_of(network).numpy(), [point.loss for point in fitted.curve], logits
+
+
+def run_out_on_rank_1(ranks):
+    """What every rank raises where memory runs out on one of them."""
+    compute = Compute(device=torch.device("cpu"), precision="fp32", ranks=ranks)
+    training = begin(make_network(), RECIPE, compute=compute)
+    if ranks.rank == 1:
+        training.loss = lambda logits, goals: (_ for _ in ()).throw(MemoryError)
+    try:
+        training.step()
+    except OutOfMemoryError as error:
+        return error.items
+    return 0
+
+
+def main():
+    file, dropout = Path(sys.argv[1]), float(sys.argv[2])
+    ranks = Ranks.join(torch.device("cpu"))
+    weights, losses, logits = train(ranks, dropout)
+    others = ranks.add_up(torch.from_numpy(weights)) / ranks.count
+    lost = run_out_on_rank_1(ranks)
+    np.savez(
+        file.with_suffix(f".{ranks.rank}.npz"),
+        weights=weights,
+        losses=losses,
+        logits=logits,
+        apart=np.abs(others.numpy() - weights).max(),
+        lost=lost,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Jobs of the tiny encoder that are stopped in the middle, here or in a process of their own."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchharness.engines.process import WORKER
+from benchharness.progress import Interrupted, Progress
+from benchharness.worker.job import run_job
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+from tests.helpers.mini_jobs import make_job
+
+EVERY_STEP = 0.0
+"""Seconds between snapshots."""
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def small_job(task: str = "cola", **settings: str) -> Job:
+    """Twelve steps, with evaluations after the sixth and the last."""
+    return make_job(task, limit=16, **{"epochs": "6", "batch_size": "8"} | settings)
+
+
+class Reporter:
+    """Interrupts a job as a signal would, at a step of a phase; keeps the notes."""
+
+    def __init__(self, phase: str = "", step: int = 0) -> None:
+        self.notes: list[str] = []
+        self._moment = (phase, step)
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.note:
+            self.notes.append(progress.note)
+        if (progress.phase, progress.step) == self._moment:
+            self._moment = ("", 0)
+            raise Interrupted(15)
+
+
+def stop(job: Job, folder: Path, step: int = 3, phase: str = "training", **options: Any) -> None:
+    """Runs a job until it reports a step, and leaves its snapshots in a folder."""
+    try:
+        run_job(job, Reporter(phase, step), snapshots=folder, **options)
+    except Interrupted:
+        return
+    raise AssertionError(f"the job never came to {phase} step {step}")
+
+
+def start(
+    job: Job, result_file: Path, *options: object, pipe: bool = False
+) -> "subprocess.Popen[bytes]":
+    """The job in a process of its own, with a pipe of its progress or without."""
+    process = subprocess.Popen(
+        (*WORKER, str(result_file), *map(str, options)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if pipe else subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | ENVIRONMENT,
+    )
+    assert process.stdin
+    with process.stdin as stdin:
+        stdin.write(json.dumps(job.to_json()).encode())
+    process.stdin = None
+    return process
+
+
+def wait_for_step(folder: Path, step: int, process: "subprocess.Popen[Any]") -> None:
+    """Waits until a snapshot of that step, or of a later one, is there."""
+    while process.poll() is None:
+        if any(int(path.name[5:]) >= step for path in folder.glob("step-??????????")):
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"the process ended with {process.returncode}")
+
+
+def outcome_of(result_file: Path) -> Result | Failure:
+    data = json.loads(result_file.read_text())
+    return Result.from_json(data) if "evaluations" in data else Failure.from_json(data)
+
+
+def deterministic(result: Result) -> Mapping[str, Any]:
+    """All of a result that must not depend on when it was stopped."""
+    return {
+        "job": result.job.key,
+        "evaluations": result.evaluations,
+        "curve": result.curve,
+        "steps": result.cost.steps,
+        "tokens": result.cost.train_tokens,
+        "recipe": result.provenance["recipe"],
+    }

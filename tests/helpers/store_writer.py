@@ -1,0 +1,51 @@
+"""A process that stores results: `python -m tests.helpers.store_writer DB NAME COUNT SIZE`.
+
+It waits for the file that WRITER_GO names, opens the store anew for each result, as so many
+commands would, and prints each job key once the result is stored. All share the job of seed 0.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from leaderboard.result import Result
+from leaderboard.store.store import open_store
+from tests.helpers import ROOT
+from tests.helpers.results import make_job, make_result
+
+
+def start(database: object, name: str, count: int, size: int, go: Path) -> subprocess.Popen[str]:
+    """A writer in a process of its own, which begins when the file `go` is there."""
+    return subprocess.Popen(
+        [sys.executable, "-m", __spec__.name, str(database), name, str(count), str(size)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "WRITER_GO": str(go)},
+    )
+
+
+def main(database: str, name: str, count: str, size: str) -> None:
+    results = [_result(name, seed, int(size)) for seed in range(int(count))]
+    while not Path(os.environ["WRITER_GO"]).exists():
+        time.sleep(0.002)
+    for result in results:
+        with open_store(database) as store:
+            store.add_result(result)
+        sys.stdout.write(result.job.key + "\n")
+        sys.stdout.flush()
+
+
+def _result(name: str, seed: int, size: int) -> Result:
+    """A result that does not compress: `size` kilobytes of hexadecimal noise to write."""
+    job = make_job(model="shared" if seed == 0 else name, seed=seed)
+    noise = random.Random(seed).randbytes(size * 512).hex()
+    return make_result(job, provenance={"noise": noise})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,120 @@
+"""Trainings of small networks: a classifier on made-up rows, or any task's head."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import AutoModel
+
+from benchharness.encoder import Encoder
+from benchharness.heads import head_for
+from benchharness.heads.pair import PairNetwork, loss
+from benchharness.progress import Progress
+from benchharness.recipes.recipe import Recipe
+from benchharness.training.batching import Features
+from benchharness.training.compute import Compute
+from benchharness.training.loop import Training, fit
+from benchharness.training.meter import Fit
+from tasks.examples import Example
+from tasks.task import Task
+from tests.helpers.checkpoints import make_config
+
+CPU = Compute(device=torch.device("cpu"), precision="fp32")
+
+RECIPE = Recipe(
+    learning_rate=1e-3,
+    epochs=2,
+    batch_size=32,
+    accumulation=1,
+    warmup_ratio=0.1,
+    weight_decay=0.01,
+    adam_beta1=0.9,
+    adam_beta2=0.999,
+    adam_epsilon=1e-6,
+    max_grad_norm=1.0,
+    max_tokens=40,
+    evaluations=1,
+)
+
+
+def make_network(dropout: float = 0.1, seed: int = 0, outputs: int = 2) -> PairNetwork:
+    torch.manual_seed(seed)
+    config = make_config(
+        "bert",
+        initializer_range=0.02,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    encoder = Encoder(
+        network=AutoModel.from_config(config),
+        tokenizer=None,
+        config=config,
+        family="bert",
+        max_tokens=40,
+    )
+    return PairNetwork(encoder, outputs)
+
+
+def make_data(rows: int = 64) -> tuple[Features, np.ndarray]:
+    """Rows of 3 to 30 tokens whose class is that of their second token."""
+    generator = np.random.default_rng(4)
+    lengths = generator.integers(3, 30, rows)
+    ids = generator.integers(5, 900, lengths.sum()).astype(np.int32)
+    starts = np.cumsum([0, *lengths])
+    ids[starts[:-1] + 1] = 5 + np.arange(rows) % 2
+    features = Features(token_ids=ids, token_types=None, starts=starts, pad_id=0, max_tokens=40)
+    return features, (np.arange(rows) % 2).astype(np.int64)
+
+
+def train(
+    network: nn.Module,
+    recipe: Recipe = RECIPE,
+    *,
+    data: tuple[Features, np.ndarray] | None = None,
+    seed: int = 1,
+    compute: Compute = CPU,
+    report: Callable[[Progress], None] = lambda _: None,
+    evaluate: Callable[[], Mapping[str, float]] = dict,
+) -> Fit:
+    return fit(begin(network, recipe, data, seed=seed, compute=compute, report=report), evaluate)
+
+
+def begin(
+    network: nn.Module,
+    recipe: Recipe = RECIPE,
+    data: tuple[Features, np.ndarray] | None = None,
+    *,
+    seed: int = 1,
+    compute: Compute = CPU,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Training:
+    features, targets = data or make_data()
+    return Training.begin(
+        network, features, targets, loss, recipe, seed=seed, compute=compute, report=report
+    )
+
+
+def weights_of(network: nn.Module) -> torch.Tensor:
+    return torch.cat([weight.detach().flatten() for weight in network.parameters()])
+
+
+def begin_task(
+    task: Task,
+    network: nn.Module,
+    features: Features,
+    examples: Sequence[Example],
+    recipe: Recipe,
+) -> Training:
+    """The training of a task's network on what its head has made of examples, with seed 1."""
+    head = head_for(task)
+    return Training.begin(
+        network,
+        features,
+        head.targets(features, examples, task),
+        head.loss,
+        recipe,
+        seed=1,
+        compute=CPU,
+        report=lambda _: None,
+    )

@@ -1,0 +1,96 @@
+"""Published rows under boards: in blocks, in the terminal and in the report."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from leaderboard.boards.board import Board
+from leaderboard.boards.published import published, published_blocks
+from leaderboard.boards.terminal import render_published
+from leaderboard.report.write import render_report
+from tests.helpers.boards import make_rows, one_board
+from tests.helpers.report_page import WHEN
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return one_board(make_rows(values=[0.5, 0.6], data="hub"))
+
+
+@pytest.fixture(scope="module")
+def html(board: Board) -> str:
+    return render_report([board], [], WHEN)
+
+
+def test_splits_have_blocks_of_their_own(board: Board) -> None:
+    dev, test = published_blocks(board)
+    assert (dev.split, test.split) == ("dev", "test")
+    for block in (dev, test):
+        assert {line.row.split for line in block.lines} == {block.split}
+        assert all(len(line.cells) == len(block.tasks) for line in block.lines)
+    assert len(dev.lines) + len(test.lines) == len(published("glue"))
+
+
+def test_columns_are_the_boards_and_those_that_only_sources_know(board: Board) -> None:
+    _, test = published_blocks(board)
+    assert test.tasks == (*board.tasks, "glue/ax")
+    (human,) = (line for line in test.lines if line.row.system == "Human")
+    numbers = dict(zip(test.tasks, human.cells, strict=True))
+    assert [cell.printed for cell in numbers["glue/mrpc"]] == ["86.3", "80.8"]
+    assert [cell.printed for cell in human.averages] == ["87.1"]
+    assert numbers["glue/ax"] == ()
+
+
+@pytest.mark.parametrize("fields", [{"data": "mini"}, {"data": "hub", "limit": 50}])
+def test_made_up_and_cut_data_have_none(fields: dict[str, object]) -> None:
+    board = one_board(make_rows(**fields))  # type: ignore[arg-type]
+    assert published_blocks(board) == ()
+    assert 'class="published"' not in render_report([board], [], WHEN)
+
+
+def test_published_rows_leave_ranks_and_the_best_alone(board: Board, html: str) -> None:
+    table = html.partition("<table")[2].partition("</table>")[0]
+    measured, *blocks = table.split('class="published"')
+    assert len(blocks) == 2
+    assert not any('class="number best"' in block for block in blocks)
+    assert not any('class="rank" data-value' in block for block in blocks)
+    assert "Human" not in measured.partition("<tbody")[2]
+    assert [entry.rank for entry in board.entries] == [1]
+    assert board.best("glue/cola") == ""
+
+
+def test_report_names_every_source_and_metric(board: Board, html: str) -> None:
+    first = html.index('<tbody id="board-1-published-test"')
+    block = html[first : html.index("</tbody>", first)]
+    rows = re.findall(r'<span class="name">(.*?)</span>', block)
+    assert rows[0].endswith("Human Baselines")
+    assert len(rows) == len(published_blocks(board)[1].lines)
+    assert '<span title="f1 86.3, accuracy 80.8">86.3 / 80.8</span>' in block
+    sources = re.findall(r'<td class="origin">(.*?) <small>(.*?)</small>', block)
+    assert len(sources) == len(rows)
+    assert all(source and place for source, place in sources)
+
+
+def test_report_holds_measured_scores_against_published_ones(html: str) -> None:
+    lines = re.findall(r'<p class="statistics">Published.*?</p>', html, re.DOTALL)
+    texts = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in lines]
+    assert len(texts) == 7
+    assert texts[0].startswith("Published mcc 47.5, ours 55.0, difference +7.5: within noise (±")
+    assert "MiniLM-L6-H384, microsoft/unilm minilm/README.md" in texts[0]
+    assert any("not comparable: the source does not say whether" in text for text in texts)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_terminal_shows_every_number(board: Board, width: int) -> None:
+    for block in published_blocks(board):
+        file = io.StringIO()
+        render_published(block, Console(file=file, width=width))
+        text = file.getvalue()
+        assert max(map(len, text.splitlines())) <= width
+        assert "…" not in text
+        printed = [c.printed for line in block.lines for cells in line.cells for c in cells]
+        shown = re.findall(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.-])", text)
+        assert set(printed) <= set(shown)
+        assert f"GLUE, published ({block.split})" in text

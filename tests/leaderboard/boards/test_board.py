@@ -1,0 +1,263 @@
+import math
+import random
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import pytest
+
+from leaderboard.boards.board import Board, build_boards
+from leaderboard.boards.cell import shown
+from tests.helpers.boards import (
+    GLUE,
+    TASKS,
+    make_failed_row,
+    make_row,
+    make_rows,
+    make_runs,
+    one_board,
+    row_of,
+)
+
+
+def test_score_is_the_rule_over_medians_and_the_mean_stands_beside() -> None:
+    (entry,) = one_board(make_rows(values=[0.5, 0.6, 0.9])).entries
+    cell = entry.cells["glue/mrpc"]
+    assert (cell.median, cell.mean) == (0.6, pytest.approx(2 / 3))
+    assert cell.spread == pytest.approx(stdev([0.5, 0.6, 0.9]))
+    assert entry.score == pytest.approx(0.6)
+    assert entry.spread == pytest.approx(stdev([0.5, 0.6, 0.9]))
+
+
+def test_task_with_two_metrics_is_their_mean() -> None:
+    row = make_row(task="glue/mrpc", scores={"accuracy": 0.8, "f1": 0.9, "loss": 7.0})
+    assert one_board([row]).entries[0].cells["glue/mrpc"].values == (pytest.approx(0.85),)
+
+
+def test_score_follows_from_the_numbers_that_are_shown() -> None:
+    # Accuracy and F1 have their medians at different seeds: the cell's median is what counts.
+    odd = [(0.1, 0.9), (0.2, 0.2), (0.9, 0.3)]
+    rows = [r for r in make_rows(values=[0.5] * 3) if r.task != "glue/mrpc"]
+    rows += [
+        make_row(task="glue/mrpc", seed=seed, scores={"accuracy": a, "f1": f})
+        for seed, (a, f) in enumerate(odd)
+    ]
+    (entry,) = one_board(rows).entries
+    assert entry.cells["glue/mrpc"].median == pytest.approx(0.5)
+    assert entry.score == pytest.approx(fmean(c.median for c in entry.cells.values()))
+
+
+def test_one_seed_has_no_spread() -> None:
+    (entry,) = one_board(make_rows()).entries
+    assert entry.spread is None
+    assert entry.cells["glue/cola"].spread is None
+    assert entry.seeds == (1, 1)
+
+
+def test_score_needs_every_task_of_the_rule() -> None:
+    rows = make_rows("whole") + make_rows("part")[:5]
+    whole, part = one_board(rows).entries
+    assert (whole.rank, whole.missing) == (1, ())
+    assert (part.rank, part.score) == (None, None)
+    assert part.missing == TASKS[5:]
+
+
+def test_half_of_mnli_is_no_mnli() -> None:
+    rows = [r for r in make_rows() if r.task != "glue/mnli"]
+    rows.append(make_row(task="glue/mnli", scores={"accuracy": 0.8}))
+    (entry,) = one_board(rows).entries
+    assert entry.missing == ("glue/mnli",)
+    assert entry.score is None
+
+
+def test_entries_are_ranked_and_ties_as_shown_share_a_rank() -> None:
+    levels = {"a": 0.8001, "b": 0.8003, "c": 0.9, "d": 0.7}
+    rows = [row for model, level in levels.items() for row in make_rows(model, [level])]
+    ranks = [(entry.model, entry.rank) for entry in one_board(rows).entries]
+    assert ranks == [("c", 1), ("a", 2), ("b", 2), ("d", 4)]
+
+
+def test_order_of_rows_makes_no_difference() -> None:
+    rows = [row_of(run) for run in make_runs()]
+    rows += make_rows("minilm", [0.4], data="hub")
+    expected = build_boards(rows, GLUE)
+    for seed in range(3):
+        random.Random(seed).shuffle(rows)
+        assert build_boards(rows, GLUE) == expected
+
+
+def test_mini_and_real_data_never_share_a_board() -> None:
+    # No task in common, so no fingerprint can conflict.
+    boards = build_boards(
+        [make_row(task="glue/cola", data="mini"), make_row(task="glue/rte", data="hub")], GLUE
+    )
+    assert sorted(board.data for board in boards) == [("hub",), ("mini",)]
+
+
+def test_doors_with_equal_rows_share_a_board_and_an_entry() -> None:
+    prints = {"glue/rte:train": "1", "glue/rte:dev": "2"}
+    rows = [
+        make_row(seed=0, data="hub", fingerprints=prints),
+        make_row(seed=1, data="files/glue", fingerprints=prints),
+    ]
+    board = one_board(rows)
+    assert board.data == ("files/glue", "hub")
+    assert board.data_label == "files in files/glue and hub data"
+    assert [entry.seeds for entry in board.entries] == [(2, 2)]
+
+
+def test_changed_evaluation_rows_are_another_board() -> None:
+    old, new = ({"glue/rte:train": "1", "glue/rte:dev": dev} for dev in "23")
+    rows = [make_row(data="hub", fingerprints=p, key=k) for p, k in ((old, "a"), (new, "b"))]
+    boards = build_boards(rows, GLUE)
+    assert [len(board.entries[0].runs) for board in boards] == [1, 1]
+
+
+def test_limited_rows_are_another_board_with_the_limit_in_its_title() -> None:
+    full, limited = build_boards([*make_rows(), make_row(limit=64)], GLUE)
+    assert full.data_label == "mini data"
+    assert limited.data_label == "mini data, at most 64 rows a split"
+
+
+def test_a_task_with_fewer_rows_than_the_limit_stands_on_the_limited_board_too() -> None:
+    wnli = make_row(task="glue/wnli", largest_split=60)
+    limited = [make_row(task=task, limit=64) for task in ("glue/rte", "glue/cola")]
+    board = one_board([wnli, *limited])
+    assert board.limit == 64
+    assert set(board.entries[0].cells) == {"glue/wnli", "glue/rte", "glue/cola"}
+
+    prints = {"glue/rte:train": "1" * 64, "glue/rte:dev": "2" * 64}
+    full = [make_row(task="glue/rte", largest_split=2000, fingerprints=prints), wnli]
+    boards = build_boards([*full, *limited], GLUE)
+    cells = {board.limit: set(board.entries[0].cells) for board in boards}
+    assert cells == {
+        None: {"glue/wnli", "glue/rte"},
+        64: {"glue/wnli", "glue/rte", "glue/cola"},
+    }
+
+
+@pytest.mark.parametrize("largest_split", [0, 65])
+def test_more_rows_than_the_limit_never_stand_on_the_limited_board(largest_split: int) -> None:
+    full = make_row(task="glue/wnli", largest_split=largest_split)
+    boards = build_boards([full, make_row(limit=64)], GLUE)
+    assert [set(board.entries[0].cells) for board in boards if board.limit] == [{"glue/rte"}]
+    assert len(boards) == 2
+
+
+def test_other_training_rows_are_another_entry_of_the_same_board() -> None:
+    prints = [{"glue/rte:train": train, "glue/rte:dev": "d"} for train in "12"]
+    board = one_board(make_row(key=str(n), seed=n, fingerprints=p) for n, p in enumerate(prints))
+    assert [entry.seeds for entry in board.entries] == [(1, 1), (1, 1)]
+    assert board.entries[0].variant != board.entries[1].variant
+
+
+def test_other_values_are_another_entry_and_tasks_are_joined_by_their_values() -> None:
+    rows = make_rows(values=[0.6]) + make_rows(values=[0.7], recipe_digest="b" * 12)
+    board = one_board(rows)
+    assert [(e.rank, round(e.score or 0, 3)) for e in board.entries] == [(1, 0.7), (2, 0.6)]
+    for entry in board.entries:
+        assert len({run.recipe_digest for run in entry.runs}) == 1
+        assert entry.recipe_label == f"paper ~{entry.variant}"
+
+
+def test_two_checkpoints_of_one_name_never_share_an_entry() -> None:
+    rows = make_rows(values=[0.6])[:5] + make_rows(values=[0.7], weights="sha256:other")[5:]
+    board = one_board(rows)
+    assert [(e.model, e.score) for e in board.entries] == [("minilm", None)] * 2
+    assert len({entry.recipe_label for entry in board.entries}) == 2
+    for entry in board.entries:
+        assert len({run.weights for run in entry.runs}) == 1
+        assert entry.recipe_label == f"paper ~{entry.variant}"
+
+
+def test_seeds_of_two_checkpoints_of_one_name_are_no_spread() -> None:
+    rows = [make_row(seed=seed, weights=weights) for seed, weights in enumerate("ab")]
+    assert [entry.seeds for entry in one_board(rows).entries] == [(1, 1), (1, 1)]
+
+
+def test_recipe_may_have_its_own_values_for_a_task() -> None:
+    rows = [r for r in make_rows() if r.task != "glue/mrpc"]
+    rows.append(make_row(task="glue/mrpc", recipe_digest="b" * 12))
+    (entry,) = one_board(rows).entries
+    assert entry.score == pytest.approx(0.5)
+    assert entry.recipe_label == "paper"
+
+
+@pytest.mark.parametrize("field", ["model", "recipe", "precision"])
+def test_other_names_are_another_entry(field: str) -> None:
+    rows = [make_row(key="a"), make_row(key="b", **{field: "other"})]
+    assert len(one_board(rows).entries) == 2
+
+
+def test_newest_run_of_a_seed_counts_once() -> None:
+    rows = [
+        make_row(scores=0.4, key="a", finished="2026-08-01T12:00:00Z"),
+        make_row(scores=0.6, key="b", finished="2026-08-02T12:00:00Z"),
+    ]
+    assert one_board(rows).entries[0].cells["glue/rte"].values == (0.6,)
+
+
+def test_failed_runs_are_counted_and_score_nothing() -> None:
+    (entry,) = one_board([make_row(seed=0), make_failed_row(seed=1)]).entries
+    assert entry.cells["glue/rte"].values == (0.5,)
+    assert [run.status for run in entry.failures] == ["diverged"]
+
+
+def test_failure_that_a_later_run_made_good_is_forgotten() -> None:
+    (entry,) = one_board([make_row(seed=1), make_failed_row(seed=1)]).entries
+    assert entry.failures == ()
+
+
+def test_model_that_only_failed_is_listed() -> None:
+    (entry,) = one_board([make_failed_row()]).entries
+    assert (entry.rank, entry.cells, entry.seeds) == (None, {}, (0, 0))
+
+
+def test_undefined_score_is_no_score() -> None:
+    row = make_row(task="glue/stsb", scores={"pearson": math.nan, "spearman": 0.8})
+    assert one_board([row]).entries[0].cells == {}
+
+
+def test_diagnostic_set_is_shown_beside_and_never_counted() -> None:
+    scores = {
+        "glue/mnli": {"accuracy": 0.5, "accuracy_mm": 0.5},
+        "glue/ax": {"mcc_logic": 0.1, "mcc": 0.9},
+    }
+    rows = [r for r in make_rows() if r.task != "glue/mnli"]
+    rows.append(replace(make_row(task="glue/mnli"), scores=scores))
+    board = one_board(rows)
+    assert board.tasks[-1] == "glue/ax"
+    assert board.extras == ("glue/ax",)
+    assert board.entries[0].cells["glue/ax"].values == (0.9,)
+    assert board.entries[0].score == pytest.approx(0.5)
+
+
+def test_flags_of_a_cell_are_said_once() -> None:
+    flags = {"glue/rte": ("constant predictions",)}
+    rows = [make_row(seed=seed, flags=flags) for seed in range(3)]
+    assert one_board(rows).entries[0].cells["glue/rte"].flags == ("constant predictions",)
+
+
+def test_a_flag_is_of_one_task_alone() -> None:
+    flags = {"glue/mnli": ("constant predictions",)}
+    scores = {"glue/mnli": {"accuracy": 0.3, "accuracy_mm": 0.3}, "glue/ax": {"mcc": 0.2}}
+    row = replace(make_row(task="glue/mnli", flags=flags), scores=scores)
+    cells = one_board([row]).entries[0].cells
+    assert cells["glue/mnli"].flags == ("constant predictions",)
+    assert cells["glue/ax"].flags == ()
+
+
+def test_other_suites_stay_out() -> None:
+    assert build_boards([replace(make_row(), task="superglue/rte")], GLUE) == ()
+
+
+def test_best_is_of_a_column_with_something_to_compare() -> None:
+    board: Board = one_board([*make_rows("a", [0.5]), *make_rows("b", [0.6])])
+    assert board.best("glue/cola") == "60.0"
+    assert one_board(make_rows()).best("glue/cola") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.80523, "80.5"), (-0.0001, "0.0"), (1.0, "100.0"), (-0.1, "-10.0")]
+)
+def test_scores_are_shown_times_100_with_one_decimal(value: float, text: str) -> None:
+    assert shown(value) == text

@@ -1,0 +1,240 @@
+"""Rows that others have measured: read, stored, shown, and never ranked."""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from leaderboard.boards.board import Board, build_boards
+from leaderboard.boards.imported import ImportedScore, imported_blocks, read_rows, to_result
+from leaderboard.boards.terminal import render, render_published
+from leaderboard.exports.lines import score_lines, to_csv, to_json
+from leaderboard.report.write import render_report
+from leaderboard.result import Result
+from leaderboard.store.record import result_to_stored
+from leaderboard.store.store import Store, open_store
+from tasks.errors import DataError
+from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
+from tests.helpers.hostile import HOSTILE_CELLS
+from tests.helpers.results import make_result
+
+ROW: dict[str, Any] = {
+    "model": "theirs",
+    "task": "glue/rte",
+    "metric": "accuracy",
+    "split": "dev",
+    "score": 0.943,
+    "source": "their blog",
+}
+
+
+def _json(path: Path, *rows: object) -> Path:
+    path = path / "rows.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "board.sqlite") as opened:
+        yield opened
+
+
+def _bring(store: Store, *rows: dict[str, Any]) -> int:
+    scores = [ImportedScore(**{**ROW, **row}) for row in rows]
+    return store.add_stored(result_to_stored(to_result(score)) for score in scores)
+
+
+def test_a_row_needs_six_things(tmp_path: Path) -> None:
+    assert read_rows(_json(tmp_path, ROW)) == [ImportedScore(**ROW)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\ufeffsource,score,split,metric,task,model\nx,1,dev,accuracy,glue/rte,m\n")
+    (score,) = read_rows(path)
+    assert (score.model, score.score, score.source) == ("m", 1.0, "x")
+
+
+@pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS])
+def test_our_own_exports_are_read(tmp_path: Path, name: str) -> None:
+    board = one_board(
+        make_rows(name, [0.5, 0.7], data="hub")
+        + make_rows("both", [0.6], data="hub", weights="ensemble:x")
+    )
+    lines = score_lines([board])
+    (tmp_path / "a.json").write_text(to_json(lines), encoding="utf-8")
+    (tmp_path / "a.csv").write_text(to_csv(lines), encoding="utf-8")
+    from_json, from_csv = read_rows(tmp_path / "a.json"), read_rows(tmp_path / "a.csv")
+    assert [score.score for score in from_json] == [line.score for line in lines]
+    assert [score.model for score in from_json] == [line.model for line in lines]
+    assert [vars(score) | {"model": ""} for score in from_csv] == [
+        vars(score) | {"model": ""} for score in from_json
+    ]
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no model": ({"model": " "}, "model must be a text that is not empty, found ' '"),
+    "no source": ({"source": None}, "source must be a text"),
+    "unknown task": ({"task": "glue/nope"}, "no task is called 'glue/nope'"),
+    "unknown metric": ({"metric": "mcc"}, "glue/rte has no metric 'mcc': it has accuracy"),
+    "train split": ({"split": "train"}, "glue/rte has no split 'train': it has dev, test"),
+    "a list": ({"task": ["glue/rte"]}, "task must be a text"),
+    "percent": ({"score": 94.3}, "score must be a fraction such as 0.943, found 94.3"),
+    "nan": ({"score": "nan"}, "score must be a number, found 'nan'"),
+    "true": ({"score": True}, "score must be a number, found True"),
+    "words": ({"score": "high"}, "score must be a number, found 'high'"),
+    "a limit": ({"limit": -3}, "limit must be a number of rows or empty"),
+    "a rule": ({"task": "glue", "metric": "mean"}, "glue has no metric 'mean'"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_row_is_one_sentence(tmp_path: Path, wrong: str) -> None:
+    fields, sentence = WRONG[wrong]
+    with pytest.raises(DataError, match=rf"row 2 of .*: {re.escape(sentence)}") as raised:
+        read_rows(_json(tmp_path, ROW, {**ROW, **fields}))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.json", b"{", "is no JSON"),
+        ("a.json", b"{}", "must be a JSON list"),
+        ("a.json", b"[1]", "must be a JSON list"),
+        ("a.json", b"[" * 10**5, "is no JSON"),
+        ("a.csv", b"", "has no column 'model'"),
+        ("a.csv", b"model,task\n", "has no column 'metric'"),
+        ("a.csv", b"model,task,metric,split,score,source\na,b\n", "another number of cells"),
+        ("a.csv", b'model,task,metric,split,score,source\n"a"b,c\n', "is no CSV after line 1"),
+        ("a.csv", b"\xff\xfe", "is no text in UTF-8"),
+    ],
+)
+def test_other_files_are_one_sentence(
+    tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=sentence):
+        read_rows(tmp_path / name)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_rows(tmp_path / "missing.csv")
+
+
+def test_a_row_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"rows 1 and 2 of .* are of the same"):
+        read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5}))
+
+
+def test_the_same_rows_are_stored_once_and_a_correction_counts(store: Store) -> None:
+    assert _bring(store, {}, {"split": "test"}, {"source": "another"}) == 3
+    assert _bring(store, {}, {"split": "test"}) == 0
+    assert _bring(store, {"score": 0.5}) == 1
+    found = {(row.weights, name): value for row in store.runs() for name, value in _scores(row)}
+    assert found == {
+        ("imported:their blog", "accuracy"): 0.5,
+        ("imported:their blog", "accuracy_test"): 0.943,
+        ("imported:another", "accuracy"): 0.943,
+    }
+    assert {row.kind for row in store.runs()} == {"imported"}
+    (first, *_) = store.runs()
+    assert isinstance(store.result(first.key), Result)
+
+
+def _scores(row: Any) -> list[tuple[str, float]]:
+    return list(row.scores[row.task].items())
+
+
+@pytest.fixture
+def board(store: Store) -> Board:
+    """Two measured models and an imported one that would be the best of all."""
+    for model, value in (("one", 0.5), ("two", 0.6)):
+        for row in make_rows(model, [value], data="hub"):
+            job = make_job(model=model, task=row.task, seed=0, data="hub")
+            store.add_result(make_result(job))
+    perfect = [
+        {"task": task, "metric": name.removesuffix("_mm"), "split": split, "score": 1.0}
+        for task, names in GLUE.rule.cells.items()
+        for name in names
+        for split in ["dev_mm" if name.endswith("_mm") else "dev"]
+    ]
+    _bring(store, *perfect, {"task": "glue", "metric": "GLUE-9", "score": 1.0})
+    _bring(store, {"split": "test", "score": 0.875, "model": "on test"})
+    (board,) = build_boards(store.runs(), GLUE)
+    return board
+
+
+def test_imported_rows_are_told_apart_and_have_no_rank(board: Board) -> None:
+    assert {entry.model for entry in board.entries} == {"one", "two"}
+    assert all("theirs" not in run.model for entry in board.entries for run in entry.runs)
+    dev, test = imported_blocks(board)
+    assert [line.row.system for line in dev.lines] == ["theirs"]
+    assert [line.row.system for line in test.lines] == ["on test"]
+    (line,) = dev.lines
+    numbers = dict(zip(dev.tasks, line.cells, strict=True))
+    assert [cell.scores for cell in numbers["glue/mnli"]] == [("accuracy",), ("accuracy_mm",)]
+    assert [cell.printed for cell in line.averages] == ["100"]
+    assert [cell.printed for cell in test.lines[0].cells[0]] == ["87.5"]
+
+
+def test_the_best_of_a_column_is_a_measured_one(board: Board) -> None:
+    assert "100.0" not in {board.best(task) for task in board.tasks}
+
+
+def test_terminal_and_report_mark_them(board: Board) -> None:
+    file = io.StringIO()
+    render(board, Console(file=file, width=200))
+    assert "theirs" not in file.getvalue()
+    for block in imported_blocks(board):
+        render_published(block, Console(file=file, width=200))
+    assert "GLUE, imported (dev)" in file.getvalue()
+    assert "measured elsewhere" in file.getvalue()
+    html = render_report([board], [], "2026-08-01")
+    table, _, rest = html.partition('id="board-1-imported-dev"')
+    assert "theirs" not in table.partition("<tbody>")[2]
+    assert "theirs" in rest
+    assert "their blog" in rest
+    assert "nobody here has seen the runs" in rest
+
+
+@pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 50}, {}])
+def test_without_measured_rows_they_have_a_board_of_their_own(
+    store: Store, fields: dict[str, Any]
+) -> None:
+    _bring(store, fields)
+    (board,) = build_boards(store.runs(), GLUE)
+    assert board.entries == ()
+    assert board.is_whole == (not fields)
+    assert len(imported_blocks(board)) == 1
+    file = io.StringIO()
+    render(board, Console(file=file))
+    assert "nothing was measured here" in file.getvalue()
+    assert "theirs" in render_report([board], [], "2026-08-01")
+
+
+def test_they_stand_only_under_boards_of_such_data(store: Store) -> None:
+    _bring(store, {"data": "mini"}, {"limit": 50})
+    imported = store.runs()
+    measured = [row_of(make_result(make_job(task="glue/rte", data="hub")))]
+    boards = build_boards([*measured, *imported], GLUE)
+    assert len(boards) == 3
+    assert [len(board.imported) for board in boards if board.entries] == [0]
+
+
+def test_hostile_names_and_sources_are_text(store: Store) -> None:
+    fields = ("model", "source", "recipe", "date")
+    assert _bring(store, *(dict.fromkeys(fields, name) for name in HOSTILE_CELLS)) == len(
+        HOSTILE_CELLS
+    )
+    (board,) = build_boards(store.runs(), GLUE)
+    html = render_report([board], [], "2026-08-01")
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    (block,) = imported_blocks(board)
+    assert len(block.lines) == len(HOSTILE_CELLS)
+    file = io.StringIO()
+    render_published(block, Console(file=file, width=300))
+    assert "\u202e" not in file.getvalue()
+    assert "\0" not in file.getvalue()

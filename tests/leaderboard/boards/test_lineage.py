@@ -1,0 +1,78 @@
+"""Rows of a board whose runs started from other runs."""
+
+from leaderboard.boards.board import build_boards
+from leaderboard.boards.entry import Entry
+from leaderboard.boards.grouping import UNKNOWN, start_task, with_starts
+from leaderboard.result import RunRow
+from tasks.suites import SUITES
+from tests.helpers.boards import GLUE, make_row, one_board
+
+
+def mnli(seed: int, **fields: object) -> RunRow:
+    return make_row(task="glue/mnli", seed=seed, key=f"mnli {seed} {fields}", **fields)
+
+
+def rte(start: RunRow | None, seed: int = 0, **fields: object) -> RunRow:
+    key = f"rte {seed} from {start.key if start else 'scratch'}"
+    return make_row(seed=seed, key=key, start_from=start.key if start else None, **fields)
+
+
+def entries_of(rows: list[RunRow]) -> dict[str, Entry]:
+    """The entries by what their RTE runs started from."""
+    return {entry.starts.get("glue/rte", ""): entry for entry in one_board(rows).entries}
+
+
+def test_seeds_that_started_from_seeds_of_one_job_share_a_cell() -> None:
+    starts = [mnli(seed) for seed in range(3)]
+    rows = [*starts, *(rte(start, start.seed) for start in starts)]
+    (entry,) = one_board(rows).entries
+    assert entry.seeds == (3, 3)
+    assert entry.starts == {"glue/rte": "glue/mnli"}
+    assert entry.start_labels == ("rte from glue/mnli",)
+    assert entry.recipe_label == "paper"
+
+
+def test_other_starts_are_other_entries_told_apart() -> None:
+    first, second = mnli(0), make_row(task="glue/qnli", key="qnli")
+    rows = [first, second, rte(None), rte(first), rte(second)]
+    entries = entries_of(rows)
+    assert set(entries) == {"", "glue/mnli", "glue/qnli"}
+    assert len({entry.recipe_label for entry in entries.values()}) == 3
+    assert all(entry.seeds[1] == 1 for entry in entries.values())
+
+
+def test_the_same_task_trained_otherwise_is_another_start() -> None:
+    slow, fast = mnli(0), mnli(1, recipe_digest="b" * 12)
+    rows = [slow, fast, rte(slow, 0), rte(fast, 1)]
+    cells = [entry.cells.get("glue/rte") for entry in one_board(rows).entries]
+    assert [len(cell.values) for cell in cells if cell] == [1, 1]
+
+
+def test_a_start_of_another_suite_is_found() -> None:
+    start = mnli(0)
+    scores = {"superglue/rte": {"accuracy": 0.7}}
+    row = make_row(task="glue/rte", key="r", start_from=start.key)
+    row = next(iter(with_starts([row], [start])))
+    assert start_task(row) == "glue/mnli"
+    moved = RunRow(**{**vars(rte(start)), "task": "superglue/rte", "scores": scores})
+    ((board,), glue) = (
+        build_boards([start, moved], suite) for suite in (SUITES["superglue"], GLUE)
+    )
+    assert board.entries[0].start_labels == ("rte from glue/mnli",)
+    assert [entry.starts for entry in glue[0].entries] == [{}]
+
+
+def test_chains_of_starts_differ_by_their_beginning() -> None:
+    ones = [make_row(task="snli/snli", seed=0, key=f"snli {d}", recipe_digest=d,
+                     scores={"accuracy": 0.5}) for d in "ab"]  # fmt: skip
+    middles = [mnli(0, start_from=one.key) for one in ones]
+    rows = with_starts([rte(middle) for middle in middles], [*ones, *middles])
+    assert [start_task(row) for row in rows] == ["glue/mnli"] * 2
+    assert rows[0].start != rows[1].start
+
+
+def test_a_start_that_is_not_stored_is_said_to_be_unknown() -> None:
+    row = rte(mnli(0))
+    (entry,) = one_board([row]).entries
+    assert entry.starts == {"glue/rte": UNKNOWN}
+    assert entry.start_labels == ("rte from another run",)

@@ -1,0 +1,179 @@
+import math
+from dataclasses import replace
+from io import StringIO
+from statistics import stdev
+
+import pytest
+from rich.console import Console
+from scipy.stats import t
+
+from leaderboard.boards.board import build_boards
+from leaderboard.boards.published import published
+from leaderboard.boards.reproduction import REFERENCES, Reproduction, reproductions
+from leaderboard.boards.terminal import render_reproductions
+from leaderboard.result import RunRow
+from tasks.suites import SUITES
+from tests.helpers.boards import make_row, make_rows, one_board
+
+
+def found(rows: list[RunRow]) -> dict[tuple[str, str], Reproduction]:
+    """The comparisons of the only entry of these rows, by task and score."""
+    board = one_board(rows)
+    (entry,) = board.entries
+    return {(r.task, " or ".join(r.theirs.scores)): r for r in reproductions(board, entry)}
+
+
+def cola(values: list[float], model: str = "minilm", **fields: object) -> Reproduction:
+    rows = [
+        make_row(model, "glue/cola", seed, value, data="hub", **fields)
+        for seed, value in enumerate(values)
+    ]
+    return found(rows)["glue/cola", "mcc"]
+
+
+def test_every_reference_is_a_published_dev_row() -> None:
+    rows = {(r.table, r.system) for suite in SUITES for r in published(suite) if r.split == "dev"}
+    for name, references in REFERENCES.items():
+        assert name == name.lower()
+        assert set(references) <= rows, name
+
+
+def test_minilm_is_held_against_the_numbers_of_its_readme() -> None:
+    theirs = {key: r.theirs.value for key, r in found(make_rows(data="hub")).items()}
+    assert theirs == {
+        ("glue/cola", "mcc"): 47.5,
+        ("glue/sst2", "accuracy"): 91.5,
+        ("glue/mrpc", "accuracy or f1"): 88.9,
+        ("glue/qqp", "accuracy or f1"): 90.6,
+        ("glue/mnli", "accuracy"): 83.3,
+        ("glue/qnli", "accuracy"): 90.5,
+        ("glue/rte", "accuracy"): 68.8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([0.470, 0.480, 0.475], "within noise"),
+        ([0.400, 0.401, 0.402], "below"),
+        ([0.500, 0.501, 0.502], "above"),
+        ([0.300, 0.400, 0.500], "within noise"),
+    ],
+)
+def test_the_spread_over_seeds_decides(values: list[float], verdict: str) -> None:
+    reproduction = cola(values)
+    assert reproduction.verdict == verdict
+    assert reproduction.ours == pytest.approx(100 * sorted(values)[1])
+    assert reproduction.difference == pytest.approx(100 * sorted(values)[1] - 47.5)
+
+
+def test_noise_is_students_prediction_interval_and_the_rounding() -> None:
+    values = [0.46, 0.47, 0.49, 0.50, 0.45]
+    bound = t.ppf(0.975, 4) * stdev(100 * v for v in values) * math.sqrt(1 + 1 / 5)
+    assert cola(values).noise == pytest.approx(bound + 0.05)
+
+
+def test_equal_seeds_leave_the_rounding_alone() -> None:
+    assert cola([0.4753, 0.4753]).verdict == "within noise"
+    assert cola([0.4757, 0.4757]).verdict == "above"
+
+
+def test_one_seed_has_a_difference_and_no_verdict() -> None:
+    reproduction = cola([0.40])
+    assert reproduction.difference == pytest.approx(-7.5)
+    assert (reproduction.verdict, reproduction.reason) == (
+        "not comparable",
+        "one seed shows no spread to judge by",
+    )
+
+
+def test_a_number_without_its_metrics_name_is_not_comparable() -> None:
+    mrpc = found(make_rows(values=[0.88, 0.89], data="hub"))["glue/mrpc", "accuracy or f1"]
+    assert (mrpc.ours, mrpc.verdict) == (None, "not comparable")
+    assert mrpc.reason == "the source does not say whether it is accuracy or f1"
+
+
+def test_a_metric_that_we_lack_is_not_comparable() -> None:
+    rows = [
+        make_row("roberta-base", "squad/v2.0", 0, {"f1": 0.8}, data="hub"),
+        make_row("roberta-base", "squad/v1.1", 0, {"f1": 0.8, "em": 0.7}, data="hub"),
+    ]
+    (board,) = build_boards(rows, SUITES["squad"])
+    by_score = {(r.task, *r.theirs.scores): r for r in reproductions(board, board.entries[0])}
+    assert by_score["squad/v2.0", "em"].reason == "other metric: em is not among these scores"
+    assert by_score["squad/v2.0", "em"].verdict == "not comparable"
+    assert by_score["squad/v1.1", "em"].difference == pytest.approx(70 - 84.6)
+
+
+def test_what_is_published_on_test_alone_is_of_another_split() -> None:
+    wnli = found(make_rows("bert-large-uncased", [0.56, 0.57], data="hub"))["glue/wnli", "accuracy"]
+    assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
+    assert wnli.reason == "different split: theirs is of test"
+    small = found(make_rows("bert-tiny", [0.7, 0.8], data="hub"))
+    assert {each.reason for each in small.values()} == {"different split: theirs is of test"}
+
+
+def test_an_ensemble_and_the_best_of_several_are_another_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (theirs,) = (
+        row
+        for row in published("glue")
+        if (row.table, row.system) == ("minilm_readme", "MiniLM-L6-H384")
+    )
+    for protocol, verdict in {
+        "ensemble": "not comparable",
+        "best of grid": "not comparable",
+        "mean of 5 ± 0.35": "above",
+        "one seed": "above",
+    }.items():
+        row = replace(theirs, protocol=protocol)
+        monkeypatch.setattr("leaderboard.boards.reproduction.published", lambda _, row=row: (row,))
+        reproduction = cola([0.5, 0.501])
+        assert reproduction.verdict == verdict
+        said = f"different protocol: theirs is {protocol}" if verdict == "not comparable" else ""
+        assert reproduction.reason == said
+
+
+def test_a_diagnostic_set_has_no_dev_split_to_differ_by() -> None:
+    row = make_row("roberta-large", "glue/mnli", 1, 0.9, data="hub")
+    both = replace(row, scores={**row.scores, "glue/ax": {"mcc": 0.4}})
+    assert {task for task, _ in found([both])} == {"glue/mnli"}
+
+
+def test_the_table_has_a_line_for_each_comparison() -> None:
+    rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("[b]\u202e/minilm", data="hub")
+    console = Console(width=120, file=StringIO(), color_system=None)
+    render_reproductions(one_board(rows), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[0] == "GLUE, reproduction of published scores"
+    assert "minilm (paper) cola mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
+    assert "the source does not say whether it is accuracy or f1" in " ".join(lines)
+    assert text.count("[b]\\u202e/minilm (paper)") == 1
+    assert text.count("minilm (paper)") == 2
+    assert "\u202e" not in text
+
+
+def test_without_a_comparison_there_is_no_table() -> None:
+    console = Console(file=StringIO())
+    render_reproductions(one_board(make_rows(data="mini")), console)
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["MiniLM-L6-H384-uncased", "nreimers/MiniLM-L6-H384-uncased"])
+def test_a_model_is_known_by_the_last_part_of_its_name(name: str) -> None:
+    assert cola([0.47, 0.48], model=name).row.system == "MiniLM-L6-H384"
+
+
+def test_nothing_is_published_of_other_models_or_other_data() -> None:
+    assert found(make_rows("tiny", data="hub")) == {}
+    assert found(make_rows(data="mini")) == {}
+    assert found(make_rows(data="hub", limit=100)) == {}
+
+
+def test_order_of_seeds_makes_no_difference() -> None:
+    rows = make_rows(values=[0.4, 0.5, 0.6], data="hub")
+    expected = found(rows)
+    assert found(rows[::-1]) == expected
+    assert replace(expected["glue/rte", "accuracy"], noise=None).verdict == "not comparable"

@@ -1,0 +1,38 @@
+"""Names and the beginnings of keys, as the systems of a board."""
+
+import pytest
+
+from leaderboard.boards.board import boards_with, select_entry, select_entry_or_run
+from tasks.errors import BenchError
+from tests.helpers.boards import make_row, one_board
+
+
+def board():
+    rows = [make_row("minilm", seed=seed, scores=0.5 + seed / 10) for seed in range(2)]
+    keys = ("abcdef01" + "0" * 56, "abcdef02" + "0" * 56)
+    named = [make_row("bert", seed=seed, key=key, scores=0.6) for seed, key in enumerate(keys)]
+    return one_board([*rows, *named])
+
+
+def test_a_name_is_an_entry_and_the_beginning_of_a_key_one_run_of_it() -> None:
+    found = board()
+    assert select_entry_or_run(found, "minilm") == select_entry(found, "minilm")
+    run = select_entry_or_run(found, "ABCDEF02")
+    assert run is not None
+    assert (run.model, run.cells["glue/rte"].values) == ("bert (run abcdef020000)", (0.6,))
+    assert [row.seed for row in run.runs] == [1]
+
+
+def test_a_key_must_be_clear_and_long_enough() -> None:
+    with pytest.raises(BenchError, match="begins the keys of several runs: say abcdef01"):
+        select_entry_or_run(board(), "abcdef")
+    assert select_entry_or_run(board(), "abcde") is None
+    assert select_entry_or_run(board(), "0123456789") is None
+
+
+def test_keys_name_systems_only_where_they_are_asked_for() -> None:
+    boards = [board()]
+    ((_, entries),) = boards_with(boards, ("abcdef01", "minilm"), select_entry_or_run)
+    assert [entry.model for entry in entries] == ["bert (run abcdef010000)", "minilm"]
+    with pytest.raises(BenchError, match="no board has abcdef01 and minilm"):
+        boards_with(boards, ("abcdef01", "minilm"))

@@ -1,0 +1,137 @@
+import io
+from collections.abc import Iterable
+
+import pytest
+from rich.console import Console
+
+from leaderboard.boards.board import Board
+from leaderboard.boards.terminal import render
+from leaderboard.result import RunRow
+from tests.helpers.boards import (
+    make_failed_row,
+    make_row,
+    make_rows,
+    make_runs,
+    one_board,
+    row_of,
+)
+from tests.helpers.gold import check_gold
+
+
+def printed(board: Board, width: int = 80, **options: object) -> str:
+    file = io.StringIO()
+    render(board, Console(file=file, width=width, **options))  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def of(rows: Iterable[RunRow], **options: object) -> str:
+    return printed(one_board(rows), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return one_board(row_of(run) for run in make_runs())
+
+
+@pytest.mark.gold
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_board_looks_as_accepted(board: Board, width: int) -> None:
+    check_gold(f"board-{width}.txt", printed(board, width))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(board: Board, width: int) -> None:
+    text = printed(board, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for task in board.tasks:
+        if task not in board.extras:
+            assert task.partition("/")[2] in text
+    for entry in board.entries:
+        for task, cell in entry.cells.items():
+            if task not in board.extras:
+                assert f"{cell.median * 100:.1f}" in text
+
+
+def test_pipe_gets_no_escape_codes(board: Board) -> None:
+    assert "\x1b" not in printed(board)
+
+
+def test_no_color_is_honoured(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = printed(board, force_terminal=True)
+    assert "\x1b[3" not in text
+
+
+@pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "[link=http://x]y"])
+def test_markup_in_names_is_text(name: str) -> None:
+    assert name in of(make_rows(name), width=120)
+
+
+def test_incomplete_and_failed_entries_say_so() -> None:
+    text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)])
+    assert "5 of 9" in text
+    assert "1 failed" in text
+
+
+def test_another_precision_is_said() -> None:
+    rows = [*make_rows(), *make_rows(precision="bf16")]
+    text = of(rows, width=120)
+    assert text.count("bf16") == 1
+    assert "fp32" not in text
+
+
+def test_legend_names_rule_data_seeds_and_spread() -> None:
+    text = " ".join(of(make_rows(values=[0.5, 0.6]), width=200).split())
+    assert "GLUE-9" in text
+    assert "mini data" in text
+    assert "median of 2 seeds" in text
+    assert "±: sample standard deviation over seeds" in text
+
+
+def test_one_seed_needs_no_word_on_spread() -> None:
+    text = of(make_rows())
+    assert "±" not in text
+    assert "median of 1 seed." in text
+
+
+def test_flag_is_marked_and_explained() -> None:
+    text = of([make_row(flags={"glue/rte": ("constant predictions",)})])
+    assert "50.0!" in text
+    assert "!: 1 of 1 seed collapsed (constant predictions): minilm rte." in text
+
+
+def test_seeds_have_their_mean_and_ends_below_the_median() -> None:
+    lines = [line.split() for line in of(make_rows(values=[0.5, 0.61, 0.9])).splitlines()]
+    assert ["mean", *["67.0"] * 10] in lines
+    assert ["min", *["50.0"] * 10] in lines
+    assert ["max", *["90.0"] * 10] in lines
+    assert lines[3][:4] == ["1", "minilm", "61.0", "61.0"]
+
+
+def test_collapsed_seeds_are_counted() -> None:
+    collapsed = {"glue/rte": ("constant predictions", "the training loss never fell")}
+    rows = [make_row(seed=seed, flags=collapsed if seed == 2 else {}) for seed in range(5)]
+    text = of(rows, width=160)
+    reasons = "constant predictions, the training loss never fell"
+    assert f"!: 1 of 5 seeds collapsed ({reasons}): minilm rte." in text
+    assert "median of 5 seeds" in text
+
+
+def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
+    rows = [
+        *make_rows("majority", [0.2], weights="floor:majority@1", recipe="floor"),
+        *make_rows("minilm x5", [0.95], weights="ensemble:minilm x5", recipe="ensemble"),
+        *make_rows("minilm", [0.9]),
+        *make_rows("tiny", [0.1]),
+    ]
+    lines = [line.split() for line in of(rows, width=120).splitlines()]
+    placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
+    assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
+    assert "ensembles and floors stand below the models and have no rank." in of(rows)
+
+
+def test_nothing_finished_yet() -> None:
+    text = of([make_failed_row()])
+    assert "0 of 9" in text
+    assert "no run has finished" in text

@@ -1,0 +1,45 @@
+from leaderboard.boards.board import Board, best_of, top_of
+from tests.helpers.boards import make_row, make_rows, one_board
+
+
+def _board(models: int = 12) -> Board:
+    """Models of GLUE, the first the best, and two of one task each, which are the best of it."""
+    rows = [
+        row
+        for number in range(models)
+        for row in make_rows(f"model {number:02}", values=(0.9 - number / 100,))
+    ]
+    rows += [make_row("odd", "glue/rte", 0, 0.99), make_row("odder", "glue/cola", 0, 0.98)]
+    return one_board(rows)
+
+
+def test_a_short_board_stays_whole() -> None:
+    board = _board(3)
+    assert top_of(board, 5) is board
+    assert top_of(_board(3), 0).entries == board.entries
+
+
+def test_the_best_of_each_column_stays() -> None:
+    board = _board()
+    found = top_of(board, 2)
+    assert found.entries[:2] == board.entries[:2]
+    assert len(found.entries) < len(board.entries)
+    assert {"odd", "odder"} <= {entry.model for entry in found.entries}
+    assert found.entries[0].rank == 1
+    for task in board.tasks:
+        assert found.best(task) == board.best(task)
+
+
+def test_ones_own_runs_stay() -> None:
+    board = _board()
+    last = next(entry for entry in board.entries if entry.model == "model 11")
+    assert last not in top_of(board, 2).entries
+    assert last in top_of(board, 2, keep={last.runs[0].key}).entries
+
+
+def test_a_report_has_no_more_runs_than_it_may() -> None:
+    board = _board()
+    runs = sum(len(entry.runs) for entry in board.entries)
+    assert best_of([board], runs)[0] is board
+    (found,) = best_of([board], runs // 4)
+    assert 0 < sum(len(entry.runs) for entry in found.entries) < runs

@@ -1,0 +1,68 @@
+import pytest
+
+from leaderboard.boards.board import boards_with, full_label, select_entry
+from leaderboard.comparing.power import SCORE, compare
+from tasks.errors import BenchError
+from tests.helpers.boards import TASKS, make_rows, one_board
+
+
+def test_each_task_and_the_score_are_compared() -> None:
+    rows = [*make_rows("good", [0.80, 0.82, 0.84]), *make_rows("bad", [0.70, 0.75, 0.80])]
+    board = one_board(rows)
+    comparisons = {found.task: found for found in compare(board, board.entries, TASKS)}
+    assert set(comparisons) == {*TASKS, SCORE}
+    rte = comparisons["glue/rte"]
+    assert rte.values == ((0.80, 0.82, 0.84), (0.70, 0.75, 0.80))
+    assert rte.difference == pytest.approx(0.07)
+    assert rte.spreads == pytest.approx((0.02, 0.05))
+    # Student's test with the mean variance needs 6 (an effect of 1.84); Welch's has 1.3 degrees of
+    # freedom for each further pair of seeds instead of 2.
+    assert rte.needed == 7
+    assert rte.p_value == pytest.approx(0.122, abs=0.001)
+    assert comparisons[SCORE].needed == 7
+
+
+def test_the_score_is_left_out_where_a_task_of_its_rule_is() -> None:
+    board = one_board([*make_rows("a", [0.8, 0.9]), *make_rows("b", [0.7, 0.8])])
+    assert [c.task for c in compare(board, board.entries, ["glue/rte"])] == ["glue/rte"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ([0.8], [0.7, 0.6], "one seed shows no spread: run at least 2 of each"),
+        ([0.8, 0.9], [0.8, 0.9], "the means are equal"),
+        ([0.8, 0.3], [0.55001, 0.55], "more than 10,000"),
+    ],
+)
+def test_where_there_is_no_number_the_reason_is_said(
+    one: object, other: object, reason: str
+) -> None:
+    board = one_board([*make_rows("one", one), *make_rows("other", other)])
+    (found,) = compare(board, board.entries, ["glue/rte"])
+    assert (found.needed, found.reason) == (None, reason)
+
+
+def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
+    rows = [
+        *make_rows("minilm", [0.8]),
+        *make_rows("minilm", [0.7], recipe="fast", weights="others"),
+        *make_rows("bert", [0.6]),
+    ]
+    board = one_board(rows)
+    entry = select_entry(board, "minilm:fast")
+    assert entry is not None
+    assert full_label(entry) == "minilm:fast:fp32"
+    assert select_entry(board, "minilm:fast:fp32") is entry
+    assert select_entry(board, "roberta") is None
+    with pytest.raises(BenchError, match="minilm:paper:fp32 or minilm:fast:fp32"):
+        select_entry(board, "minilm")
+
+
+def test_systems_that_share_no_board_are_refused() -> None:
+    mini, hub = (
+        one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
+    )
+    assert [found for found, _ in boards_with([mini, hub], ["a"])] == [mini]
+    with pytest.raises(BenchError, match=r"no board has a and b .* stored are a, b"):
+        boards_with([mini, hub], ["a", "b"])

@@ -1,0 +1,180 @@
+"""Contrasts of two systems: the test that is used, flips, slices, and the correction."""
+
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.comparing import Contrast, contrast, correct, match_runs
+from leaderboard.comparing.contrast import flips_of
+from leaderboard.comparing.slices import slices_of
+from leaderboard.statistics import Interval, mcnemar_exact
+from tasks.errors import BenchError
+from tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
+from tasks.suites import find_task
+from tests.helpers.boards import make_row
+from tests.helpers.drawn_predictions import drawn, mini
+
+RTE = find_task("glue/rte")
+
+
+def rte(**fields: object) -> Contrast:
+    return contrast([drawn("glue/rte", **fields)], ("accuracy",), (0,), (0.0, 0.0))
+
+
+def test_one_pair_of_runs_is_tested_by_mcnemar() -> None:
+    found = rte()
+    assert found.flipped is not None
+    assert found.test == "McNemar, exact"
+    assert found.p_value == pytest.approx(mcnemar_exact(*found.flipped))
+    assert found.examples == len(mini("glue/rte", "dev"))
+
+
+def test_several_seeds_and_other_scores_are_tested_by_permutation() -> None:
+    split = drawn("glue/rte", one=(0.9, 0.9, 0.9), other=(0.5, 0.5, 0.5))
+    found = contrast([split], ("accuracy",), (0, 1, 2), (0.9, 0.7))
+    assert found.test == "paired permutation"
+    assert found.difference == pytest.approx(0.2)
+    assert correct([found])[0].is_shown
+    cola = contrast([drawn("glue/cola")], ("mcc",), (0,), (0.5, 0.4))
+    assert cola.test == "paired permutation"
+
+
+def test_what_cannot_be_taken_apart_has_no_test_and_says_so() -> None:
+    found = contrast([drawn("glue/rte")], ("f9",), (0,), (0.5, 0.4))
+    assert (found.p_value, found.interval) == (None, None)
+    assert found.reason == "f9 cannot be taken apart by examples"
+    assert found.flipped == rte().flipped
+
+
+def test_flips_are_the_examples_that_one_has_right_with_more_seeds() -> None:
+    split = drawn("glue/rte", one=(1.0, 1.0), other=(1.0, 1.0))
+    wrong = [replace(p, label="not_entailment") for p in split.other[0][:8]]
+    changed = replace(split, other=((*wrong, *split.other[0][8:]), split.other[1]))
+    flips = flips_of([changed])
+    assert flips is not None
+    entailed = [e.id for e in split.examples[:8] if e.label == "entailment"]
+    assert [flip.id for flip in flips] == entailed
+    assert {(flip.one, flip.other) for flip in flips} == {(2, 1)}
+    assert {flip.answers for flip in flips} == {("entailment", "not_entailment")}
+
+
+def test_places_go_on_from_split_to_split_and_numbers_never_flip() -> None:
+    splits = [drawn("glue/mnli", split) for split in ("dev", "dev_mm")]
+    flips = flips_of(splits)
+    assert flips is not None
+    examples = [example for split in splits for example in split.examples]
+    assert all(examples[flip.place].id == flip.id for flip in flips)
+    assert {flip.split for flip in flips} == {"dev", "dev_mm"}
+    assert flips_of([drawn("glue/stsb")]) is None
+    assert contrast([drawn("glue/stsb")], ("pearson",), (0,), (0.5, 0.4)).flipped is None
+
+
+@pytest.mark.parametrize("name", ["squad/v2.0", "race/all", "conll2003/ner", "superglue/record"])
+def test_answers_are_shown_as_a_reader_sees_them(name: str) -> None:
+    flips = flips_of([drawn(name, one=(1.0,), other=(0.3,))])
+    assert flips
+    for flip in flips:
+        assert (flip.one, flip.other) == (1, 0)
+        assert flip.answers[0] in flip.gold.split(" | ")
+        assert flip.answers[1] != flip.answers[0]
+        assert flip.text
+
+
+def test_no_answer_counts_at_the_threshold_of_the_headline() -> None:
+    task = find_task("squad/v2.0")
+    example = SpanExample(id="q", question="Who?", context="Ann sang.", answers=())
+    sure = SpanPrediction(id="q", text="Ann", no_answer_score=-1.0)
+    unsure = replace(sure, no_answer_score=1.0)
+    split = replace(
+        drawn("squad/v2.0"), task=task, examples=(example,), one=((unsure,),), other=((sure,),)
+    )
+    (flip,) = flips_of([split]) or ()
+    assert (flip.gold, flip.answers) == ("(no answer)", ("(no answer)", "Ann"))
+
+
+def test_the_correction_is_over_the_tasks_that_have_a_test() -> None:
+    plain = Contrast(task="glue/rte", seeds=(1,), scores=(0.6, 0.5), examples=9)
+    apart = Interval(low=0.05, high=0.15)
+    tested = replace(plain, p_value=0.02, interval=apart)
+    found = correct([tested, plain, replace(tested, p_value=0.04)])
+    assert [c.corrected for c in found] == [0.04, None, 0.04]
+    assert [c.is_shown for c in found] == [True, False, True]
+    touching = replace(tested, interval=Interval(low=-0.01, high=0.2))
+    assert not correct([touching])[0].is_shown
+
+
+def test_slices_have_the_difference_of_their_examples() -> None:
+    split = drawn("squad/v2.0", one=(0.9,), other=(0.5,))
+    found = contrast([split], ("f1",), (0,), (0.9, 0.5), with_slices=True)
+    by_name = {piece.name: piece for piece in found.slices}
+    (with_answer, without) = by_name["HasAns"], by_name["NoAns"]
+    assert with_answer.examples + without.examples == found.examples
+    assert without.interval.has(without.difference)
+    flips = [f for f in found.flips or () if f.gold == "(no answer)"]
+    balance = sum(1 if f.one > f.other else -1 for f in flips)
+    assert without.difference == pytest.approx(balance / without.examples)
+
+
+def test_a_slice_without_an_example_of_every_split_has_no_headline() -> None:
+    matched, other = drawn("glue/mnli", "dev"), drawn("glue/mnli", "dev_mm")
+    rare = tuple(replace(example, categories=("rare",)) for example in other.examples[:2])
+    marked = replace(other, examples=(*rare, *other.examples[2:]))
+    names = ("accuracy", "accuracy_mm")
+    found = contrast([matched, marked], names, (0,), (0.8, 0.6), with_slices=True)
+    assert "category rare" not in {piece.name for piece in found.slices}
+    assert found.slices
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "names"),
+    [
+        (
+            "glue/ax",
+            "test",
+            {f"category {n}" for n in ("lex_sem", "pr_ar_str", "logic", "knowledge")},
+        ),
+        ("race/all", "dev", {"level middle", "level high", "question who"}),
+        ("squad/v2.0", "dev", {"HasAns", "NoAns", "question when"}),
+    ],
+)
+def test_slices_of_the_benchmarks_own(task: str, split: str, names: set[str]) -> None:
+    assert names <= set(slices_of(find_task(task), mini(task, split)))
+
+
+def test_slices_by_what_the_text_looks_like() -> None:
+    examples = [
+        PairExample(id="0", text_a="He didn't sing.", text_b="He sang"),
+        PairExample(id="1", text_a="Nothing moved at all here", text_b="It was still"),
+        PairExample(id="2", text_a="To whom does a knot belong?", text_b="a knot"),
+        PairExample(id="3", text_a="One two three four five six seven", text_b="one two three"),
+    ]
+    found = slices_of(RTE, examples)
+    assert found["with negation"] == [0, 1]
+    assert found["without negation"] == [2, 3]
+    assert found["question who"] == [2]
+    thirds = [places for name, places in found.items() if name.startswith("overlap")]
+    assert sorted(place for places in thirds for place in places) == [0, 1, 2, 3]
+
+
+def test_a_slice_of_everything_is_none() -> None:
+    race = find_task("race/all")
+    alike = [
+        ChoiceExample(id=str(i), context="a b", question="Why?", options=("a", "b"), group="high")
+        for i in range(4)
+    ]
+    assert slices_of(race, alike) == {}
+
+
+def runs(model: str, seeds: tuple[int, ...], **fields: object) -> list:
+    return [make_row(model, seed=seed, **fields) for seed in seeds]
+
+
+def test_runs_are_matched_by_seed() -> None:
+    pairs = match_runs(runs("a", (1, 2, 3)), runs("b", (3, 2, 9)))
+    assert [(a.seed, b.seed) for a, b in pairs] == [(2, 2), (3, 3)]
+    assert len(match_runs(runs("a", (1,)), runs("b", (7,)))) == 1
+    floor = runs("majority", (0,), weights="floor:majority")
+    assert [b.seed for _, b in match_runs(runs("a", (1, 2)), floor)] == [0, 0]
+    assert [b.seed for _, b in match_runs(floor, runs("a", (1, 2)))] == [1, 2]
+    with pytest.raises(BenchError, match=r"a has the seeds 1, 2 and b the seeds 3, none in common"):
+        match_runs(runs("a", (1, 2)), runs("b", (3,)))

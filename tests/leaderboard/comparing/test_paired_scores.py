@@ -1,0 +1,123 @@
+"""Every headline score is taken apart into parts that give it again, whole and resampled."""
+
+from statistics import fmean
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, matthews_corrcoef
+
+from leaderboard.boards.cell import score_names
+from leaderboard.comparing.breakdown import (
+    break_down,
+    correlation,
+    f1_of_counts,
+    f1_of_label,
+    headline_pairs,
+    macro_f1,
+    matthews,
+    ratio,
+    units_of,
+)
+from tasks.suites import SUITES, find_task
+from tasks.task import Metric
+from tasks.task import score as score_split
+from tests.helpers.drawn_predictions import drawn, mini
+
+RULES = {task: suite.rule for suite in SUITES.values() for task in suite.tasks}
+
+
+def splits_of(task: str) -> tuple[str, ...]:
+    found = find_task(task)
+    return found.dev_splits or found.test_splits
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_the_parts_of_every_task_give_its_headline(name: str) -> None:
+    chances = {"one": (0.85, 0.8), "other": (0.6, 0.65)}
+    splits = [drawn(name, split, **chances) for split in splits_of(name)]
+    names = score_names(name, RULES[name])
+    headline = headline_pairs(splits, names)
+    assert headline is not None
+    pairs = headline.pairs
+
+    def official(side: str, seed: int) -> float:
+        scores: dict[str, float] = {}
+        for s in splits:
+            scores |= score_split(s.task, s.split, getattr(s, side)[seed], s.examples)
+        return fmean(scores[score] for score in names)
+
+    for seed in range(2):
+        assert pairs.score(pairs.one.mean(axis=0))[seed] == pytest.approx(official("one", seed))
+        assert pairs.score(pairs.other.mean(axis=0))[seed] == pytest.approx(official("other", seed))
+    assert sum(map(len, headline.units)) == sum(len(split.examples) for split in splits)
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("glue/cola", "mcc"),
+        ("glue/mrpc", "f1"),
+        ("glue/stsb", "pearson"),
+        ("superglue/cb", "f1"),
+        ("conll2003/ner", "f1"),
+    ],
+)
+def test_half_of_the_units_have_the_metrics_value_of_that_half(name: str, score: str) -> None:
+    split = drawn(name)
+    (metric,) = (m for m in split.task.metrics if m.name == score)
+    way = break_down(split.task, metric, (*split.one, *split.other), split.examples)
+    assert way is not None
+    parts = way.parts(split.one[0], split.examples, units_of(split.examples))
+    half = len(split.examples) // 2
+    value = metric.compute(split.one[0][:half], split.examples[:half])
+    assert way.score(parts[:half].sum(axis=0)) == pytest.approx(value)
+
+
+def test_groups_are_units_where_they_are_scored_together() -> None:
+    assert max(map(len, units_of(mini("superglue/multirc", "dev")))) > 1
+    assert {len(unit) for unit in units_of(mini("superglue/axg", "test"))} == {2}
+    assert {len(unit) for unit in units_of(mini("race/all", "dev"))} == {1}
+
+
+def test_only_the_share_that_is_right_counts_as_accuracy() -> None:
+    def is_accuracy(name: str) -> bool:
+        splits = [drawn(name, split) for split in splits_of(name)]
+        headline = headline_pairs(splits, score_names(name, RULES[name]))
+        return headline is not None and headline.is_accuracy
+
+    assert is_accuracy("glue/rte")
+    assert is_accuracy("race/all")
+    others = ("glue/cola", "glue/mrpc", "glue/mnli", "glue/stsb", "squad/v1.1", "superglue/axg")
+    assert not any(map(is_accuracy, others))
+
+
+def test_a_metric_that_is_no_sum_of_parts_has_no_breakdown() -> None:
+    task = find_task("glue/rte")
+    odd = Metric(name="odd", compute=lambda p, e: float(p[0].label == e[0].label) + len(e))
+    split = drawn("glue/rte")
+    assert break_down(task, odd, split.one, split.examples) is None
+    assert headline_pairs([split], ("no such score",)) is None
+
+
+def test_formulas_are_those_of_scikit_learn_and_numpy() -> None:
+    draw = np.random.default_rng(1)
+    gold, guess = draw.integers(0, 3, size=(2, 90))
+    guess[:40] = gold[:40]
+    matrix = np.zeros((3, 3))
+    np.add.at(matrix, (gold, guess), 1)
+    flat = np.stack([matrix.ravel(), np.full(9, 10.0)]) / 90
+    assert matthews(flat)[0] == pytest.approx(matthews_corrcoef(gold, guess))
+    assert matthews(flat)[1] == pytest.approx(0.0)
+    assert macro_f1(flat)[0] == pytest.approx(f1_score(gold, guess, average="macro"))
+    each = f1_score(gold, guess, average=None)
+    assert [f1_of_label(flat[0], k) for k in range(3)] == pytest.approx(list(each))
+    x, y = draw.normal(size=(2, 50)) + 3
+    moments = np.stack([np.ones(50), x, y, x * y, x * x, y * y], axis=1).mean(axis=0)
+    assert correlation(moments) == pytest.approx(np.corrcoef(x, y)[0, 1])
+
+
+def test_nothing_divided_by_nothing_is_0() -> None:
+    assert ratio(np.array([0.0, 0.0])) == 0
+    assert f1_of_counts(np.array([0.0, 0.0, 0.0])) == 0
+    assert correlation(np.array([1.0, 0.5, 0.5, 0.25, 0.25, 0.25])) == 0
+    assert matthews(np.array([0.5, 0.0, 0.5, 0.0])) == 0

@@ -1,0 +1,212 @@
+"""Intervals of cells, scores and ranks, of made-up outcomes."""
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from leaderboard.boards.board import Board
+from leaderboard.boards.entry import Standing
+from leaderboard.boards.terminal import render
+from leaderboard.comparing.standings import Known, with_standings
+from leaderboard.report.table import build_table
+from leaderboard.statistics import Outcomes, first_part, median_interval
+from tests.helpers.boards import TASKS, make_row, make_rows, one_board
+
+UNITS = 200
+
+
+def outcomes_of(rights: Sequence[np.ndarray]) -> Outcomes:
+    """One array of right and wrong for each seed."""
+    return Outcomes(parts=np.stack(rights, axis=1)[..., None].astype(float), score=first_part)
+
+
+def drawn(board: Board, noise: float = 0.5) -> dict[str, list[Known | None]]:
+    """For every cell outcomes of which so many are right as the runs' values say.
+
+    All systems find the same examples hard; `noise` is by how much they do not.
+    """
+    found: dict[str, list[Known | None]] = {}
+    for task in board.tasks:
+        draw = np.random.default_rng(len(task))
+        hard = draw.normal(size=UNITS)
+        found[task] = [
+            outcomes_of([right(hard + noise * draw.normal(size=UNITS), v) for v in cell.values])
+            if (cell := entry.cells.get(task))
+            else None
+            for entry in board.entries
+        ]
+    return found
+
+
+def right(difficulty: np.ndarray, share: float) -> np.ndarray:
+    """The easiest examples, that share of all."""
+    found = np.zeros(UNITS)
+    found[np.argsort(difficulty)[: round(share * UNITS)]] = 1
+    return found
+
+
+def standings(values: Mapping[str, Sequence[float]], **fields: float) -> dict[str, Standing]:
+    """Of models whose every task has these values, one a seed."""
+    board = one_board([row for name, v in values.items() for row in make_rows(name, v)])
+    shown = with_standings(board, drawn(board, **fields), draws=1_000)
+    return {entry.model: entry.standing for entry in shown.entries if entry.standing}
+
+
+def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None:
+    values = (0.60, 0.61, 0.62, 0.63, 0.64)
+    cell = standings({"a": values})["a"].cells["glue/rte"]
+    assert cell.examples is not None
+    assert cell.both is not None
+    # The standard error of a share of 62 % of 200 is 3.4 points.
+    assert cell.examples.high - cell.examples.low == pytest.approx(2 * 1.96 * 0.034, rel=0.25)
+    assert cell.seeds == median_interval(values)
+    assert cell.both.low < min(cell.examples.low, cell.seeds.low)
+    assert cell.both.high > max(cell.examples.high, cell.seeds.high)
+    assert cell.scope == "examples and seeds"
+
+
+def test_one_seed_tells_of_examples_alone() -> None:
+    cell = standings({"a": [0.7]})["a"].cells["glue/rte"]
+    assert (cell.seeds, cell.scope) == (None, "examples")
+    assert cell.both == cell.examples
+
+
+def test_the_score_is_surer_than_its_tasks() -> None:
+    found = standings({"a": [0.60, 0.62, 0.64]})["a"]
+    assert found.score.both is not None
+    width = found.score.both.high - found.score.both.low
+    for cell in found.cells.values():
+        assert cell.both is not None
+        assert width < 0.6 * (cell.both.high - cell.both.low)
+    assert found.score.both.has(0.62)
+
+
+def test_models_far_apart_have_one_rank_each() -> None:
+    found = standings({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
+    assert [found[name].ranks for name in "abc"] == [(1, 1), (2, 2), (3, 3)]
+    assert [found[name].rank_label for name in "abc"] == ["1", "2", "3"]
+    assert all(standing.tied == () for standing in found.values())
+
+
+def test_models_close_together_share_their_ranks_and_are_named() -> None:
+    found = standings({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.40, 0.41]})
+    assert found["a"].rank_label == found["b"].rank_label == "1-2"
+    assert found["a"].tied == ("b (paper)",)
+    assert found["b"].tied == ("a (paper)",)
+    assert found["c"].ranks == (3, 3)
+
+
+def test_equal_models_are_tied_whatever_is_drawn() -> None:
+    found = standings({"a": [0.7], "b": [0.7], "c": [0.3]}, noise=0.0)
+    assert found["a"].ranks == found["b"].ranks == (1, 2)
+    assert (found["a"].tied, found["b"].tied) == (("b (paper)",), ("a (paper)",))
+
+
+def test_pairing_tells_apart_what_single_intervals_do_not() -> None:
+    found = standings({"a": [0.74], "b": [0.72]}, noise=0.0)
+    one, other = found["a"].score.both, found["b"].score.both
+    assert one is not None
+    assert other is not None
+    assert one.low < other.high
+    assert (found["a"].ranks, found["b"].ranks) == ((1, 1), (2, 2))
+
+
+def test_ranks_hold_the_true_ones_in_most_draws_of_examples() -> None:
+    """Three systems of true accuracies 62, 60 and 58 %: each on 40 sets of examples."""
+    held = []
+    for seed in range(40):
+        board = one_board([row for n in "abc" for row in make_rows(n, [0.6])])
+        draw = np.random.default_rng(seed)
+        known: dict[str, list[Known | None]] = {
+            task: [outcomes_of([draw.random(UNITS) < share]) for share in (0.62, 0.60, 0.58)]
+            for task in board.tasks
+        }
+        shown = with_standings(board, known, draws=300)
+        for true, entry in enumerate(shown.entries, start=1):
+            assert entry.standing is not None
+            assert entry.standing.ranks is not None
+            held.append(entry.standing.ranks[0] <= true <= entry.standing.ranks[1])
+    assert np.mean(held) >= 0.93
+
+
+def test_examples_that_cannot_be_read_leave_an_interval_over_seeds() -> None:
+    board = one_board(make_rows("a", [0.60, 0.64]) + make_rows("b", [0.70, 0.71]))
+    known = drawn(board)
+    known["glue/rte"][1] = "its examples could not be read."
+    a = with_standings(board, known).entries[1].standing
+    assert a is not None
+    cell = a.cells["glue/rte"]
+    assert (cell.examples, cell.both is None, cell.scope) == (None, False, "seeds")
+    assert cell.reason == "its examples could not be read."
+    assert (a.score.examples, a.score.both is None) == (None, False)
+
+
+def test_where_nothing_is_known_of_a_task_there_is_no_rank() -> None:
+    board = one_board(make_rows("a", [0.6]) + make_rows("b", [0.7]))
+    known = drawn(board)
+    known["glue/rte"][1] = "its examples could not be read."
+    b, a = (entry.standing for entry in with_standings(board, known).entries)
+    assert b is not None
+    assert a is not None
+    assert (a.score.both, a.ranks, a.rank_label) == (None, None, "")
+    assert b.ranks == (1, 1)
+
+
+def test_an_entry_without_every_task_has_intervals_and_no_rank() -> None:
+    rows = make_rows("a", [0.6, 0.61]) + [make_row("b", TASKS[0], s, 0.5) for s in range(2)]
+    board = one_board(rows)
+    a, b = (entry.standing for entry in with_standings(board, drawn(board)).entries)
+    assert a is not None
+    assert b is not None
+    assert a.ranks == (1, 1)
+    assert b.ranks is None
+    assert b.score.both is None
+    assert set(b.cells) == {TASKS[0]}
+
+
+def test_the_same_board_gives_the_same_numbers() -> None:
+    values = {"a": [0.70, 0.72], "b": [0.71, 0.715]}
+    assert standings(values) == standings(values)
+
+
+def test_no_interval_goes_beyond_the_best_score_there_is() -> None:
+    cell = standings({"a": [0.90, 0.99]})["a"].cells["glue/rte"]
+    assert cell.both is not None
+    assert cell.seeds is not None
+    assert cell.both.high == cell.seeds.high == 1.0
+
+
+def shown_board() -> Board:
+    board = one_board(make_rows("a", [0.70, 0.72]) + make_rows("b", [0.71, 0.715]))
+    return with_standings(board, drawn(board))
+
+
+def test_the_terminal_shows_ranks_intervals_and_who_is_tied() -> None:
+    console = Console(width=100, file=StringIO(), color_system=None)
+    render(shown_board(), console)
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert any(line.startswith("1-2 paper") for line in lines)
+    assert sum(line.startswith("95 % from ") for line in lines) == 2
+    assert sum(line.startswith("95 % to ") for line in lines) == 2
+    assert "a (paper) is not told apart from b (paper)." in lines
+
+
+def test_the_report_has_them_in_its_notes() -> None:
+    table = build_table(shown_board(), 1)
+    assert table.has_intervals
+    first = table.groups[0].rows[0]
+    assert first.ranks == "1-2"
+    assert first.ranks_note.endswith("not told apart from a (paper)")
+    assert "95 % from " in first.score.note
+    assert "over examples and seeds" in " ".join(cell.note for cell in first.cells)
+
+
+def test_without_them_a_board_says_nothing() -> None:
+    table = build_table(one_board(make_rows("a", [0.7])), 1)
+    assert not table.has_intervals
+    row = table.groups[0].rows[0]
+    assert (row.ranks, row.ranks_note) == ("", "")
+    assert "95 %" not in row.score.note

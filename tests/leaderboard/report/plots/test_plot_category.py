@@ -1,0 +1,86 @@
+import pytest
+
+from leaderboard.boards.board import build_boards
+from leaderboard.report.plots.category import (
+    CATEGORIES,
+    Categories,
+    categories_of_task,
+    category_names,
+)
+from leaderboard.report.plots.point import named_entries
+from leaderboard.result import Result
+from tasks.suites import SUITES, TASKS
+from tests.helpers.boards import row_of
+from tests.helpers.plotted_runs import plotted
+
+SQUAD, RACE = "squad/v2.0", "race/all"
+
+
+def figure_of(suite: str, runs: list[Result], task: str) -> Categories | None:
+    (board,) = build_boards([row_of(run) for run in runs], SUITES[suite])
+    return categories_of_task(named_entries(board, "board-1"), board.rule, task)
+
+
+def squad(model: str, seed: int = 0, **scores: float) -> Result:
+    return plotted(model, SQUAD, seed, scores={"em": 0.5, "f1": 0.6, **scores})
+
+
+def test_bars_are_as_long_as_the_scores() -> None:
+    runs = [squad("bert", f1_hasans=0.8, f1_noans=0.4, f1_best=0.9), squad("tiny", f1_hasans=0.2)]
+    figure = figure_of("squad", runs, SQUAD)
+    assert figure is not None
+    has, no = figure.lines
+    assert (has.name, no.name) == ("questions with an answer", "questions without one")
+    lengths = {bar.name: bar.end - bar.start for bar in has.bars}
+    unit = figure.frame.x_ticks[1].place - figure.frame.x_ticks[0].place
+    step = float(figure.frame.x_ticks[1].text) - float(figure.frame.x_ticks[0].text)
+    assert lengths["bert"] / unit * step == pytest.approx(80, abs=0.2)
+    assert lengths["tiny"] / unit * step == pytest.approx(20, abs=0.2)
+    assert [bar.text for bar in no.bars] == ["40.0"]
+    assert figure.frame.x_label == "f1 × 100"
+
+
+def test_every_bar_begins_at_zero_and_bad_scores_go_left() -> None:
+    runs = [plotted("a", RACE, scores={"accuracy": 0.5, "accuracy_high": 0.4})]
+    figure = figure_of("race", runs, RACE)
+    assert figure is not None
+    assert figure.frame.x_ticks[0].text == "0"
+    assert [bar.start for line in figure.lines for bar in line.bars] == [figure.zero]
+    runs = [plotted("a", SQUAD, scores={"em": 0.5, "f1": 0.5, "f1_hasans": -0.3})]
+    figure = figure_of("squad", runs, SQUAD)
+    assert figure is not None
+    assert [bar.end for line in figure.lines for bar in line.bars] == [figure.zero]
+
+
+def test_value_is_the_median_over_seeds() -> None:
+    runs = [squad("bert", seed, f1_hasans=score) for seed, score in enumerate((0.1, 0.7, 0.8))]
+    figure = figure_of("squad", runs, SQUAD)
+    assert figure is not None
+    (bar,) = figure.lines[0].bars
+    assert bar.text == "70.0"
+    assert "median of 3 seeds" in bar.note
+
+
+def test_four_entries_are_drawn_and_the_table_has_all() -> None:
+    runs = [squad(f"model {i}", f1_hasans=i / 10) for i in range(7)]
+    figure = figure_of("squad", runs, SQUAD)
+    assert figure is not None
+    assert len(figure.lines[0].bars) == 4
+    assert figure.left_out == 3
+    assert len(figure.rows) == 7
+
+
+def test_only_categories_count_as_such() -> None:
+    assert set(category_names(SQUAD, SUITES["squad"].rule).values()) == {
+        "f1_hasans",
+        "f1_noans",
+    }
+
+
+def test_every_task_with_categories_of_its_own_is_known() -> None:
+    ends = {m.name.partition("_")[2] for task in TASKS.values() for m in task.details}
+    assert set(CATEGORIES) <= ends
+
+
+def test_task_without_categories_has_no_figure() -> None:
+    assert figure_of("squad", [squad("bert")], SQUAD) is None

@@ -1,0 +1,128 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leaderboard.report.plots.history import History, histories
+from leaderboard.result import Result
+from leaderboard.store.store import PastRun, Store, open_store
+from tests.helpers.boards import one_board, row_of
+from tests.helpers.plotted_runs import plotted
+
+
+def past(
+    score: float, finished: str, code: str = "0.1.0 abc", seed: int = 0, **job: object
+) -> PastRun:
+    run = plotted(seed=seed, score=score, data="hub", **job)  # type: ignore[arg-type]
+    return PastRun(row=replace(row_of(run), finished=finished), code=code)
+
+
+OLD, NEW = "2026-06-01T00:00:00Z", "2026-08-01T00:00:00Z"
+
+
+def only(runs: list[PastRun]) -> History:
+    (figure,) = histories(one_board([run.row for run in runs]), runs, ())
+    return figure
+
+
+def test_runs_stand_at_their_day_and_score() -> None:
+    figure = only([past(0.60, OLD), past(0.65, "2026-07-01T12:00:00Z"), past(0.70, NEW)])
+    (series,) = figure.series
+    first, middle, last = series.moments
+    assert middle.x == pytest.approx((first.x + last.x) / 2, abs=0.2)
+    assert middle.y == pytest.approx((first.y + last.y) / 2, abs=0.2)
+    low, *_, high = figure.frame.y_ticks
+    found = float(low.text) + (first.y - low.place) / (high.place - low.place) * (
+        float(high.text) - float(low.text)
+    )
+    assert found == pytest.approx(60, abs=0.1)
+    assert "2026-06-01 00:00" in first.note
+
+
+def test_line_joins_the_medians_of_each_version() -> None:
+    runs = [past(0.5 + seed / 10, OLD, "0.1", seed) for seed in range(3)]
+    runs += [past(0.7 + seed / 10, NEW, "0.2", seed) for seed in range(3)]
+    figure = only(runs)
+    (series,) = figure.series
+    corners = [tuple(map(float, corner.split(","))) for corner in series.line.split()]
+    heights = [sorted(m.y for m in series.moments[i : i + 3]) for i in (0, 3)]
+    assert [y for _, y in corners] == [middle for _, middle, _ in heights]
+    assert [x for x, _ in corners] == [series.moments[0].x, series.moments[5].x]
+    assert [(b.code, b.seeds, b.median) for b in figure.batches] == [
+        ("0.1", "3", "60.0"),
+        ("0.2", "3", "80.0"),
+    ]
+    assert {label.text for label in figure.labels} == {"0.1", "0.2"}
+
+
+def test_seed_that_was_forced_again_begins_another_batch() -> None:
+    figure = only([past(0.6, OLD), past(0.7, NEW)])
+    assert [batch.median for batch in figure.batches] == ["60.0", "70.0"]
+
+
+def test_recipes_are_series_of_their_own() -> None:
+    figure = only([past(0.6, OLD), past(0.7, NEW, recipe="fast", settings={"epochs": 1})])
+    assert [(s.name, s.shape) for s in figure.series] == [("paper, fp32", 0), ("fast, fp32", 1)]
+
+
+def test_seeds_run_once_are_no_history() -> None:
+    runs = [past(0.6, OLD), past(0.7, NEW, seed=1)]
+    assert histories(one_board([run.row for run in runs]), runs, ()) == ()
+
+
+def test_scores_on_other_rows_are_no_history() -> None:
+    ours = past(0.7, NEW)
+    fingerprints = {"glue/rte:train": "a" * 64, "glue/rte:dev": "b" * 64}
+    other = past(0.6, OLD, fingerprints=fingerprints)
+    assert histories(one_board([ours.row]), [ours, other], ()) == ()
+
+
+def test_day_that_is_none_leaves_a_run_out() -> None:
+    runs = [past(0.6, "some day"), past(0.7, NEW), past(0.8, OLD)]
+    assert len(only(runs).series[0].moments) == 2
+
+
+def test_only_runs_with_a_section_are_linked() -> None:
+    run, again = past(0.6, OLD), past(0.7, NEW)
+    board = one_board([again.row])
+    (figure,) = histories(board, [run, again], [again.row.key])
+    assert {moment.href for moment in figure.series[0].moments} == {f"#run-{run.row.key[:16]}"}
+    (figure,) = histories(board, [run, again], ())
+    assert {moment.href for moment in figure.series[0].moments} == {""}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "board.sqlite") as opened:
+        yield opened
+
+
+def add(store: Store, finished: str, **code: object) -> Result:
+    run = plotted(score=0.6)
+    store.add_result(replace(run, finished=finished, provenance={"code": code} if code else {}))
+    return run
+
+
+def test_store_gives_every_result_of_a_seed_that_has_several(store: Store) -> None:
+    add(store, OLD, version="0.1.0", commit="abcdef0123456", dirty=True)
+    add(store, NEW, version="0.2.0", commit=None, dirty=None)
+    store.add_result(plotted(seed=1))
+    found = store.past_runs()
+    assert [(run.code, run.row.finished) for run in found] == [
+        ("0.1.0 abcdef0+", OLD),
+        ("0.2.0", NEW),
+    ]
+    assert found[0].row.scores == {"glue/rte": {"accuracy": 0.6}}
+
+
+def test_store_knows_no_code_where_none_was_recorded(store: Store) -> None:
+    add(store, OLD)
+    add(store, NEW)
+    assert [run.code for run in store.past_runs()] == ["", ""]
+
+
+def test_jobs_that_differ_in_values_are_past_runs_of_one_seed(store: Store) -> None:
+    store.add_result(plotted(recipe="paper"))
+    store.add_result(plotted(recipe="fast", settings={"epochs": 1}))
+    assert len(store.past_runs()) == 2

@@ -1,0 +1,83 @@
+import pytest
+
+from leaderboard.job import Setting
+from leaderboard.report.plots.point import (
+    ModelSize,
+    RunFacts,
+    facts_of,
+    size_of_run,
+    token_flops,
+    training_flops,
+)
+from tests.helpers.boards import make_job
+from tests.helpers.results import make_cost, make_failure, make_result
+
+BERT = ModelSize(parameters=110e6, backbone=85.1e6)
+SIZES = {"bert-base": BERT}
+
+
+def facts(**fields: object) -> RunFacts:
+    found = facts_of(make_result(**fields))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_run_of_a_known_model_has_its_size() -> None:
+    run = facts(cost=make_cost(parameters=109_483_778))
+    assert size_of_run("bert-base", run, SIZES) is BERT
+    assert size_of_run("/models/BERT-base", run, SIZES) is BERT
+
+
+def test_name_is_not_believed_where_the_weights_are_others() -> None:
+    run = facts(cost=make_cost(parameters=22_713_601))
+    assert size_of_run("bert-base", run, SIZES) == ModelSize(parameters=22_713_601)
+
+
+def test_flops_are_six_for_each_weight_and_token() -> None:
+    run = facts(cost=make_cost(train_tokens=1000))
+    assert training_flops(BERT, run) == 6 * 85.1e6 * 1000
+    assert training_flops(ModelSize(parameters=10), run) == 6 * 10 * 1000
+    assert token_flops(BERT) == 2 * 85.1e6
+
+
+def test_shared_layers_and_unknown_backbones_have_no_estimate() -> None:
+    albert = ModelSize(parameters=12e6, backbone=7.2e6, is_dense=False)
+    assert training_flops(albert, facts()) is None
+    assert token_flops(albert) is None
+    assert token_flops(ModelSize(parameters=12e6)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("lora_rank", 8), ("features", "last"), ("unfreeze", "gradual")]
+)
+def test_what_trains_a_part_of_the_weights_has_no_estimate(name: str, value: str | int) -> None:
+    settings = {**make_job().settings, name: Setting(value=value, source="--set")}
+    run = facts(job=make_job(settings={k: s.value for k, s in settings.items()}))
+    assert not run.trains_all
+    assert training_flops(BERT, run) is None
+
+
+def test_ordinary_values_of_those_settings_train_every_weight() -> None:
+    values = {"lora_rank": 0, "features": "fine-tuned", "unfreeze": "all"}
+    assert facts(job=make_job(settings=values)).trains_all
+
+
+@pytest.mark.parametrize(
+    ("machine", "text"),
+    [
+        ({"device": "NVIDIA H200", "cpu": "a CPU", "threads": 4}, "NVIDIA H200"),
+        ({"device": "cpu", "cpu": "AMD EPYC", "threads": 1}, "AMD EPYC, 1 thread"),
+        ({"device": "cpu", "cpu": "AMD EPYC", "threads": 4}, "AMD EPYC, 4 threads"),
+        ({"cpu": "a processor"}, "a processor"),
+        ({}, ""),
+    ],
+)
+def test_machine_is_a_gpu_or_a_cpu_with_its_threads(machine: dict[str, object], text: str) -> None:
+    assert facts(provenance={"machine": machine}).machine == text
+
+
+def test_failures_floors_and_ensembles_have_no_facts() -> None:
+    assert facts_of(make_failure()) is None
+    assert facts_of(make_result(make_job(weights="floor:majority"))) is None
+    assert facts_of(make_result(make_job(weights="ensemble:abc"))) is None
+    assert facts_of(make_result(cost=make_cost(parameters=0))) is None

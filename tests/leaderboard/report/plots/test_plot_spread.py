@@ -1,0 +1,95 @@
+import re
+
+import pytest
+
+from leaderboard.report.plots.axis import Frame
+from leaderboard.report.plots.point import named_entries
+from leaderboard.report.plots.spread import Spread, spread_of_task
+from leaderboard.result import Result
+from leaderboard.statistics import median_interval
+from tests.helpers.plotted_runs import board_of, plotted
+
+
+def figure_of(runs: list[Result], task: str = "glue/rte") -> Spread:
+    figure = spread_of_task(named_entries(board_of(runs), "board-1"), task)
+    assert figure is not None
+    return figure
+
+
+def seeds_of(model: str, *scores: float) -> list[Result]:
+    return [plotted(model, seed=seed, score=score) for seed, score in enumerate(scores)]
+
+
+def score_at(frame: Frame, x: float) -> float:
+    first, *_, last = frame.x_ticks
+    low, high = float(first.text), float(last.text)
+    return low + (x - first.place) / (last.place - first.place) * (high - low)
+
+
+def dots(path: str) -> list[float]:
+    return [float(x) for x in re.findall(r"M([\d.]+),", path)]
+
+
+def test_every_seed_is_a_dot_where_its_score_is() -> None:
+    figure = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702))
+    found = [score_at(figure.frame, x) for x in dots(figure.rows[0].dots)]
+    assert found == pytest.approx([61.0, 63.4, 70.2], abs=0.05)
+
+
+def test_bar_is_the_median_and_the_line_its_interval() -> None:
+    figure = figure_of([*seeds_of("minilm", 0.60, 0.61, 0.63), *seeds_of("bert", 0.2, 0.9)])
+    row = next(row for row in figure.rows if row.name == "minilm")
+    interval = median_interval([60.0, 61.0, 63.0])
+    found = [score_at(figure.frame, x) for x in (row.median, row.low, row.high) if x is not None]
+    assert found == pytest.approx([61.0, interval.low, interval.high], abs=0.2)
+    assert len(row.caps) == 2
+
+
+def test_interval_that_leaves_the_plot_has_no_end_there() -> None:
+    figure = figure_of(seeds_of("minilm", 0.600, 0.601, 0.6095))
+    row = figure.rows[0]
+    assert (row.low, row.high) == (figure.frame.left, figure.frame.right)
+    assert row.caps == ()
+
+
+def test_two_seeds_have_no_interval_and_one_has_no_median_either() -> None:
+    two, one = figure_of([*seeds_of("two", 0.7, 0.8), *seeds_of("one", 0.6)]).rows
+    assert (two.low, two.high) == (None, None)
+    assert two.median is not None
+    assert one.median is None
+
+
+def test_best_median_stands_on_top_and_rows_are_apart() -> None:
+    rows = figure_of([*seeds_of("low", 0.5), *seeds_of("high", 0.9), *seeds_of("mid", 0.7)]).rows
+    assert [row.name for row in rows] == ["high", "mid", "low"]
+    assert [row.y for row in rows] == sorted(row.y for row in rows)
+    assert len({row.entry for row in rows}) == 3
+
+
+def test_collapsed_runs_are_crosses() -> None:
+    good, bad = seeds_of("minilm", 0.7, 0.5)
+    flagged = tuple(
+        type(e)(**{**vars(e), "flags": ("constant predictions",)}) for e in bad.evaluations
+    )
+    figure = figure_of([good, type(bad)(**{**vars(bad), "evaluations": flagged})])
+    assert figure.has_crosses
+    assert len(dots(figure.rows[0].dots)) == 1
+    assert score_at(figure.frame, dots(figure.rows[0].crosses)[0] + 3) == pytest.approx(50, abs=0.1)
+
+
+def test_note_says_every_seed() -> None:
+    note = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702)).rows[0].note
+    assert note.startswith("minilm (paper): median 63.4 (95 % from ")
+    assert note.endswith("61.0 (seed 0), 63.4 (seed 1), 70.2 (seed 2)")
+
+
+def test_two_hundred_rows_make_a_long_figure() -> None:
+    runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(200)]
+    figure = figure_of(runs)
+    assert figure.frame.height > 200 * 15
+    assert all(figure.frame.top < row.y < figure.frame.bottom for row in figure.rows)
+    assert "195 more in the table below" in figure.description
+
+
+def test_task_that_nobody_ran_has_no_figure() -> None:
+    assert spread_of_task(named_entries(board_of([plotted()]), "board-1"), "glue/cola") is None

@@ -1,0 +1,195 @@
+"""The plots in a real browser: each shows, and their script works under the page's policy."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leaderboard.boards.board import build_boards
+from leaderboard.report.plots.section import FEW_ENTRIES, Background
+from leaderboard.report.write import write_report
+from leaderboard.result import Result
+from leaderboard.store.store import PastRun
+from tests.helpers.boards import GLUE, row_of
+from tests.helpers.browser import Opened, Scheme, opened, save
+from tests.helpers.plotted_runs import plotted, suite_of
+from tests.helpers.report_page import WHEN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+
+ONE_OF_EACH = (
+    ".pickers",
+    ".choice:not([hidden])",
+    ".spreads figure:first-child",
+    ".categories",
+    ".histories",
+)
+
+
+def with_ax(run: Result) -> Result:
+    """A run of MNLI with scores of the diagnostic set."""
+    if run.job.task != "glue/mnli":
+        return run
+    scores = {"mcc": 0.3, "mcc_logic": 0.2, "mcc_knowledge": -0.1}
+    ax = replace(run.evaluations[0], task="glue/ax", split="test", scores=scores)
+    return replace(run, evaluations=(*run.evaluations, ax))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models with two seeds each, of which one was run twice on RTE."""
+    levels = {"minilm": (0.6, 22e6), "bert-base": (0.7, 110e6), "too-large": (0.65, 340e6)}
+    runs = [
+        with_ax(run)
+        for model, (score, size) in levels.items()
+        for run in suite_of(model, score, seeds=(0, 1), parameters=int(size))
+    ]
+    twice = next(run for run in runs if run.job.model == "minilm" and run.job.task == "glue/rte")
+    past = [
+        PastRun(row=replace(row_of(twice), finished=f"2026-0{month}-01T00:00:00Z"), code="0.1.0")
+        for month in (5, 6)
+    ]
+    file = tmp_path_factory.mktemp("plots") / "report.html"
+    boards = build_boards([row_of(run) for run in runs], GLUE)
+    write_report(file, boards, runs, WHEN, Background(past=past))
+    return file
+
+
+@pytest.fixture
+def page(browser: "Browser", path: Path) -> Iterator[Opened]:
+    with opened(browser, path) as found:
+        yield found
+        assert found.complaints == []
+        assert found.requests == [path.as_uri()]
+
+
+def shown(page: Opened) -> list[str]:
+    """The titles of the figures in sight."""
+    return page.page.locator(".plots figcaption b:visible").all_inner_texts()
+
+
+def unfold(page: Opened) -> None:
+    page.run("document.querySelectorAll('.plots details').forEach((d) => { d.open = true; })")
+
+
+def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
+    unfold(page)
+    titles = shown(page)
+    assert "GLUE-9 against parameters" in titles
+    assert "minilm on rte over time" in titles
+    assert "ax by category" in titles
+    assert "wnli, seed by seed" in titles
+    sizes = page.run(
+        "[...document.querySelectorAll('.plots svg.chart')].filter((s) => s.checkVisibility())"
+        ".map((s) => { const box = s.getBoundingClientRect(); return box.width * box.height; })"
+    )
+    assert len(sizes) == len(titles)
+    assert min(sizes) > 10_000
+
+
+def test_axes_are_chosen_and_kept_from_score_to_score(page: Opened) -> None:
+    def against() -> list[str]:
+        return [title for title in shown(page) if " against " in title]
+
+    assert against() == ["GLUE-9 against parameters"]
+    page.page.locator(".pick-cost").select_option("training FLOPs")
+    assert against() == ["GLUE-9 against training FLOPs"]
+    page.page.locator(".pick-score").select_option("rte")
+    assert against() == ["rte against training FLOPs"]
+    page.page.locator(".pick-score").select_option("ax")
+    page.page.locator(".pick-cost").select_option(index=0)
+    assert against() == ["ax against parameters"]
+
+
+def test_model_is_pointed_out_in_every_plot(page: Opened) -> None:
+    unfold(page)
+    lit = "[...new Set([...document.querySelectorAll('.lit')].map((m) => m.dataset.entry))]"
+    page.page.locator(".pick-entry").select_option("minilm")
+    (entry,) = page.run(lit)
+    option = page.page.locator(f".pick-entry option[value='{entry}']")
+    assert option.inner_text() == "minilm"
+    assert page.run("document.querySelectorAll('.row.lit').length") == len(GLUE.tasks)
+    others = page.page.locator(".plots .mark.row:not(.lit)").first
+    assert float(others.evaluate("(mark) => getComputedStyle(mark).opacity")) < 0.5
+    page.page.locator(".pick-entry").select_option("no model")
+    assert page.run(lit) == []
+
+
+def test_mark_under_the_pointer_says_its_name(page: Opened) -> None:
+    mark = page.page.locator(".plots figure:visible .chart .mark.measured:not(.on-front)").first
+    mark.scroll_into_view_if_needed()
+    name = mark.locator("text")
+    look = "(text) => getComputedStyle(text).visibility"
+    assert name.evaluate(look) == "hidden"
+    mark.locator("circle").hover()
+    assert name.evaluate(look) == "visible"
+
+
+def test_mark_leads_to_its_runs(page: Opened) -> None:
+    mark = page.page.locator(".plots figure:visible .chart .mark.measured").first
+    target = mark.get_attribute("data-href")
+    mark.locator("circle").click()
+    assert page.run("location.hash") == target
+    assert page.page.locator(target or "").is_visible()
+
+
+def test_every_figure_stands_in_a_page_without_scripts(browser: "Browser", path: Path) -> None:
+    with opened(browser, path, scripts=False) as page:
+        titles = shown(page)
+        assert {
+            "GLUE-9 against parameters",
+            "GLUE-9 against training FLOPs",
+        } <= set(titles)
+        assert not page.page.locator(".plots select:visible").count()
+        page.page.locator(".plots .others > summary").click()
+        assert "rte against parameters" in shown(page)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark")])
+def test_phone_sees_whole_plots(browser: "Browser", path: Path, width: int, scheme: Scheme) -> None:
+    with opened(browser, path, width=width, scheme=scheme) as page:
+        unfold(page)
+        assert page.run("document.documentElement.scrollWidth") <= width
+        heights = page.run(
+            "[...document.querySelectorAll('.plots svg.chart text')]"
+            ".filter((t) => t.checkVisibility() && t.textContent)"
+            ".map((t) => t.getBoundingClientRect().height)"
+        )
+        assert min(heights) > 8  # CSS pixels: the letters of a footnote
+
+
+def test_axe_finds_no_serious_fault(browser: "Browser", path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    with opened(browser, path) as page:
+        unfold(page)
+        context = {"include": [[f".plots {part}"] for part in ONE_OF_EACH]}
+        found = axe.Axe().run(page.page, context=context).response
+        bad = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
+        assert [(v["id"], [n["html"] for n in v["nodes"][:3]]) for v in bad] == []
+
+
+def test_plots_of_long_boards_are_unpacked_when_they_are_looked_at(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    runs = [
+        plotted(f"model {i}", task, score=0.5 + i / 200, parameters=10**6 * (i + 1))
+        for i in range(FEW_ENTRIES + 1)
+        for task in ("glue/rte", "glue/cola")
+    ]
+    with opened(browser, save(tmp_path, [*runs])) as page:
+        assert shown(page) == ["cola against parameters"]
+        page.page.locator(".pick-entry").select_option("model 7")
+        page.page.locator(".pick-score").select_option("rte")
+        page.page.locator("figcaption b", has_text="rte against parameters").wait_for()
+        assert page.run("document.querySelectorAll('.choice:not([hidden]) .lit').length") == 3
+        page.page.locator(".spreads > summary").click()
+        page.page.locator("figcaption b", has_text="rte, seed by seed").wait_for()
+        assert page.run("document.querySelectorAll('.mark.row').length") == len(runs)
+        assert page.run("document.querySelectorAll('.mark.row.lit').length") == 2
+        assert page.complaints == []

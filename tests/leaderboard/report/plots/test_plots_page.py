@@ -1,0 +1,165 @@
+"""The plots as a page draws them: the SVG is read as a browser would, and held to its ticks."""
+
+import re
+from html.parser import HTMLParser
+from math import log10
+
+import pytest
+
+from leaderboard.boards.board import build_boards
+from leaderboard.report.plots.point import ModelSize
+from leaderboard.report.plots.section import Background
+from leaderboard.report.write import render_report
+from leaderboard.result import Failure, Result
+from tests.helpers.boards import GLUE, make_runs, row_of
+from tests.helpers.hostile import HOSTILE_HTML
+from tests.helpers.plotted_runs import plotted, suite_of
+from tests.helpers.report_page import WHEN
+from tests.helpers.results import make_failure
+
+
+class Svgs(HTMLParser):
+    """Every chart: its elements with their attributes, and the text inside each."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.charts: list[list[tuple[str, dict[str, str | None], list[str]]]] = []
+        self.inside = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag == "svg" and found.get("class") == "chart":
+            self.inside = True
+            self.charts.append([])
+        if self.inside:
+            self.charts[-1].append((tag, found, []))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag != "svg"
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.charts[-1][-1][2].append(data.strip())
+
+    def chart(self, title: str) -> list[tuple[str, dict[str, str | None], list[str]]]:
+        """The chart of that title."""
+        return next(
+            c for c in self.charts if any(t == "title" and "".join(x) == title for t, _, x in c)
+        )
+
+
+def html_of(runs: list[Result | Failure], sizes: dict[str, ModelSize] | None = None) -> str:
+    boards = build_boards([row_of(run) for run in runs], GLUE)
+    return render_report(boards, runs, WHEN, Background(sizes=sizes or {}))
+
+
+def plots_of(html: str) -> str:
+    return "".join(re.findall(r'<section class="plots".*?</section>\s*</section>', html, re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return html_of(list(make_runs()))
+
+
+def test_circles_are_where_the_texts_beside_the_axes_say() -> None:
+    models = {"small": (5e6, 0.5), "middle": (50e6, 0.61), "large": (500e6, 0.74)}
+    runs: list[Result | Failure] = [
+        plotted(name, score=score, parameters=int(size)) for name, (size, score) in models.items()
+    ]
+    chart = Svgs(html_of(runs)).chart("rte against parameters")
+    texts = [(a, "".join(x)) for tag, a, x in chart if tag == "text"]
+    across = {t[:-1]: float(a["x"] or 0) for a, t in texts if t.endswith("M")}
+    up = {t: float(a["y"] or 0) - 3.5 for a, t in texts if re.fullmatch(r"\d+", t)}
+    notes = ["".join(x) for tag, _, x in chart if tag == "title"][1:]
+    circles = [(float(a["cx"] or 0), float(a["cy"] or 0)) for tag, a, _ in chart if tag == "circle"]
+    assert len(notes) == len(circles) == 3
+    # By equal factors of size and by equal steps of score.
+    xs = dict(zip((note.split()[0] for note in notes), circles, strict=True))
+    assert xs["middle"][0] - xs["small"][0] == pytest.approx(
+        xs["large"][0] - xs["middle"][0], abs=1
+    )
+    per_point = (up["50"] - up["70"]) / 20
+    for name, (_, score) in models.items():
+        assert xs[name][1] == pytest.approx(up["50"] - per_point * (100 * score - 50), abs=0.2)
+    per_decade = xs["middle"][0] - xs["small"][0]
+    assert len(across) >= 2
+    for text, x in across.items():
+        assert x == pytest.approx(xs["small"][0] + per_decade * log10(float(text) / 5), abs=0.5)
+
+
+def test_every_chart_is_a_picture_with_title_description_and_numbers(html: str) -> None:
+    charts = Svgs(html).charts
+    assert len(charts) > 20
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    for chart in charts:
+        _, svg, _ = chart[0]
+        assert svg["role"] == "img"
+        assert svg["aria-labelledby"] in ids
+        assert svg["aria-describedby"] in ids
+        assert chart[1][0] == "title"
+        assert chart[2][0] == "desc"
+        assert len("".join(chart[2][2])) > 10
+        assert not any(tag == "a" for tag, _, _ in chart)  # a picture has no parts to focus
+    assert html.count('<details class="numbers">') >= len(GLUE.rule.cells)
+
+
+def test_marks_and_tables_lead_to_sections_of_the_page(html: str) -> None:
+    ids = set(re.findall(r'\bid="([^"]+)"', html))
+    targets = set(re.findall(r'(?:data-href|href)="#([^"]+)"', html))
+    assert targets
+    assert targets <= ids
+
+
+def test_no_style_and_no_script_stands_in_a_plot(html: str) -> None:
+    plots = plots_of(html)
+    assert "<svg" in plots
+    assert not re.search(r"\sstyle=|<script|<style|\son[a-z]+=", plots)
+
+
+def test_hostile_names_stay_text() -> None:
+    names = [*HOSTILE_HTML, "a\u202eb", "]]>", "data-entry='x' \"", "-->"]
+    runs: list[Result | Failure] = [
+        plotted(name, score=0.5 + i / 50, parameters=10**7 * (i + 1))
+        for i, name in enumerate(names)
+    ]
+    plain: list[Result | Failure] = [
+        plotted(f"model {i}", score=0.5 + i / 50, parameters=10**7 * (i + 1))
+        for i in range(len(names))
+    ]
+
+    def tags(page: str) -> list[str]:
+        # Names of other lengths stand at other places, some with a line to them.
+        placed = ("text", "line")
+        return [tag for chart in Svgs(page).charts for tag, _, _ in chart if tag not in placed]
+
+    hostile = html_of(runs)
+    assert tags(hostile) == tags(html_of(plain))
+    assert "<img" not in hostile
+    assert "\u202e" not in hostile
+
+
+def test_store_without_finished_runs_has_no_plots() -> None:
+    assert '<section class="plots"' not in html_of([])
+    assert '<section class="plots"' not in html_of([make_failure()])
+
+
+def test_one_run_is_drawn() -> None:
+    page = html_of([plotted()])
+    titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
+    assert {"rte against parameters", "rte against training FLOPs", "rte, seed by seed"} <= titles
+
+
+def test_suite_score_stands_open_where_a_model_has_it() -> None:
+    whole = plots_of(html_of(list(suite_of("minilm", 0.6))))
+    assert whole.index("GLUE-9 against parameters") < whole.index('<details class="others">')
+    part = plots_of(html_of([plotted(), plotted("tiny"), plotted(task="glue/cola")]))
+    assert part.index("rte against parameters") < part.index('<details class="others">')
+
+
+def test_seeds_have_their_learning_curves_in_one_chart(html: str) -> None:
+    assert "training loss of every seed" in html
+    assert re.search(r"dev accuracy of every seed", html)
+    assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)

@@ -1,0 +1,255 @@
+import os
+import re
+import stat
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leaderboard.boards.board import build_boards
+from leaderboard.job import Setting
+from leaderboard.report import write
+from leaderboard.report.run import build_run
+from leaderboard.report.write import write_report
+from leaderboard.result import Failure, Result
+from tests.helpers.boards import GLUE, make_job, make_rows, make_runs, row_of
+from tests.helpers.gold import check_gold
+from tests.helpers.report_page import PACKED, WHEN, Page, report, unpacked
+from tests.helpers.results import make_cost, make_failure, make_result
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[Result | Failure]:
+    return make_runs()
+
+
+@pytest.fixture(scope="module")
+def html(runs: list[Result | Failure]) -> str:
+    return report(runs)
+
+
+@pytest.mark.gold
+def test_report_looks_as_accepted() -> None:
+    tasks = ("glue/mrpc", "glue/rte")
+    some = [run for run in make_runs() if run.job.task in tasks and run.job.seed < 2]
+    kept = [run for run in some if run.job.model in ("minilm", "distilbert-base")]
+    check_gold("report.html", report(kept))
+
+
+def test_file_needs_nothing_from_elsewhere(html: str) -> None:
+    page = Page(html)
+    assert page.values("src") == []
+    assert {href[0] for href in page.values("href")} == {"#"}
+    assert "@import" not in html
+    assert "url(" not in html
+    assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object", "embed", "base"}
+
+
+def test_policy_allows_only_the_page_itself(html: str) -> None:
+    (policy,) = (v for v in Page(html).values("content") if "default-src" in v)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+def test_every_link_leads_somewhere_and_no_id_is_there_twice(html: str) -> None:
+    page = Page(html)
+    ids = Counter(page.values("id"))
+    assert {href[1:] for href in page.values("href")} <= ids.keys()
+    assert max(ids.values()) == 1
+
+
+def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
+    small, cut = make_result(make_job(task="glue/wnli")), make_result(make_job(limit=64))
+    prints = {"glue/rte:train": "1" * 64, "glue/rte:dev": "2" * 64}
+    full = make_result(make_job(fingerprints=prints))
+    rows = [replace(row_of(small), largest_split=60), row_of(cut), row_of(full)]
+    boards = build_boards(rows, GLUE)
+    assert len(boards) == 2
+    write_report(tmp_path / "x.html", boards, [small, cut, full], "today")
+    page = Page((tmp_path / "x.html").read_text())
+    ids = Counter(page.values("id"))
+    assert max(ids.values()) == 1
+    assert all(href[1:] in ids for href in page.values("href"))
+
+
+def test_every_cell_leads_to_its_runs_and_every_run_has_a_section(
+    html: str, runs: list[Result | Failure]
+) -> None:
+    page = Page(html)
+    links = [a["href"] for tag, a in page.elements if tag == "a" and "title" in a]
+    # Four models on nine tasks and AX, one on five tasks.
+    assert len(links) == 4 * 10 + 5
+    assert {f"run-{run.job.key[:16]}" for run in runs} <= set(page.values("id"))
+
+
+def test_run_says_where_everything_comes_from() -> None:
+    job = make_job(
+        task="glue/rte",
+        seed=7,
+        settings={"learning_rate": 3e-5},
+        limit=100,
+        weights="hub:org/model@abc123",
+    )
+    text = Page(report([make_result(job)])).text
+    assert "learning_rate 3e-05 a paper" in text
+    assert "hub:org/model@abc123" in text
+    assert all(f"{split} {digest}" in text for split, digest in job.fingerprints.items())
+    assert "at most 100 of each split" in text
+    assert "peak memory 0.50 GiB" in text
+    assert "torch 2.13.0" in text
+    assert job.key in text
+
+
+def test_run_has_its_learning_curve(html: str) -> None:
+    page = Page(html[html.index('<details class="run"') :])
+    lines = [a["points"] or "" for tag, a in page.elements if tag == "polyline"]
+    assert {len(line.split()) for line in lines} == {12, 4}
+    labels = page.values("aria-label")
+    assert "training loss over steps" in labels
+    assert "training loss of every seed over steps" in labels
+
+
+def test_failed_job_is_listed_with_its_reason() -> None:
+    failure = make_failure(details="step 6: 4.2\n  step 7: <nan>")
+    html = report([failure])
+    assert Page(html).text.count("the loss became nan at step 7; try a lower") >= 2
+    assert "step 6: 4.2\n  step 7: &lt;nan&gt;" in html
+    assert "1 failed" in Page(html).text
+
+
+def test_the_legend_speaks_of_what_is_there() -> None:
+    several = report(make_runs())
+    alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
+    assert "<b>Bold</b> is the best" in several
+    assert "<b>Bold</b> is the best" not in alone
+    for page in (alone, several):  # nobody has asked for intervals
+        assert "Below a rank" not in page
+        assert "has its interval" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"), [("a\u202eb", r"a\u202eb"), ("a\x00b", r"a\x00b"), ("a\ud800b", r"a\ud800b")]
+)
+def test_unseen_characters_are_spelled_out(name: str, seen: str, tmp_path: Path) -> None:
+    html = report([make_result(make_job(model=name))])
+    assert seen in Page(html).text
+    assert name not in html
+    html.encode()
+
+
+def test_command_runs_the_job_again() -> None:
+    changed = {
+        "learning_rate": Setting(value=3e-5, source="--set"),
+        "epochs": Setting(value=3.0, source="arXiv:1810.04805"),
+    }
+    job = replace(
+        make_job(model="it's", data="my data", seed=4, limit=64, recipe="paper+set"),
+        settings=changed,
+        weights="sha256:0123",
+        checkpoint="models/it's",
+    )
+    assert build_run(make_result(job)).command == (
+        "bench run --model 'models/it'\"'\"'s' --suite glue --task rte --data 'my data' --seed 4 "
+        "--precision fp32 --recipe paper --set learning_rate=3e-05 --limit 64"
+    )
+
+
+def test_command_predicts_the_test_rows_again() -> None:
+    job = make_job(task="glue/mnli")
+    assert "--test" not in build_run(make_result(job)).command
+    own, followed = ("glue/mnli:test", "glue/ax:test")
+    tested = replace(job, fingerprints={**job.fingerprints, own: "f"})
+    assert build_run(make_result(tested)).command.endswith(" --test")
+    beside = replace(job, fingerprints={**job.fingerprints, followed: "f"})
+    assert "--test" not in build_run(make_result(beside)).command
+
+
+def test_command_gives_every_value_of_a_recipe_from_a_file() -> None:
+    job = make_job(recipe="mine", settings={"learning_rate": 3e-5, "epochs": 2.0})
+    command = build_run(make_result(job)).command
+    assert command.endswith("--precision fp32 --set learning_rate=3e-05 --set epochs=2.0")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (59.94, "59.9 s"), (200, "3 min 20 s"), (7260, "2 h 1 min")],
+)
+def test_durations_are_for_people(seconds: float, text: str) -> None:
+    section = build_run(make_result(cost=make_cost(seconds=seconds)))
+    assert dict(section.cost)["wall time"] == text
+
+
+def test_best_of_a_column_is_bold_and_rows_are_ranked(html: str) -> None:
+    best = re.findall(r'<td class="number score best".*?>(\d+\.\d)<', html, re.DOTALL)
+    assert len(best) == 1
+    rows = re.findall(r'<span class="name">(.*?)</span>', html)
+    assert rows == ["roberta-base", "bert-base", "minilm", "tiny", "distilbert-base"]
+
+
+def test_legend_cites_the_rule(html: str) -> None:
+    assert f"score GLUE-9: {GLUE.rule.cite}" in Page(html).text
+
+
+def test_run_without_details_keeps_its_scores() -> None:
+    boards = build_boards(make_rows(values=[0.5, 0.6]), GLUE)
+    page = Page(write.render_report(boards, [], WHEN))
+    assert "median 55.0, mean 55.0 ± 7.1, from 50.0 to 60.0, 2 seeds" in page.text
+    assert "details" in {tag for tag, _ in page.elements}
+
+
+def test_run_on_no_board_has_a_section() -> None:
+    text = Page(write.render_report((), [make_result()], WHEN)).text
+    assert "Runs on no board" in text
+    assert "minilm on glue/rte" in text
+
+
+def test_empty_store_says_how_to_begin() -> None:
+    assert "bench run --model tiny" in Page(write.render_report((), [], WHEN)).text
+
+
+def test_same_runs_give_the_same_file(runs: list[Result | Failure], html: str) -> None:
+    assert report(runs) == html
+
+
+def test_file_is_written_whole_and_readable_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folders" / "report.html"
+    write_report(path, (), [], WHEN)
+    write_report(path, (), [make_result()], WHEN)
+    assert "minilm" in path.read_text(encoding="utf-8")
+    assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_failure_to_write_leaves_the_old_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(path, (), [], WHEN)
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_hundreds_of_runs_take_seconds() -> None:
+    many = [
+        replace(run, job=replace(run.job, model=f"{run.job.model}-{number}"))
+        for number in range(4)
+        for run in make_runs()
+    ]
+    start = time.monotonic()
+    html = report(many)
+    assert time.monotonic() - start < 20
+    parts = [html, *map(unpacked, re.findall(PACKED, html))]
+    assert len(parts) > 1
+    assert sum(part.count('class="run"') for part in parts) == len(many)

@@ -1,0 +1,202 @@
+"""The report in a real browser, opened from disk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.helpers.browser import Opened, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+from tests.helpers.browser import choose, save_report
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_report(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture
+def report(browser: "Browser", path: Path) -> Iterator[Opened]:
+    with opened(browser, path) as found:
+        yield found
+        assert found.complaints == []
+        assert len(found.requests) == 1
+
+
+def test_opens_from_disk_and_asks_for_nothing_else(report: Opened, path: Path) -> None:
+    assert report.requests == [path.as_uri()]
+    assert "roberta-base" in report.names()
+    assert report.run("() => performance.getEntriesByType('resource').length") == 0
+
+
+def test_the_policy_stops_what_is_not_the_pages_own(browser: "Browser", path: Path) -> None:
+    with opened(browser, path) as found:
+        ran = found.run(
+            """() => {
+                const script = document.createElement("script");
+                script.append("document.title = 'owned'");
+                document.body.append(script);
+                const tag = document.createElement("p");
+                try { tag.innerHTML = "<b>x</b>"; } catch { return [document.title, "refused"]; }
+                return [document.title, "taken"];
+            }"""
+        )
+        assert ran == ["Leaderboard", "refused"]
+
+
+def test_without_scripts_every_row_stands_there(browser: "Browser", path: Path) -> None:
+    with opened(browser, path, scripts=False) as found:
+        assert found.page.locator("table.rows tbody tr:visible .name").count() == 5 + 3 + 57 + 89
+        assert found.page.locator("button:visible, .choose input:visible").count() == 0
+
+
+def test_head_sorts_its_column_and_empty_cells_stay_last(report: Opened) -> None:
+    head = report.page.locator("th", has_text="rte").first
+    seen = []
+    for _ in range(3):
+        head.get_by_role("button").click()
+        seen.append([head.get_attribute("aria-sort"), *report.names()])
+    best_first = ["roberta-base", "bert-base", "minilm", "tiny"]
+    assert seen == [
+        ["descending", *best_first, "distilbert-base"],
+        ["ascending", *reversed(best_first), "distilbert-base"],
+        [None, *best_first, "distilbert-base"],
+    ]
+
+
+def test_kinds_are_sorted_apart(report: Opened) -> None:
+    report.page.get_by_role("button", name="model", exact=True).click()
+    assert report.names() == sorted(report.names())
+    kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
+    order = ["measured", "scored", "ensemble", "floor", "published", "published"]
+    assert kinds[:6] == order
+
+
+def test_sorting_works_by_keyboard_and_one_column_says_so(report: Opened) -> None:
+    for name in ("cola", "sst2"):
+        report.page.get_by_role("button", name=name, exact=True).focus()
+        report.page.keyboard.press("Enter")
+    assert report.page.locator("[aria-sort]").all_inner_texts() == ["sst2"]
+
+
+def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> None:
+    box = report.page.get_by_role("searchbox")
+    count = report.page.locator(".count")
+    box.fill("Base 3 seeds")
+    assert report.names() == ["roberta-base", "bert-base"]
+    assert count.inner_text() == "2 of 154 rows match"
+    box.fill("ALBERT papers")
+    assert count.inner_text() == "0 of 154 rows match"
+    box.fill("albert")
+    assert set(report.names("published")) >= {"ALBERT (1.5M)"}
+    box.fill("")
+    assert len(report.names()) == 5
+    assert count.inner_text() == ""
+
+
+def test_kinds_of_rows_can_be_left_out_and_folded(report: Opened) -> None:
+    report.page.get_by_label("Measured here").uncheck()
+    assert report.names() == []
+    assert report.names("published") == []
+    fold = report.page.get_by_role("button", name="Published, dev")
+    assert fold.get_attribute("aria-expanded") == "false"
+    fold.click()
+    assert fold.get_attribute("aria-expanded") == "true"
+    assert len(report.names("published")) == 57
+
+
+def test_columns_can_be_left_out(report: Opened) -> None:
+    cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
+    before = cells.count()
+    report.page.locator(".columns > summary").first.click()
+    report.page.get_by_role("checkbox", name="wnli").uncheck()
+    assert cells.count() == before - 1
+    assert not report.page.locator("th", has_text="wnli").first.is_visible()
+
+
+def line(report: Opened, task: str) -> list[str]:
+    row = report.page.locator(".compare tbody tr", has_text=task).first
+    return [" ".join(text.split()) for text in row.locator("td").all_inner_texts()]
+
+
+def test_chosen_rows_stand_side_by_side(report: Opened) -> None:
+    report.page.get_by_role("button", name="Published, dev").click()
+    choose(report, "minilm", "roberta-base", "ALBERT (1.5M)")
+    report.page.get_by_role("button", name="Compare").click()
+    assert report.run("() => document.activeElement.textContent") == "Side by side"
+    heads = report.page.locator(".compare thead .name").all_inner_texts()
+    assert heads == ["minilm", "roberta-base", "ALBERT (1.5M)"]
+    ours, other, published = line(report, "cola")
+    number = float(ours.split()[0])
+    assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}"
+    assert published == f"71.4 +{71.4 - number:.1f}"
+    assert "in accuracy" in line(report, "mrpc")[2]
+    best = report.page.locator(".compare tr", has_text="cola").locator("td.best").all_inner_texts()
+    assert [text.split()[0] for text in best] == ["71.4"]
+
+
+def test_numbers_of_another_split_are_not_compared(report: Opened) -> None:
+    report.page.get_by_role("button", name="Published, test").click()
+    choose(report, "minilm", "Human Baselines")
+    _, published = line(report, "score")
+    assert published == "87.1 test GLUE-9"
+    assert report.page.locator(".compare td.best").count() == 0
+
+
+def test_a_comparison_is_shared_by_its_address(
+    report: Opened, browser: "Browser", path: Path
+) -> None:
+    choose(report, "tiny", "bert-base")
+    anchor = report.page.url.partition("report.html")[2]
+    assert anchor.startswith("#compare=")
+    with opened(browser, path, anchor=anchor) as found:
+        heads = found.page.locator(".compare thead .name").all_inner_texts()
+        assert heads == ["tiny", "bert-base"]
+        assert found.page.locator(".choose input:checked").count() == 2
+        found.page.get_by_role("button", name="remove tiny").click()
+        assert found.page.locator(".compare thead .name").all_inner_texts() == ["bert-base"]
+        found.page.get_by_role("button", name="Clear").click()
+        assert not found.page.locator(".compare").first.is_visible()
+        assert found.page.url == path.as_uri()
+
+
+def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None:
+    report.page.locator("tbody.measured td a").first.click()
+    group = report.page.locator("section.group:target")
+    assert group.locator("h3").inner_text().startswith("roberta-base on glue/cola")
+    group.locator("summary").last.click()
+    assert "bench run --model" in group.inner_text()
+    failed = report.page.locator(".failures a")
+    failed.click()
+    run = report.page.locator(f"details{failed.get_attribute('href')}")
+    assert run.get_attribute("open") is not None
+
+
+def test_colours_can_be_chosen(report: Opened) -> None:
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = report.run(ground)
+    report.page.get_by_label("Colours").select_option("dark")
+    assert report.run(ground) != light
+
+
+@pytest.mark.parametrize("width", [320, 390, 1200])
+def test_page_never_scrolls_sideways_and_names_stay_in_sight(
+    browser: "Browser", path: Path, width: int
+) -> None:
+    script = """() => {
+        document.querySelectorAll("details").forEach((each) => { each.open = true; });
+        const body = document.documentElement;
+        const table = document.querySelector(".scroll");
+        table.scrollLeft = 10000;
+        const name = document.querySelector("tbody .model").getBoundingClientRect();
+        const frame = table.getBoundingClientRect();
+        return [body.scrollWidth <= body.clientWidth, name.left >= frame.left];
+    }"""
+    with opened(browser, path, width=width) as found:
+        choose(found, "minilm", "tiny")
+        assert found.run(script) == [True, True]

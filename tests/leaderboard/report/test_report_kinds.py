@@ -1,0 +1,88 @@
+"""What the report shows besides models, and of runs that have collapsed."""
+
+from dataclasses import replace
+
+from leaderboard.boards.board import build_boards
+from leaderboard.job import Setting
+from leaderboard.report.run import build_run, command_of
+from leaderboard.report.table import build_table
+from leaderboard.report.write import render_report
+from leaderboard.result import CurvePoint
+from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
+from tests.helpers.results import make_result
+
+FLOOR = {"weights": "floor:majority@1", "recipe": "floor"}
+ENSEMBLE = {"weights": "ensemble:minilm x3", "recipe": "ensemble"}
+SCORED = {"weights": "predictions", "recipe": "scored here"}
+
+
+def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
+    rows = [
+        *make_rows("majority", [0.99], **FLOOR),
+        *make_rows("minilm x3", [0.95], **ENSEMBLE),
+        *make_rows("theirs", [0.97], **SCORED),
+        *make_rows("minilm", [0.7, 0.8, 0.9]),
+        *make_rows("tiny", [0.4]),
+    ]
+    table = build_table(one_board(rows), 1)
+    rows_of = {group.kind: group.rows for group in table.groups}
+    assert {kind: [(row.rank, row.name) for row in rows_of[kind]] for kind in rows_of} == {
+        "measured": [("1", "minilm"), ("2", "tiny")],
+        "scored": [("", "theirs")],
+        "ensemble": [("", "minilm x3")],
+        "floor": [("", "majority")],
+    }
+    assert list(rows_of) == ["measured", "scored", "ensemble", "floor"]
+    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "floor"]
+    listed = [row for group in table.groups for row in group.rows]
+    assert [all(cell.best for cell in row.cells) for row in listed] == [True, *[False] * 4]
+    assert table.seeds == "1 to 3 seeds"
+    html = render_report(build_boards(rows, GLUE), [], "today")
+    assert '<tbody id="board-1-floor" class="floor"' in html
+    assert '<tbody id="board-1-ensemble" class="ensemble"' in html
+    assert "averaged from stored predictions; unranked" in html
+
+
+def test_the_suites_score_has_the_seeds_in_its_note() -> None:
+    (group,) = build_table(one_board(make_rows(values=[0.5, 0.61, 0.9])), 1).groups
+    (row,) = group.rows
+    assert row.score.text == "61.0"
+    assert row.score.note == "over 3 seeds: mean 67.0, from 50.0 to 90.0"
+
+
+def test_collapsed_runs_are_counted_in_the_note() -> None:
+    flags = {"glue/rte": ("constant predictions",)}
+    rows = [make_row(seed=seed, flags=flags if seed < 2 else {}) for seed in range(5)]
+    table = build_table(one_board(rows), 1)
+    (cell,) = (cell for cell in table.groups[0].rows[0].cells if cell.text != "–")
+    assert cell.flags == "2 of 5 seeds collapsed (constant predictions)"
+    assert cell.note.endswith("5 seeds, 2 of 5 seeds collapsed (constant predictions)")
+
+
+def test_a_run_whose_loss_never_fell_says_so_beside_its_curve() -> None:
+    curve = tuple(
+        CurvePoint(step=step, epoch=1.0, loss=0.69, learning_rate=1e-5, scores={})
+        for step in range(1, 9)
+    )
+    section = build_run(make_result(make_job(), curve=curve))
+    assert section.curve_flags == ("the training loss never fell",)
+    html = render_report((), [make_result(make_job(), curve=curve)], "today")
+    assert "! the training loss never fell" in html
+
+
+def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
+    job = replace(make_job(model="majority", limit=None), **FLOOR)
+    assert command_of(job) == (
+        "bench run --model majority --suite glue --task rte --data mini --no-floors"
+    )
+    members = {
+        f"member_{n}": Setting(value="f" * 64, source=source)
+        for n, source in enumerate(("minilm:paper:fp32", "minilm:paper:fp32", "bert:paper:fp32"))
+    }
+    both = replace(make_job(model="both"), settings=members, **ENSEMBLE)
+    assert command_of(both) == (
+        "bench ensemble minilm:paper:fp32 bert:paper:fp32 --suite glue --task rte --data mini "
+        "--name both"
+    )
+    trusted = replace(make_job(), trust_remote_code=True, allow_pickle=True)
+    assert command_of(trusted).endswith(" --trust-remote-code --allow-pickle")

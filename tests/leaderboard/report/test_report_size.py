@@ -1,0 +1,96 @@
+"""A report of ten thousand rows: what is packed of it, and how soon it is ready."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leaderboard.boards.board import build_boards
+from leaderboard.report import page, rows
+from leaderboard.report.write import write_report
+from leaderboard.result import Failure, Result
+from tests.helpers.boards import GLUE, make_job, make_rows
+from tests.helpers.browser import Opened, opened, save
+from tests.helpers.report_page import WHEN
+from tests.helpers.results import make_result
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+READY = "() => performance.getEntriesByName('ready')[0].startTime"
+
+
+def models(number: int) -> list[Result | Failure]:
+    return [
+        make_result(make_job(model=f"model-{place}", task=task))
+        for place in range(number)
+        for task in ("glue/rte", "glue/sst2")
+    ]
+
+
+def test_packed_rows_are_as_those_in_the_page(
+    browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = models(7)
+    seen = []
+    for inline in (7, 3):
+        monkeypatch.setattr(rows, "INLINE_ROWS", inline)
+        with opened(browser, save(tmp_path, runs)) as found:
+            assert found.page.locator(".packed-rows").count() == 0
+            found.page.get_by_role("button", name="rte", exact=True).click()
+            seen.append(
+                found.page.locator("tbody.measured tr[id]").evaluate_all(
+                    "(rows) => rows.map((row) => row.outerHTML.replace(/\\s+/g, ' '))"
+                )
+            )
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 7
+
+
+def test_packed_runs_open_by_their_links(
+    browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "INLINE_RUNS", 4)
+    monkeypatch.setattr(page, "BATCH", 3)
+    with opened(browser, save(tmp_path, models(5))) as found:
+        assert found.page.locator("details.run").count() == 4
+        found.page.locator("tbody.measured td a").last.click()
+        found.page.locator("section.group:target").wait_for()
+        assert "model-" in found.page.locator("section.group:target h3").inner_text()
+        found.page.get_by_role("button", name="Show them").click()
+        found.page.locator(".packed-runs").wait_for(state="detached")
+        assert found.page.locator("details.run").count() == 10
+        assert found.complaints == []
+
+
+def work(found: Opened) -> None:
+    """What a reader of a long table does."""
+    found.page.get_by_role("searchbox").fill("model-9998")
+    assert found.names() == ["model-9998"]
+    found.page.get_by_role("searchbox").fill("")
+    found.page.get_by_role("button", name="rte", exact=True).click()
+    assert len(found.names()) == rows.INLINE_ROWS
+    found.page.get_by_role("button", name="more of").click()
+    assert len(found.names()) == 2 * rows.INLINE_ROWS
+
+
+@pytest.mark.soak
+def test_ten_thousand_rows_are_ready_within_two_seconds(
+    browser: "Browser", tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """All tasks of ten thousand models, and the sections of two thousand runs."""
+    scores = [(f"model-{place}", place / 20_000) for place in range(10_000)]
+    runs = [run for model, score in scores for run in make_rows(model, [score])]
+    path = tmp_path / "report.html"
+    write_report(path, build_boards(runs, GLUE), models(1_000), WHEN)
+    times = []
+    for _ in range(3):
+        with opened(browser, path) as found:
+            times.append(found.run(READY))
+            work(found)
+    record_property("ready_ms", sorted(times))
+    record_property("mebibytes", path.stat().st_size / 2**20)
+    assert min(times) < 2000

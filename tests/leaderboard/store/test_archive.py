@@ -1,0 +1,232 @@
+"""A whole store to a file and into another store, and what damage to the file does: nothing."""
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leaderboard.job import Job
+from leaderboard.store.archive import check_archive, read_archive, write_archive
+from leaderboard.store.record import StoredRun, _finished_run, stored_to_run
+from leaderboard.store.store import Store, open_store
+from leaderboard.text import whole_file
+from tasks.errors import DataError, StoreError
+from tests.helpers.results import make_failure, make_job, make_result
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Results with predictions, an ensemble, a floor, failures, second attempts, hostile names."""
+    with open_store(tmp_path_factory.mktemp("store") / "here.sqlite") as opened:
+        opened.add_failure(make_failure(make_job(seed=1), details="nul \0 and \udc80"))
+        opened.add_result(make_result(make_job(seed=1)))
+        opened.add_result(make_result(make_job(seed=1), finished="2026-08-02T12:00:00Z"))
+        opened.add_result(make_result(make_job(seed=1), finished="2026-08-02T12:00:00Z"))
+        opened.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
+        opened.add_result(make_result(make_job(model="both", weights="ensemble:x")))
+        opened.add_result(make_result(make_job(model="majority", weights="floor:majority")))
+        opened.add_result(make_result(make_job(model="nul \0 surrogate \udc80 <b>\u202e")))
+        opened.add_failure(make_failure(make_job(seed=9)))
+        yield opened
+
+
+@pytest.fixture
+def archive(store: Store, tmp_path: Path) -> Path:
+    path = tmp_path / "new" / "store.jsonl.gz"
+    with whole_file(path) as file:
+        assert write_archive(file, store.stored_runs()) == 9
+    return path
+
+
+def _lines(path: Path) -> list[str]:
+    return gzip.decompress(path.read_bytes()).decode("ascii").splitlines(keepends=True)
+
+
+def test_the_round_trip_is_exact(store: Store, archive: Path, tmp_path: Path) -> None:
+    before = list(store.stored_runs())
+    assert check_archive(archive) == 9
+    with open_store(tmp_path / "there.sqlite") as other:
+        assert other.add_stored(read_archive(archive)) == 9
+        assert list(other.stored_runs()) == before
+        assert other.runs() == store.runs()
+        for run in store.runs():
+            assert other.result(run.key) == store.result(run.key)
+
+
+def test_a_second_import_adds_nothing(store: Store, archive: Path, tmp_path: Path) -> None:
+    assert store.add_stored(read_archive(archive)) == 0
+    with open_store(tmp_path / "there.sqlite") as other:
+        assert other.add_stored(read_archive(archive)) == 9
+        assert other.add_stored(read_archive(archive)) == 0
+        assert len(list(other.stored_runs())) == 9
+
+
+def test_what_is_there_stays_and_the_newest_counts(archive: Path, tmp_path: Path) -> None:
+    mine = make_result(make_job(seed=1), finished="2026-09-01T12:00:00Z")
+    with open_store(tmp_path / "there.sqlite") as other:
+        other.add_result(mine)
+        assert other.add_stored(read_archive(archive)) == 9
+        statuses = [row.status for row in other.attempts(mine.job.key)]
+        assert "diverged" in statuses[:-1], "it ended earlier, so it is an earlier attempt"
+        assert other.result(mine.job.key) == mine
+
+
+def test_equal_stores_give_equal_bytes(store: Store, archive: Path, tmp_path: Path) -> None:
+    with open_store(tmp_path / "there.sqlite") as other:
+        other.add_stored(read_archive(archive))
+        with whole_file(tmp_path / "again.jsonl.gz") as file:
+            write_archive(file, other.stored_runs())
+    assert (tmp_path / "again.jsonl.gz").read_bytes() == archive.read_bytes()
+
+
+def test_an_empty_store_is_an_archive_of_nothing(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "empty.jsonl.gz") as file:
+        assert write_archive(file, []) == 0
+    assert list(read_archive(tmp_path / "empty.jsonl.gz")) == []
+
+
+def test_a_run_of_an_older_version_keeps_its_digest(store: Store, tmp_path: Path) -> None:
+    """A job that was stored before a field of Job was invented lacks it in its JSON."""
+    found = next(run for run in store.stored_runs() if run.status == "finished")
+    data = json.loads(json.dumps(found.data))
+    del data["job"]["plugins"]
+    with pytest.raises(StoreError, match="is not what its store has written"):
+        stored_to_run(StoredRun(**{**vars(found), "data": data}))
+    older = StoredRun(**{**vars(found), "data": data, "digest": _finished_run(data).digest})
+    with open_store(tmp_path / "older.sqlite") as other:
+        assert other.add_stored([older]) == 1
+        assert [run.digest for run in other.stored_runs()] == [older.digest]
+
+
+def _changed_score(lines: list[str]) -> list[str]:
+    changed = re.sub(r'"train_seconds":10.25', '"train_seconds":9.25', lines[2])
+    return [*lines[:2], changed, *lines[3:]]
+
+
+def _header(**fields: object) -> Callable[[list[str]], list[str]]:
+    def change(lines: list[str]) -> list[str]:
+        return [json.dumps({**json.loads(lines[0]), **fields}) + "\n", *lines[1:]]
+
+    return change
+
+
+DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
+    "no end": (lambda lines: lines[:-1], "is cut short"),
+    "empty": (lambda lines: [], "is no JSON object"),
+    "one run less": (lambda lines: [*lines[:3], *lines[4:]], "do not fit the digest"),
+    "a run twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "twice|do not fit"),
+    "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not fit"),
+    "something after the end": (lambda lines: [*lines, "{}\n"], "do not fit"),
+    "another number": (_changed_score, "was changed after it was written"),
+    "a newer version": (_header(version=2), "an archive of version 2"),
+    "another format": (_header(format="zip"), "is no benchharness archive"),
+    "no object": (lambda lines: [lines[0], "[1]\n", *lines[1:]], "line 2 of .* is no JSON object"),
+    "no run": (lambda lines: [lines[0], "{}\n", *lines[1:]], "line 2 of .* is no run"),
+    "deep": (lambda lines: [lines[0], "[" * 10**5, *lines[1:]], "line 2 of .* is no JSON"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_one_sentence(store: Store, archive: Path, damage: str) -> None:
+    change, sentence = DAMAGE[damage]
+    archive.write_bytes(gzip.compress("".join(change(_lines(archive))).encode("ascii")))
+    with pytest.raises(DataError, match=sentence) as raised:
+        check_archive(archive)
+    assert "\n" not in str(raised.value)
+    before = [run.digest for run in store.stored_runs()]
+    with pytest.raises((DataError, StoreError)):
+        store.add_stored(read_archive(archive))
+    assert [run.digest for run in store.stored_runs()] == before
+
+
+def test_a_consistent_duplicate_is_found(store: Store, tmp_path: Path) -> None:
+    runs = list(store.stored_runs())
+    with whole_file(tmp_path / "twice.jsonl.gz") as file:
+        write_archive(file, [*runs, runs[0]])
+    with pytest.raises(DataError, match=r"has the run \w{12} \(attempt 1\) twice"):
+        check_archive(tmp_path / "twice.jsonl.gz")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 10, 200, -9, -1])
+def test_a_file_cut_anywhere_is_refused(archive: Path, kept: int) -> None:
+    archive.write_bytes(archive.read_bytes()[:kept])
+    with pytest.raises(DataError, match=r"cut short|no JSON object"):
+        check_archive(archive)
+
+
+def test_flipped_bits_are_refused(archive: Path) -> None:
+    whole = archive.read_bytes()
+    for place in range(12, len(whole), max(1, len(whole) // 40)):
+        archive.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(DataError):
+            check_archive(archive)
+
+
+@pytest.mark.parametrize("content", [b"", b"not gzip", b"\x1f\x8b"])
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.gz"
+    path.write_bytes(content)
+    with pytest.raises(DataError):
+        check_archive(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        check_archive(tmp_path / "missing.gz")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.pop("job"),
+        lambda data: data["job"].update(settings=3),
+        lambda data: data["cost"].update(seconds="soon"),
+        lambda data: data.update(evaluations=[{"task": 1}]),
+        lambda data: data["job"].update(seed=5),
+        lambda data: data["evaluations"][0].update(scores={"f1": "high"}),
+    ],
+)
+def test_data_of_other_shapes_are_one_sentence(
+    store: Store, change: Callable[[dict[str, object]], object]
+) -> None:
+    found = next(run for run in store.stored_runs() if run.status == "finished")
+    data = json.loads(json.dumps(found.data))
+    change(data)
+    before = list(store.stored_runs())
+    with pytest.raises(StoreError, match="is not what its store has written"):
+        store.add_stored([before[0], StoredRun(**{**vars(found), "data": data})])
+    assert list(store.stored_runs()) == before
+
+
+def _deep() -> list[object]:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a seed beyond 64 bits": lambda data: data["job"].update(seed=2**70),
+    "no seed": lambda data: data["job"].update(seed=None),
+    "a split twice": lambda data: data["evaluations"].append(data["evaluations"][0]),
+    "seconds beyond floats": lambda data: data["cost"].update(seconds=10**400),
+    "an object for a number": lambda data: data["cost"].update(parameters={"a": 1}),
+    "deep provenance": lambda data: data.update(provenance=_deep()),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: str) -> None:
+    """What is no run of ours, with key and digest made to fit."""
+    found = next(run for run in store.stored_runs() if run.status == "finished")
+    data = json.loads(json.dumps(found.data))
+    FORGED[forged](data)
+    fields: dict[str, Any] = {**vars(found), "data": data}
+    if forged not in ("seconds beyond floats", "deep provenance"):
+        key = Job.from_json(data["job"]).key
+        fields |= {"key": key, "digest": _finished_run(data).digest}
+    before = [run.digest for run in store.stored_runs()]
+    with pytest.raises(StoreError, match="is not what its store has written"):
+        store.add_stored([StoredRun(**fields)])
+    assert [run.digest for run in store.stored_runs()] == before

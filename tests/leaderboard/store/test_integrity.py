@@ -1,0 +1,119 @@
+"""Every kind of damage is found, each in a sentence, and a sound store has none."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from leaderboard.store.database import check_new
+from leaderboard.store.store import open_store
+from tasks.errors import BenchError, StoreError
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
+
+STORES = Path(__file__).parents[1] / "stores"
+
+DAMAGES = {
+    "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: it is not what was written",
+    "UPDATE runs SET model = 'x' WHERE id = 2": "is damaged: it is not what was written",
+    "UPDATE runs SET provenance = '{' WHERE id = 2": "run number 2: .*is damaged",
+    "UPDATE predictions SET rows = x'00' WHERE id = 1": "run number 1: .*is damaged",
+    "UPDATE headlines SET content = replace(content, '0.', '0.9') WHERE run_id = 4": (
+        "what lists show of run .* is not what the run says"
+    ),
+    "UPDATE headlines SET content = '7' WHERE run_id = 4": "is not what the run says",
+    "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
+    "DELETE FROM scores WHERE run_id = 1": "is damaged: it is not what was written",
+    "DELETE FROM runs WHERE id = 1": "scores has . rows of run 1, which is not there",
+    "DROP INDEX headlines_model": "missing of it: add_index headlines_model",
+    "ALTER TABLE runs ADD COLUMN note TEXT": "missing of it: remove_column .*runs note",
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "board.sqlite"
+    with open_store(path) as store:
+        for result in make_suite(seeds=1):
+            store.add_result(result)
+        store.add_result(make_result(make_job(), finished="2026-09-01T00:00:00Z"))
+        store.add_failure(make_failure(make_job(model="other")))
+    return path
+
+
+def _faults(path: Path) -> list[str]:
+    with open_store(path, create=False, upgrade=False) as store:
+        return list(store.faults())
+
+
+def test_a_sound_store_has_no_faults(path: Path) -> None:
+    before = path.read_bytes()
+    assert _faults(path) == []
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("damage", "sentence"), DAMAGES.items())
+def test_damage_is_said(path: Path, damage: str, sentence: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        connection.execute(damage)
+        connection.commit()
+    before = path.read_bytes()
+    found = _faults(path)
+    assert any(re.search(sentence, fault) for fault in found), found
+    assert all("\n" not in fault for fault in found)
+    assert path.read_bytes() == before
+
+
+def test_a_page_that_is_gone_is_said(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4096 * 12 : 4096 * 13] = bytes(4096)
+    path.write_bytes(content)
+    assert _faults(path)
+
+
+def test_an_older_store_is_not_upgraded_by_a_check(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((STORES / "r0001.sql").read_text())
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="has the older schema 0001"):
+        _faults(path)
+    assert path.read_bytes() == before
+
+
+def test_a_backup_is_the_store(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "deep" / "copy.sqlite"
+    with open_store(path) as store:
+        store.back_up(copy)
+        with open_store(copy, create=False, upgrade=False) as other:
+            assert list(other.stored_runs()) == list(store.stored_runs())
+            assert list(other.faults()) == []
+    assert {p.name for p in copy.parent.iterdir()} <= {"copy.sqlite", ".copy.sqlite.lock"}
+
+
+def test_a_backup_of_a_damaged_store_is_none(path: Path, tmp_path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    for page in range(6, 14):
+        content[4096 * page : 4096 * page + 2000] = bytes(2000)
+    path.write_bytes(content)
+    (tmp_path / "copies").mkdir()
+    with open_store(path) as store, pytest.raises(StoreError, match="`bench db recover` saves"):
+        store.back_up(tmp_path / "copies" / "copy.sqlite")
+    assert list((tmp_path / "copies").iterdir()) == []
+
+
+def test_a_backup_writes_nothing_over(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy.sqlite").write_text("precious")
+    with pytest.raises(BenchError, match="is there already"):
+        check_new(tmp_path / "copy.sqlite")
+    with open_store(path) as store, pytest.raises(BenchError, match="is there already"):
+        store.back_up(tmp_path / "copy.sqlite")
+    assert (tmp_path / "copy.sqlite").read_text() == "precious"
+
+
+def test_a_backup_where_nothing_can_be_written(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with open_store(path) as store, pytest.raises(StoreError, match="could not be written"):
+        store.back_up(tmp_path / "file" / "copy.sqlite")

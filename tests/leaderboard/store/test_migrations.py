@@ -1,0 +1,229 @@
+"""The schema's history leads to the schema, old stores are upgraded, and failing leaves them be."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from leaderboard.result import Failure, Result
+from leaderboard.store import database as migration
+from leaderboard.store.schema import Base
+from leaderboard.store.store import open_store
+from tasks.errors import StoreError
+from tests.helpers.results import make_failure, make_job, make_result
+
+STORES = Path(__file__).parents[1] / "stores"
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{revision}"
+down_revision = "{before}"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("runs", recreate="always") as runs:
+        runs.add_column(sa.Column("note", sa.Text()))
+    {more}
+"""
+
+AddRevision = Callable[..., str]
+
+
+@pytest.fixture
+def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRevision:
+    """Calling it makes this version one with a revision more, which makes the table runs anew."""
+
+    def add(more: str = "pass") -> str:
+        before = migration.revisions()[-1]
+        folder = tmp_path / "migrations"
+        shutil.copytree(migration.MIGRATIONS, folder)
+        revision = f"{int(before) + 1:04}"
+        text = NEXT.format(revision=revision, before=before, more=more)
+        (folder / "versions" / f"r{revision}.py").write_text(text)
+        monkeypatch.setattr(migration, "MIGRATIONS", folder)
+        return revision
+
+    return add
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store of the newest revision that is released."""
+    path = tmp_path / "stores" / "board.sqlite"
+    with open_store(path) as store:
+        store.add_result(make_result(make_job(task="glue/mnli")))
+        store.add_failure(make_failure(make_job(model="other")))
+    return path
+
+
+def _revision(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+
+
+def _dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+def _rows(path: Path, table: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+
+
+def _columns(path: Path, table: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(f"PRAGMA table_info({table})").fetchall()
+
+
+def test_the_history_makes_the_schema(path: Path) -> None:
+    with open_store(path) as store, store._engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_comparison_notices_a_difference(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
+        connection.execute("DROP INDEX headlines_model")
+        connection.commit()
+    with open_store(path) as store, store._engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        found = str(compare_metadata(context, Base.metadata))
+    assert "remove_column" in found
+    assert "add_index" in found
+
+
+def test_revisions_are_one_line_and_numbered() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migration.MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config)
+    line = [script.revision for script in scripts.walk_revisions()]
+    assert tuple(reversed(line)) == migration.revisions()
+    assert scripts.get_heads() == [migration.revisions()[-1]]
+
+
+def test_the_migrations_are_packaged() -> None:
+    folder = files("leaderboard") / "migrations"
+    assert (folder / "env.py").is_file()
+    assert (folder / "versions" / "r0001.py").is_file()
+
+
+@pytest.mark.parametrize("revision", migration.revisions())
+def test_a_store_of_every_revision_can_be_read(tmp_path: Path, revision: str) -> None:
+    """stores/rNNNN.sql is what `sqlite3 board.sqlite .dump` said of a store of that time."""
+    path = _released(tmp_path / "board.sqlite", revision)
+    with open_store(path, create=False) as store:
+        assert _revision(path) == migration.revisions()[-1]
+        finished, failed = (store.result(row.key) for row in store.runs())
+    assert isinstance(finished, Result)
+    assert [e.split for e in finished.evaluations] == ["dev", "dev_mm"]
+    assert all(e.scores and e.predictions for e in finished.evaluations)
+    assert isinstance(failed, Failure)
+    assert failed.kind == "diverged"
+
+
+def _released(path: Path, revision: str) -> Path:
+    """A store as the release of that revision has written it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((STORES / f"r{revision}.sql").read_text())
+    return path
+
+
+def test_the_oldest_store_lists_what_a_new_one_lists(tmp_path: Path) -> None:
+    """Revision 0002 makes the headlines of runs that were stored without."""
+    old, new = _released(tmp_path / "old.sqlite", "0001"), tmp_path / "new.sqlite"
+    before = _dump(old)
+    with open_store(old) as store, open_store(new) as other:
+        for row in store.runs():
+            outcome = store.result(row.key)
+            if isinstance(outcome, Result):
+                other.add_result(outcome)
+            else:
+                other.add_failure(outcome)
+        assert store.runs() == other.runs()
+    assert _rows(old, "headlines") == _rows(new, "headlines")
+    (copy,) = tmp_path.glob("old.sqlite.0001-*.bak")
+    assert _dump(copy) == before
+
+
+def test_the_upgrade_lists_the_newest_result_of_a_job(tmp_path: Path) -> None:
+    path = _released(tmp_path / "old.sqlite", "0001")
+    columns = [name for _, name, *_ in _columns(path, "runs") if name not in ("id", "attempt")]
+    names = ", ".join(f'"{name}"' for name in columns)
+    with closing(sqlite3.connect(path)) as connection:
+        for attempt, status in ((2, "finished"), (3, "killed")):
+            values = names.replace('"status"', f"'{status}'")
+            connection.execute(
+                f"INSERT INTO runs (attempt, {names}) "
+                f"SELECT {attempt}, {values} FROM runs WHERE id = 1"
+            )
+        connection.commit()
+    with open_store(path) as store:
+        assert [row.status for row in store.runs()] == ["diverged", "finished"]
+    assert [number for number, *_ in _rows(path, "headlines")] == [2, 3]
+
+
+def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevision) -> None:
+    before = _dump(path)
+    old, rows = _revision(path), {t: _rows(path, t) for t in ("scores", "predictions")}
+    new = add_revision()
+    with open_store(path, create=False) as store:
+        assert [row.status for row in store.runs()] == ["finished", "diverged"]
+    assert (_revision(path), new) == (new, f"{int(old) + 1:04}")
+    assert all(row[-1] is None for row in _rows(path, "runs"))
+    assert {t: _rows(path, t) for t in rows} == rows, "making a table anew took others with it"
+    (copy,) = path.parent.glob("*.bak")
+    assert copy.name.startswith(f"board.sqlite.{old}-")
+    assert _dump(copy) == before
+
+
+def test_an_upgraded_store_takes_results(path: Path, add_revision: AddRevision) -> None:
+    add_revision()
+    result = make_result(make_job(seed=7))
+    with open_store(path) as store:
+        store.add_result(result)
+        assert store.result(result.job.key) == result
+    with open_store(path):
+        assert len(list(path.parent.glob("*.bak"))) == 1
+
+
+def test_a_new_store_gets_the_whole_history(tmp_path: Path, add_revision: AddRevision) -> None:
+    new = add_revision()
+    with open_store(tmp_path / "new.sqlite"):
+        assert _revision(tmp_path / "new.sqlite") == new
+    assert list(tmp_path.glob("*.bak")) == []
+
+
+def test_an_upgrade_that_fails_leaves_the_old_store(path: Path, add_revision: AddRevision) -> None:
+    before = path.read_bytes()
+    add_revision(more='op.execute("INSERT INTO nowhere VALUES (1)")')
+    with pytest.raises(StoreError, match="no such table: nowhere"):
+        open_store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_store_is_refused(
+    path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = migration.MIGRATIONS
+    new = add_revision()
+    with open_store(path):
+        pass
+    after = path.read_bytes()
+    monkeypatch.setattr(migration, "MIGRATIONS", ours)
+    with pytest.raises(StoreError, match=f"has schema {new}.*Upgrade benchharness"):
+        open_store(path)
+    assert path.read_bytes() == after

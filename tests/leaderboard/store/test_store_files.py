@@ -1,0 +1,129 @@
+"""Where a store is, how it is made, and what its folder or disk can do to it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from leaderboard.store.database import BUSY_SECONDS
+from leaderboard.store.store import open_store
+from tasks.errors import StoreError
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with a result of every task and one failure."""
+    path = tmp_path / "board.sqlite"
+    with open_store(path) as store:
+        for result in make_suite(seeds=1):
+            store.add_result(result)
+        store.add_failure(make_failure(make_job(model="other")))
+    return path
+
+
+def test_folders_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deep" / "board.sqlite"
+    with open_store(path) as store:
+        assert store.name == str(path)
+        assert store.runs() == []
+    assert sorted(p.name for p in path.parent.iterdir() if p.suffix != ".lock") == ["board.sqlite"]
+
+
+def test_a_path_and_an_url_are_the_same_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with open_store(f"sqlite:///{tmp_path}/50% of a #board.sqlite") as store:
+        store.add_result(make_result())
+    for same in (Path("50% of a #board.sqlite"), "~/50% of a #board.sqlite"):
+        with open_store(same, create=False) as store:
+            assert len(store.runs()) == 1
+
+
+@pytest.mark.parametrize("name", ["what?is=this.sqlite", "file:x.sqlite", "a b%41.sqlite", "-é"])
+def test_odd_file_names_are_names(tmp_path: Path, name: str) -> None:
+    with open_store(tmp_path / name) as store:
+        store.add_result(make_result())
+    with open_store(str(tmp_path / name), create=False) as store:
+        assert len(store.runs()) == 1
+    assert (tmp_path / name).is_file()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("nonsense://user:secret@host/db", "no database that can be used here"),
+        ("mysql+pymysql://user:secret@host/db", "no database that can be used here"),
+        ("sqlite://", "must name a file"),
+        ("sqlite:///board.sqlite?timeout=5", "must name a file and nothing more"),
+    ],
+)
+def test_an_url_that_cannot_be_used(url: str, reason: str) -> None:
+    with pytest.raises(StoreError, match=reason) as raised:
+        open_store(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_missing_store_is_not_made_by_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no leaderboard at .*board.sqlite yet; `bench run`"):
+        open_store(tmp_path / "deep" / "board.sqlite", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_settings_that_keep_results_safe(path: Path) -> None:
+    with open_store(path) as store, store._engine.connect() as connection:
+        values = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+        ]
+    assert values == ["delete", 2, BUSY_SECONDS * 1000, 1]
+
+
+def test_a_store_that_was_put_into_wal_mode_leaves_it(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
+    with open_store(path) as store:
+        store.add_result(make_result(make_job(seed=9)))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_creation_that_was_killed_leaves_no_trace(tmp_path: Path) -> None:
+    (tmp_path / ".board.sqlite.new").write_bytes(b"half a file")
+    (tmp_path / ".board.sqlite.new-journal").write_bytes(b"half a journal")
+    with open_store(tmp_path / "board.sqlite") as store:
+        store.add_result(make_result())
+    assert {p.name for p in tmp_path.iterdir()} <= {"board.sqlite", ".board.sqlite.lock"}
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is a folder"):
+        open_store(tmp_path)
+
+
+def test_a_file_in_the_way_of_the_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(StoreError, match=r"board.sqlite cannot be reached: Not a directory"):
+        open_store(tmp_path / "results" / "board.sqlite")
+
+
+def test_a_dangling_link_is_said(tmp_path: Path) -> None:
+    (tmp_path / "board.sqlite").symlink_to(tmp_path / "gone.sqlite")
+    with pytest.raises(StoreError, match="cannot be read: No such file"):
+        open_store(tmp_path / "board.sqlite")
+
+
+def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leaderboard.store.database.BUSY_SECONDS", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with open_store(path) as store:
+            assert len(store.runs()) == 10, "readers need not wait for a writer"
+            with pytest.raises(StoreError, match="was locked by another process"):
+                store.add_result(make_result(make_job(seed=9)))
+        other.execute("ROLLBACK")
+    with open_store(path) as store:
+        assert len(store.runs()) == 10

@@ -1,0 +1,126 @@
+"""The store on a PostgreSQL server: that of BENCH_TEST_POSTGRES, or one that the tests start."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+
+from leaderboard.store.archive import read_archive
+from leaderboard.store.database import open_engine, writing
+from leaderboard.store.recovery import recover
+from leaderboard.store.schema import Base
+from leaderboard.store.store import open_store
+from tasks.errors import BenchError, StoreError
+from tests.helpers.postgres import server
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[str]:
+    """The URL in BENCH_TEST_POSTGRES, or else a server of the tests' own."""
+    url = os.environ.get("BENCH_TEST_POSTGRES")
+    if url:
+        yield url
+    else:
+        with server() as own:
+            yield own
+
+
+@pytest.fixture
+def url(running: str) -> Iterator[str]:
+    """A database without tables, before and after."""
+    _empty(running)
+    yield running
+    _empty(running)
+
+
+def _empty(url: str) -> None:
+    with writing(open_engine(url)) as session:
+        for table in ("headlines", "predictions", "scores", "runs", "alembic_version"):
+            session.execute(text(f"DROP TABLE IF EXISTS {table}"))
+
+
+def test_results_come_back_equal(url: str) -> None:
+    result = make_result(make_job(model="nul \0 surrogate \udc80 ' quote"))
+    with pytest.raises(StoreError, match="there is no leaderboard at"):
+        open_store(url, create=False)
+    with open_store(url) as store:
+        assert store.add_result(result) == 1
+        assert store.add_failure(make_failure(result.job)) == 2
+        assert store.result(result.job.key[:12]) == result
+        assert [row.status for row in store.runs(model=result.job.model)] == ["finished"]
+
+
+def test_many_start_and_write_at_once(url: str) -> None:
+    def add(seed: int) -> int:
+        with open_store(url) as store:
+            return store.add_result(make_suite(seeds=1)[seed % 2])
+
+    with ThreadPoolExecutor(8) as pool:
+        attempts = sorted(pool.map(add, range(16)))
+    assert attempts == sorted([*range(1, 9), *range(1, 9)])
+
+
+def test_the_history_makes_the_schema(url: str) -> None:
+    with open_store(url) as store, store._engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_lists_and_their_names(url: str) -> None:
+    with open_store(url) as store:
+        for result in make_suite(seeds=1):
+            store.add_result(result)
+        store.add_failure(make_failure(make_job(model="other", task="superglue/cb")))
+        assert store.suites() == ["superglue", "glue"]
+        assert store.models() == ["minilm", "other"]
+        assert (store.count(), store.count(suite="glue")) == (10, 9)
+        assert len(store.runs(model={"minilm", "x"}, task="glue/rte")) == 1
+
+
+def test_an_older_schema_is_upgraded(url: str) -> None:
+    """Down to the first revision by hand, and up again."""
+    with open_store(url) as store:
+        for result in make_suite(seeds=1):
+            store.add_result(result)
+        before = store.runs()
+    with writing(open_engine(url)) as session:
+        session.execute(text("DROP TABLE headlines"))
+        session.execute(text("CREATE INDEX runs_task ON runs (suite, task)"))
+        session.execute(text("CREATE INDEX runs_model ON runs (model)"))
+        session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with pytest.raises(StoreError, match="has the older schema 0001"):
+        open_store(url, upgrade=False)
+    with open_store(url) as store:
+        assert store.runs() == before
+        assert list(store.faults()) == []
+
+
+def test_check_backup_recover_and_merge(url: str, tmp_path: Path) -> None:
+    archive, saved = tmp_path / "copy.jsonl.gz", tmp_path / "saved.sqlite"
+    with open_store(url) as store, open_store(tmp_path / "other.sqlite") as other:
+        for result in make_suite(seeds=1):
+            store.add_result(result)
+        other.add_result(make_result(make_job(), finished="2026-01-01T00:00:00Z"))
+        assert store.merge(other.stored_runs()).shared == (make_job().key,)
+        assert list(store.faults()) == []
+        store.back_up(archive)
+        assert other.merge(read_archive(archive)).added == 9
+        with writing(store._engine) as session:
+            session.execute(text("UPDATE scores SET value = 1.5 WHERE run_id = 2"))
+        assert len(list(store.faults())) == 1
+        assert recover(url, saved) == (9, 1)
+        with pytest.raises(BenchError, match=r"name 'copy.sqlite' .jsonl.gz"):
+            store.back_up(tmp_path / "copy.sqlite")
+
+
+def test_a_server_that_is_down_is_said_without_the_password() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError, match="Check the URL, and that the server is up") as raised:
+        open_store("postgresql+psycopg://user:secret@127.0.0.1:1/board")
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)

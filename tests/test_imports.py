@@ -1,0 +1,51 @@
+"""What tests share stands in tests/helpers: no module of tests/ imports a test or a conftest."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import ROOT
+
+FILES = sorted((ROOT / "tests").rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The full names that a file imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def is_of_tests(name: str) -> bool:
+    first, _, rest = name.partition(".")
+    if first == "tests":
+        return rest.partition(".")[0] != "helpers"
+    return not first or first == "conftest" or first.startswith("test_")
+
+
+def test_nothing_imports_a_test_or_a_conftest() -> None:
+    assert len(FILES) > 200
+    found = {path: list(filter(is_of_tests, imported(path))) for path in FILES}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tests.leaderboard.test_report import Page",
+        "from tests import conftest",
+        "import tests.test_wheel",
+        "from test_packing import LENGTHS",
+        "def late():\n    from conftest import Ended",
+        "from .test_wheel import ROOT",
+    ],
+)
+def test_such_an_import_is_found(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "test_made.py"
+    file.write_text(line)
+    assert list(filter(is_of_tests, imported(file)))
