@@ -51,8 +51,11 @@ class Plan:
     def left_out_rows(self) -> dict[str, int]:
         """How many rows the benchmarks' conventions leave out, by "task:split", where any."""
         splits = {name: digest for job in self.jobs for name, digest in job.fingerprints.items()}
-        counts = {name: self.rows[digest].left_out for name, digest in splits.items()}
-        return {name: count for name, count in counts.items() if count}
+        return {
+            name: self.rows[digest].left_out
+            for name, digest in splits.items()
+            if digest in self.rows and self.rows[digest].left_out
+        }
 
 
 def plan(request: Request) -> Plan:

@@ -16,15 +16,14 @@ def a_wide_pipe(monkeypatch):
 @pytest.fixture
 def fake_jobs(monkeypatch):
     """Makes `bench run` plan these jobs and run them by the fake worker."""
+    from benchharness.driver.plan import Plan
     from benchharness.engines.local import LocalEngine
 
     engine = partial(LocalEngine, command=COMMAND)
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
 
     def plan(jobs):
-        monkeypatch.setattr(
-            "benchharness.driver.plan.plan_jobs", lambda *args, **options: list(jobs)
-        )
-        monkeypatch.setattr("benchharness.driver.plan.floor_jobs", lambda *args: [])
+        planned = Plan(jobs=tuple(jobs), rows={})
+        monkeypatch.setattr("benchharness.driver.plan.plan_jobs", lambda *args, **options: planned)
 
     return plan

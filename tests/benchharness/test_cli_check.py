@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tasks.errors import ModelError
 from tests.helpers.learned_engine import LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
@@ -25,10 +26,11 @@ def outside_github(monkeypatch):
 def learn(monkeypatch):
     """From here on, runs answer such shares of a task's examples rightly."""
 
-    def put(world=0, **shares):
+    def put(world=0, stop_after=None, **shares):
         named = {f"glue/{task}": share for task, share in shares.items()}
-        engine = LearnedEngine({**GOOD, **named}, world)
+        engine = LearnedEngine({**GOOD, **named}, world, stop_after)
         monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+        return engine.started
 
     return put
 
@@ -202,3 +204,36 @@ def test_a_baseline_is_of_one_limit(checked, bench):
     ended = bench("baseline", "--model", "tiny", "--suite", "glue", "--limit", "7")
     assert ended.code == 2
     assert "expected some with --limit 7" in ended.err
+
+
+def test_a_missing_checkpoint_is_found_before_anything_starts(checked, bench, learn, monkeypatch):
+    """As `bench run` does: not a word of a plan, and no job that had begun."""
+
+    def refuse(checkpoint, revision):
+        raise ModelError(f"{checkpoint} is not there at {revision}.")
+
+    learn()
+    monkeypatch.setattr("benchharness.driver.drive.require_checkpoint", refuse)
+    monkeypatch.setattr("benchharness.driver.drive.hub_revision", lambda weights: "abc")
+    ended = checked()
+    assert ended.code == 4
+    assert ended.err == "bench: builtin:tiny is not there at abc.\n"
+
+
+def test_an_interrupted_check_resumes_and_leaves_nothing(checked, learn, monkeypatch, tmp_path):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    started = learn(stop_after=2)
+    with pytest.raises(KeyboardInterrupt):
+        checked()
+    assert len(started) == 2
+    assert list((tmp_path / "cache" / "checks").glob("*/check.sqlite"))
+
+    started = learn()
+    ended = checked()
+    assert ended.code == 0, ended.err
+    assert len(started) == 6 - 2
+    assert not list((tmp_path / "cache" / "checks").glob("*/check.sqlite"))
+
+    started = learn()
+    assert checked().code == 0
+    assert len(started) == 6, "a check that has ended is no reason to run less"

@@ -19,7 +19,8 @@ import benchharness.engines.local as local
 import benchharness.driver.plan as plan
 from benchharness.cli.app import main
 local.LocalEngine = partial(local.LocalEngine, command=COMMAND)
-plan.plan_jobs = lambda *args, **options: [make_job(*job) for job in {jobs!r}]
+planned = plan.Plan(jobs=tuple(make_job(*job) for job in {jobs!r}), rows={{}})
+plan.plan_jobs = lambda *args, **options: planned
 sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]
 sys.argv += ["--no-floors"]
 main()

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.driver.plan import plan_jobs
+from benchharness.models import FLOORS
 from leaderboard.store.store import open_store
+from tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
 
 RUN = (
@@ -228,14 +231,14 @@ def test_what_another_process_finished_meanwhile_is_not_run(bench, fake_jobs, mo
     mine, theirs = make_job("ok", seed=1), make_job("die", seed=2)
     fake_jobs([mine, theirs])
 
-    def finish_theirs(*options):
+    def finish_theirs(*arguments, **options):
         with open_store("board.sqlite") as store:
             store.add_result(make_result(theirs))
-        return look_ahead(*options)
+        return schedule(*arguments, **options)
 
-    from benchharness.driver.schedule import look_ahead
+    from benchharness.driver.schedule import schedule
 
-    monkeypatch.setattr("benchharness.driver.schedule.look_ahead", finish_theirs)
+    monkeypatch.setattr("benchharness.driver.schedule.schedule", finish_theirs)
     ended = bench(*RUN)
     assert ended.code == 0
     assert (attempts(mine), attempts(theirs)) == (1, 1)
@@ -345,6 +348,18 @@ def test_the_floors_are_run_once_a_task_unless_they_are_left_out(bench):
     named = ("--model", "majority", "--task", "cola")
     assert planned(bench, *named, "--no-floors") == both[:1]
     assert planned(bench, *tiny, *named[:2], "--no-floors")[2:] == both[:1]
+
+
+def test_floors_alone_plan_no_encoder(monkeypatch):
+    """Neither a recipe of one is resolved, nor the digest of its weights taken."""
+
+    def refuse(*arguments):
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr("benchharness.driver.plan.with_start", refuse)
+    found = plan_jobs(FLOORS, [find_task("glue/rte")], "mini", [1, 2, 3])
+    assert [(job.model, job.seed) for job in found.jobs] == [("majority", 0), ("bag-of-words", 0)]
+    assert sum(found.used_rows.values()) > 0
 
 
 def test_the_floors_are_counted_apart(bench):

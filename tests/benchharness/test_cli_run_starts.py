@@ -174,15 +174,15 @@ def test_what_another_process_did_meanwhile_is_not_done_again(bench, fake_jobs, 
     rte = starting_from(start, "die")
     fake_jobs([start, rte])
 
-    def finish_theirs(*options):
+    def finish_theirs(*arguments, **options):
         with open_store("board.sqlite") as store:
             store.add_result(make_result(start))
             store.add_result(make_result(rte))
-        return look_ahead(*options)
+        return schedule(*arguments, **options)
 
-    from benchharness.driver.schedule import look_ahead
+    from benchharness.driver.schedule import schedule
 
-    monkeypatch.setattr("benchharness.driver.schedule.look_ahead", finish_theirs)
+    monkeypatch.setattr("benchharness.driver.schedule.schedule", finish_theirs)
     ended = bench(*ONE)
     assert ended.code == 0, ended.err
     assert attempts(start, rte) == [1, 1]

@@ -62,5 +62,5 @@ def test_without_one_the_figure_is_rough_and_grows_with_the_work() -> None:
 
 def test_an_unregistered_model_has_an_estimate_too() -> None:
     spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
-    (job,) = plan_jobs([spec], [RTE], "mini", [1])
+    (job,) = plan_jobs([spec], [RTE], "mini", [1]).jobs
     assert estimate_seconds(job, []).seconds > 0

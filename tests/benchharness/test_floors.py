@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchharness.driver.plan import floor_jobs, plan_jobs
+from benchharness.driver.plan import plan_jobs
 from benchharness.floors import run_floor
 from benchharness.floors.learners import learn_bag_of_words, learn_majority, split_sentences
-from benchharness.models import FLOORS, find_model
+from benchharness.models import FLOORS
 from benchharness.recipes.resolve import floor_settings
 from leaderboard.job import Job
 from leaderboard.result import Result
@@ -23,8 +23,7 @@ MAJORITY, BAG = FLOORS
 
 def make_jobs(*tasks: str, **options: Any) -> list[Job]:
     found = [find_task(name) for name in tasks]
-    planned = plan_jobs([find_model("tiny")], found, "mini", [1, 2], **options)
-    return floor_jobs(planned, FLOORS, found)
+    return list(plan_jobs(FLOORS, found, "mini", [1, 2], **options).jobs)
 
 
 def scores_of(result: Result) -> dict[str, float]:

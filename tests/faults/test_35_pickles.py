@@ -87,7 +87,9 @@ def test_35_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
     assert torch.equal(encoder.network.state_dict()[name], stored[name])
     spec = find_model(str(pickled), PICKLE)
     assert (spec.parameters, spec.trust) == (None, PICKLE)
-    (job,) = plan_jobs([spec], [find_task("glue/wnli")], "mini", [1], limit=8, precision="fp32")
+    (job,) = plan_jobs(
+        [spec], [find_task("glue/wnli")], "mini", [1], limit=8, precision="fp32"
+    ).jobs
     assert job.allow_pickle
 
 

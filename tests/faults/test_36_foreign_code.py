@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import floor_jobs, plan_jobs
+from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.models import FLOORS, Trust, find_model, weights_identity
 from benchharness.models import weights as download
@@ -54,7 +54,9 @@ def with_code(tmp_path: Path, monkeypatch) -> Path:
 def plan(folder: Path, trust: Trust) -> Job:
     model, task = find_model(str(folder), trust), find_task("glue/wnli")
     values = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "16"}
-    (job,) = plan_jobs([model], [task], "mini", [1], overrides=values, limit=8, precision="fp32")
+    (job,) = plan_jobs(
+        [model], [task], "mini", [1], overrides=values, limit=8, precision="fp32"
+    ).jobs
     return job
 
 
@@ -105,7 +107,7 @@ def test_36_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
 
 
 def test_36_trust_is_part_of_the_key():
-    (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8)
+    (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8).jobs
     keys = {
         job.key,
         replace(job, trust_remote_code=True).key,
@@ -117,8 +119,15 @@ def test_36_trust_is_part_of_the_key():
 
 def test_36_floors_and_our_own_encoder_need_no_trust(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
-    for floor in floor_jobs([plan(with_code, CODE)], FLOORS, [find_task("glue/wnli")]):
-        assert not floor.trust_remote_code
+    planned = plan_jobs(
+        [find_model(str(with_code), CODE)],
+        [find_task("glue/wnli")],
+        "mini",
+        [1],
+        limit=8,
+        baselines=FLOORS,
+    )
+    assert [job.trust_remote_code for job in planned.jobs] == [True, False, False]
 
 
 def test_36_models_of_the_hub_have_the_trust_of_the_command():

@@ -11,18 +11,24 @@ from tasks.suites import find_task
 class LearnedEngine:
     """In the place of LocalEngine. `shares` are by task; a share of None is a job that fails.
 
-    Another `world` is another machine: the same seeds draw other answers.
+    Another `world` is another machine: the same seeds draw other answers. `started` are the jobs
+    that it was given; after so many of them Ctrl-C comes.
     """
 
-    def __init__(self, shares, world=0):
+    def __init__(self, shares, world=0, stop_after=None):
         self._shares = shares
         self._world = world
+        self._stop_after = stop_after
+        self.started = []
 
     def __call__(self, slots, timeout, *, checkpoints, keep, snapshots=None, forks=None):
         return self
 
     def run(self, jobs, report):
         for job in jobs:
+            if len(self.started) == self._stop_after:
+                raise KeyboardInterrupt
+            self.started.append(job)
             share = self._shares[job.task]
             yield _failure(job) if share is None else self._result(job, share)
 

@@ -1,15 +1,22 @@
 """Engines that train nothing and do to results what networks and schedulers do."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from benchharness.driver.drive import drive
-from benchharness.driver.handover import Handover
+from benchharness.driver.plan import Plan
+from benchharness.driver.schedule import schedule
+from benchharness.driver.start_checkpoints import StartCheckpoints
+from benchharness.engines.choice import Place
 from benchharness.engines.process import Outcome
+from benchharness.engines.slots import Slot
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store
 from tests.helpers.results import make_job, make_result
+
+CPU = (Slot(device="cpu", environment={}),)
 
 Finish = Callable[[list[Job]], Iterator[Outcome]]
 
@@ -55,5 +62,15 @@ def driven(
 ) -> tuple[list[Result | Failure], Told]:
     """What `bench run` would store of these jobs."""
     told = Told()
-    handover = Handover(folder=Path("checkpoints"), jobs=tuple(jobs))
-    return drive(jobs, engine, store, told, handover, force=force), told  # type: ignore[arg-type]
+    place = Place(slots=CPU, engine=lambda **_: engine)
+    checkpoints = StartCheckpoints(folder=Path("checkpoints"), jobs=tuple(jobs))
+    planned = Plan(jobs=tuple(jobs), rows={})
+    with drive(
+        schedule(planned, CPU, checkpoints),
+        place,
+        store.name,
+        lambda *_: nullcontext(told),
+        snapshot_every=0,
+        force=force,
+    ) as ended:
+        return list(ended.outcomes), told
