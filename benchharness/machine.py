@@ -23,13 +23,17 @@ __all__ = [
     "LOADED",
     "NOT_IN_WORKERS",
     "SOURCES",
+    "STORE",
     "cache_folder",
     "collect",
+    "count_processes",
     "cpu_flags",
     "cpu_has_bf16",
     "cpu_model",
+    "forget_others",
     "library_versions",
     "main_memory",
+    "own_rank",
     "source_commit",
     "source_digest",
     "text_digest",
@@ -245,3 +249,25 @@ def source_digest() -> str:
     if edited > LOADED:
         digest.update(f"edited at {edited}, loaded at {LOADED}".encode())
     return digest.hexdigest()
+
+
+STORE = "BENCH_RANKS_FILE"
+"""The variable by which our launcher names the file in which its processes meet."""
+
+
+def count_processes() -> int:
+    """How many processes train together; one where nobody said anything."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def own_rank() -> int:
+    """The number of this process among them, from 0."""
+    return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
+
+
+def forget_others() -> None:
+    """Makes this process work alone, whatever it was told: `bench run` may be started by torchrun.
+
+    Its workers inherit the variables, and would wait for others that never come.
+    """
+    os.environ.pop("WORLD_SIZE", None)

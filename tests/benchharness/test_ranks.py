@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.training.compute import ALONE, STORE, Ranks, _buckets
+from benchharness.machine import STORE
+from benchharness.training.compute import ALONE, Ranks, _buckets
 from tests.helpers import ROOT
 from tests.helpers.ranked_training import train
 

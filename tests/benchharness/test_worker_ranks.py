@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchharness.training.compute import STORE, count_processes, forget_others, own_rank
+from benchharness.machine import STORE, count_processes, forget_others, own_rank
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result

@@ -88,7 +88,7 @@ def test_the_paired_difference_of_two_systems_is_scipys() -> None:
 def test_draws_do_not_depend_on_how_many_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = of_plain(np.random.default_rng(8).random((50, 2)))
     (at_once,) = redrawn(outcomes, draws=100)
-    monkeypatch.setattr("leaderboard.statistics.outcomes.CHUNK", 50 * 7)
+    monkeypatch.setattr("leaderboard.statistics.DRAWS_CHUNK", 50 * 7)
     (in_parts,) = redrawn(outcomes, draws=100)
     assert in_parts == pytest.approx(at_once)
 
