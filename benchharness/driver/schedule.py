@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.driver.handover import Handover
+from benchharness.driver.plan import used_rows
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.progress import duration, job_name
@@ -131,7 +132,8 @@ def look_ahead(
     gpu = slots[0].is_gpu
     keys = _missing_keys(jobs, finished, kept)
     missing = [job for job in jobs if job.key in keys]
-    estimates = {job.key: estimate_seconds(job, history, gpu=gpu) for job in missing}
+    rows = {digest: used_rows(digest) for job in missing for digest in job.fingerprints.values()}
+    estimates = {job.key: estimate_seconds(job, history, rows, gpu=gpu) for job in missing}
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Outlook(
