@@ -24,7 +24,7 @@ from benchharness.cli.plan import plan
 from benchharness.cli.report import report
 from benchharness.cli.run import run
 from benchharness.cli.score import score
-from benchharness.cli.show import diff_app, list_app, show
+from benchharness.cli.show import list_app, show
 from benchharness.cli.submit import submit
 from leaderboard.text import visible
 from tasks.errors import BenchError
@@ -73,7 +73,6 @@ def _options(
 app.command(short_help="Fine-tune, score, store and show.")(with_plugins(run))
 app.add_typer(list_app, name="list")
 app.command(short_help="Show a run, a model, a task, a suite.")(with_plugins(show))
-app.add_typer(diff_app, name="diff")
 app.command(short_help="Show the leaderboard as a table.")(with_plugins(leaderboard))
 app.command(short_help="Write the leaderboard as an HTML page.")(with_plugins(report))
 app.command(short_help="Average stored predictions into one system.")(with_plugins(ensemble))

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
-from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Crew
+from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Resources
 from benchharness.engines.fork_server import Forks, can_fork
 from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
@@ -138,8 +138,8 @@ def _ray(choice: EngineChoice) -> Place:
             f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
             f"{sum(size.cpus for size in sizes)} cores in all."
         )
-    crew = _crew(choice, numbers, gpus, cpus)
-    return _place(RayCluster(gpus, cpus, choice.jobs), crew, choice.jobs or fit)
+    resources = _resources(choice, numbers, gpus, cpus)
+    return _place(RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
 
 
 def _slurm(choice: EngineChoice) -> Place:
@@ -158,7 +158,7 @@ def _slurm(choice: EngineChoice) -> Place:
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
     minutes = int(numbers.get("minutes", SLURM_MINUTES))
     cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
-    return _place(cluster, _crew(choice, numbers, gpus, cpus), at_once)
+    return _place(cluster, _resources(choice, numbers, gpus, cpus), at_once)
 
 
 def _sbatch(choice: EngineChoice) -> dict[str, str]:
@@ -178,9 +178,9 @@ ENGINES: Mapping[str, Callable[[EngineChoice], Place]] = {
 """The engines by the names that `--engine` takes."""
 
 
-def _place(cluster: Cluster, crew: Crew, at_once: int) -> Place:
-    slot = Slot(device="cuda" if crew.gpus else "cpu", environment={})
-    return Place(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, crew))
+def _place(cluster: Cluster, resources: Resources, at_once: int) -> Place:
+    slot = Slot(device="cuda" if resources.gpus else "cpu", environment={})
+    return Place(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, resources))
 
 
 def _gpus(choice: EngineChoice, *, there: bool) -> int:
@@ -194,8 +194,10 @@ def _gpus(choice: EngineChoice, *, there: bool) -> int:
     return choice.processes if is_used else 0
 
 
-def _crew(choice: EngineChoice, numbers: Mapping[str, float], gpus: int, cpus: int) -> Crew:
-    return Crew(
+def _resources(
+    choice: EngineChoice, numbers: Mapping[str, float], gpus: int, cpus: int
+) -> Resources:
+    return Resources(
         gpus=gpus,
         cpus=cpus,
         memory_gb=numbers.get("memory"),

@@ -33,14 +33,14 @@ from tasks.errors import BenchError, JobError
 __all__ = [
     "Cluster",
     "ClusterEngine",
-    "Crew",
-    "Errand",
     "Lost",
     "Needs",
     "News",
-    "Share",
-    "carry_out",
+    "RemoteJob",
+    "Resources",
+    "SharedFolder",
     "refuse",
+    "run_remote",
     "sparsely",
     "version",
 ]
@@ -62,7 +62,7 @@ class Needs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class SharedFolder:
     """What jobs keep for each other and for themselves, and how a node knows whether it sees it.
 
     `folder` is that of the encoders that jobs leave for each other; the driver writes `token` into
@@ -86,11 +86,11 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Errand:
+class RemoteJob:
     """One job with everything a node has to know; all of it is plain data, and none is secret.
 
     `folder` is the driver's current one, which relative paths of data and checkpoints start from.
-    `command` starts the worker, None for that of the node's own Python. A node must see `share`
+    `command` starts the worker, None for that of the node's own Python. A node must see `shared`
     where the job leaves an encoder for others (`keep`) or starts from one; where it does not, other
     jobs keep no states.
     """
@@ -100,7 +100,7 @@ class Errand:
     folder: str
     variables: Mapping[str, str]
     timeout: float | None
-    share: Share
+    shared: SharedFolder
     keep: bool
     command: tuple[str, ...] | None
     version: str
@@ -117,13 +117,13 @@ def sent_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
-def carry_out(errand: Errand, report: Callable[[Progress], None]) -> Mapping[str, Any]:
+def run_remote(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
     """Runs the job on this machine as the local engine does; its Result or Failure as plain data.
 
     Raises nothing that the user can mend: it comes back under REFUSED.
     """
     try:
-        return _run(errand, report)
+        return _run(remote, report)
     except BenchError as error:
         return {REFUSED: f"{socket.gethostname()}: {error}"}
 
@@ -147,54 +147,56 @@ def refuse(sentence: str) -> Mapping[str, Any]:
     return {REFUSED: sentence}
 
 
-def _run(errand: Errand, report: Callable[[Progress], None]) -> Mapping[str, Any]:
-    _check_version(errand)
-    job, share = Job.from_json(errand.job), errand.share
-    if errand.keep or job.start_from:
-        _check_share(share)
+def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
+    _check_version(remote)
+    job, shared = Job.from_json(remote.job), remote.shared
+    if remote.keep or job.start_from:
+        _check_shared(shared)
     engine = LocalEngine(
-        [_slot(errand)],
-        errand.timeout,
-        errand.command or worker_command(errand.needs.processes),
-        checkpoints=share.folder,
-        keep=[job.key] if errand.keep else (),
-        snapshots=share.snapshots if share.is_seen else None,
+        [_slot(remote)],
+        remote.timeout,
+        remote.command or worker_command(remote.needs.processes),
+        checkpoints=shared.folder,
+        keep=[job.key] if remote.keep else (),
+        snapshots=shared.snapshots if shared.is_seen else None,
     )
-    there = chdir(errand.folder) if Path(errand.folder).is_dir() else nullcontext()
+    there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
 
 
-def _check_version(errand: Errand) -> None:
-    if errand.version != version():
+def _check_version(remote: RemoteJob) -> None:
+    if remote.version != version():
         raise JobError(
-            f"this node has benchharness {version()}, and `bench run` has {errand.version}: "
+            f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
             "install the same version on every node."
         )
 
 
-def _check_share(share: Share) -> None:
-    if not share.is_seen:
+def _check_shared(shared: SharedFolder) -> None:
+    if not shared.is_seen:
         raise JobError(
-            f"{share.folder} is not the folder that `bench run` sees there, and encoders that "
+            f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
             "other jobs start from go through it: put --db into a folder that every node shares, "
             "or do without (--start-from scratch)."
         )
 
 
-def _slot(errand: Errand) -> Slot:
+def _slot(remote: RemoteJob) -> Slot:
     """The place that the cluster has given to the job: its GPUs are those that are visible here."""
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if errand.needs.gpus else ""
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
     environment = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,
-        "OMP_NUM_THREADS": str(max(1, errand.needs.cpus // errand.needs.processes)),
+        "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
     }
     return Slot(
-        device=f"cuda:{gpus}" if errand.needs.gpus else "cpu",
-        environment={**environment, **errand.variables},
+        device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
+        environment={**environment, **remote.variables},
     )
 
+
+# The engine: it sends jobs, and takes in what comes back.
 
 RETRIES = 2
 """How often a job is sent again after its node was lost, unless told otherwise."""
@@ -208,13 +210,13 @@ class Lost:
 
 
 News = Progress | Lost | Mapping[str, Any]
-"""What a cluster says of an errand: how far it is, that it is lost, or what `carry_out` gave."""
+"""What a cluster says of a remote job: how far it is, that it is lost, or what it has left."""
 
 
 class Cluster(Protocol):
-    """Machines that carry out errands; a ticket is the cluster's name of an errand on its way.
+    """Machines that run remote jobs; a ticket is the cluster's name of one that was sent.
 
-    News may come late, twice, of an errand that was given up, or never.
+    News may come late, twice, of a remote job that was given up, or never.
     """
 
     name: str
@@ -223,20 +225,20 @@ class Cluster(Protocol):
         """Connects for the time of a run."""
 
     def room(self) -> int:
-        """How many errands it makes sense to have on their way, at least one."""
+        """How many remote jobs it makes sense to have on their way, at least one."""
 
-    def send(self, errand: Errand) -> str:
-        """Sends an errand to the next node that has what it needs; gives its ticket."""
+    def send(self, remote: RemoteJob) -> str:
+        """Sends a remote job to the next node that has what it needs; gives its ticket."""
 
     def news(self, tickets: Collection[str]) -> Iterable[tuple[str, News]]:
-        """What has become known of these errands; waits a moment where that is nothing."""
+        """What has become known of these remote jobs; waits a moment where that is nothing."""
 
     def cancel(self, tickets: Collection[str]) -> None:
-        """Ends errands, and waits until their processes have ended or some seconds are over."""
+        """Ends remote jobs, and waits until their processes have ended or some seconds are over."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crew:
+class Resources:
     """What each job gets on a node: GPUs, cores, and gigabytes (None: by its model's size).
 
     It trains in so many `processes`, on a GPU each where it has any.
@@ -261,8 +263,8 @@ class Crew:
         )
 
 
-class _Trip(NamedTuple):
-    """A job on its way, the how manyth time."""
+class _Sent(NamedTuple):
+    """A job that was sent, and how often by now."""
 
     job: Job
     attempt: int
@@ -278,7 +280,7 @@ class ClusterEngine:
     def __init__(  # noqa: PLR0913  (those of the local engine, and two)
         self,
         cluster: Cluster,
-        crew: Crew,
+        resources: Resources,
         timeout: float | None = None,
         command: Sequence[str] | None = None,
         *,
@@ -287,107 +289,107 @@ class ClusterEngine:
         snapshots: SnapshotFolder | None = None,
     ) -> None:
         self._cluster = cluster
-        self._crew = crew
+        self._resources = resources
         self._timeout = timeout
         self._command = None if command is None else tuple(command)
-        self._share = Share(
+        self._shared = SharedFolder(
             folder=checkpoints.absolute(),
             token=uuid4().hex,
             snapshots=snapshots and replace(snapshots, root=snapshots.root.absolute()),
         )
         self._keep = frozenset(keep)
+        self._sent: dict[str, _Sent] = {}
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end, each once.
 
         A job is taken from `jobs` only when the cluster has room for it; None says that what is
         left must wait for a job that runs. A job whose node was lost is sent again, at most so
-        often as the crew's `retries`. Closing the iterator, or an exception in it, cancels what
+        often as `retries` says. Closing the iterator, or an exception in it, cancels what
         runs.
         """
-        queue, trips = iter(jobs), dict[str, _Trip]()
+        queue = iter(jobs)
+        self._sent = {}
         with self._cluster.open(), self._marked():
             try:
-                while self._fill(queue, trips, report):
-                    for ticket, news in self._cluster.news(tuple(trips)):
-                        outcome = self._take(trips, ticket, news, report)
+                while self._fill(queue, report):
+                    for ticket, news in self._cluster.news(tuple(self._sent)):
+                        outcome = self._take(ticket, news, report)
                         if outcome is not None:
                             yield outcome
             finally:
-                self._cluster.cancel(tuple(trips))
+                self._cluster.cancel(tuple(self._sent))
 
-    def _fill(self, queue: Iterator[Job | None], trips: dict[str, _Trip], report: Report) -> bool:
+    def _fill(self, queue: Iterator[Job | None], report: Report) -> bool:
         """Sends jobs while there is room; False when nothing is left to send or to wait for."""
-        while len(trips) < self._cluster.room() and (job := next(queue, None)) is not None:
-            self._send(_Trip(job, 1), trips, report)
-        return bool(trips)
+        while len(self._sent) < self._cluster.room() and (job := next(queue, None)) is not None:
+            self._send(_Sent(job, 1), report)
+        return bool(self._sent)
 
-    def _send(self, trip: _Trip, trips: dict[str, _Trip], report: Report, note: str = "") -> None:
-        trips[self._cluster.send(self._errand(trip.job))] = trip
-        report(trip.job, Progress(phase="waiting", note=note))
+    def _send(self, sent: _Sent, report: Report, note: str = "") -> None:
+        self._sent[self._cluster.send(self._remote_job(sent.job))] = sent
+        report(sent.job, Progress(phase="waiting", note=note))
 
-    def _errand(self, job: Job) -> Errand:
+    def _remote_job(self, job: Job) -> RemoteJob:
         keep = job.key in self._keep
-        return Errand(
+        return RemoteJob(
             job=job.to_json(),
-            needs=self._crew.needs(job),
+            needs=self._resources.needs(job),
             folder=str(Path.cwd()),
             variables=sent_variables(),
             timeout=self._timeout,
-            share=self._share,
+            shared=self._shared,
             keep=keep,
             command=self._command,
             version=version(),
         )
 
-    def _take(
-        self, trips: dict[str, _Trip], ticket: str, news: News, report: Report
-    ) -> Outcome | None:
+    def _take(self, ticket: str, news: News, report: Report) -> Outcome | None:
         """What a piece of news means: an outcome, or nothing for the caller."""
-        trip = trips.get(ticket)
-        if trip is None:  # it was given up, or has ended before
+        sent = self._sent.get(ticket)
+        if sent is None:  # it was given up, or has ended before
             return None
         if isinstance(news, Progress):
-            report(trip.job, news)
+            report(sent.job, news)
             return None
-        del trips[ticket]
+        del self._sent[ticket]
         if not isinstance(news, Lost):
-            outcome = self._arrived(trip, news)
+            outcome = self._arrived(sent, news)
             if not _is_stopped(outcome):
                 return outcome
             news = Lost(reason=f"its node ended it ({outcome.error})")
-        if trip.attempt <= self._crew.retries:
+        if sent.attempt <= self._resources.retries:
             note = f"was lost ({news.reason}) and is sent again"
-            self._send(trip._replace(attempt=trip.attempt + 1), trips, report, note)
+            self._send(sent._replace(attempt=sent.attempt + 1), report, note)
             return None
         return _failure(
-            trip.job,
+            sent.job,
             "killed",
-            f"the job was lost {trip.attempt} times on {self._cluster.name}, the last time because "
+            f"the job was lost {sent.attempt} times on {self._cluster.name}, the last time because "
             f"{news.reason}: see what ends the nodes, or give --engine-option memory=GB.",
         )
 
-    def _arrived(self, trip: _Trip, left: Mapping[str, Any]) -> Outcome:
+    def _arrived(self, sent: _Sent, left: Mapping[str, Any]) -> Outcome:
         if REFUSED in left:
-            return _failure(trip.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
+            return _failure(sent.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
         if "evaluations" not in left:
             return Failure.from_json(left)
         result = Result.from_json(left)
-        engine = {"name": self._cluster.name, "attempt": trip.attempt}
+        engine = {"name": self._cluster.name, "attempt": sent.attempt}
         return replace(result, provenance={**result.provenance, "engine": engine})
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
         """Puts a mark into the folder of encoders by which nodes tell that it is the same."""
-        if self._keep or self._share.snapshots or self._share.folder.is_dir():
-            self._share.folder.mkdir(parents=True, exist_ok=True)
-            self._share.mark.touch()
+        if self._keep or self._shared.snapshots or self._shared.folder.is_dir():
+            self._shared.folder.mkdir(parents=True, exist_ok=True)
+            self._shared.mark.touch()
         try:
             yield
         finally:
-            self._share.mark.unlink(missing_ok=True)
+            self._shared.mark.unlink(missing_ok=True)
             with suppress(OSError):  # where encoders are left in it
-                self._share.folder.rmdir()
+                self._shared.folder.rmdir()
 
 
 def _is_stopped(outcome: Outcome) -> TypeGuard[Failure]:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchharness.engines.cluster import Errand, Lost, News, carry_out, refuse, sparsely
+from benchharness.engines.cluster import Lost, News, RemoteJob, refuse, run_remote, sparsely
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError
@@ -100,7 +100,7 @@ class RayCluster:
         self._at_once = at_once
         self._counted = (float("-inf"), 1)
         self._tasks: dict[str, Any] = {}
-        self._board: Any = None
+        self._progress: Any = None
         self._notes: Any = None
 
     @contextmanager
@@ -114,15 +114,15 @@ class RayCluster:
             self._ray.get_runtime_context().get_node_id(), soft=False
         )
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-            actor = self._ray.remote(num_cpus=0, scheduling_strategy=here)(Board)
-            self._board = actor.remote()
+            actor = self._ray.remote(num_cpus=0, scheduling_strategy=here)(ProgressActor)
+            self._progress = actor.remote()
             try:
                 yield
             finally:
                 self._ray.shutdown()
 
     def room(self) -> int:
-        """How many errands it makes sense to have on their way."""
+        """How many remote jobs it makes sense to have on their way."""
         if self._at_once is not None:
             return self._at_once
         counted, count = self._counted
@@ -131,22 +131,22 @@ class RayCluster:
             self._counted = (time.monotonic(), count)
         return count
 
-    def send(self, errand: Errand) -> str:
-        """Sends an errand to the next node that has what it needs; gives its ticket."""
-        needs = errand.needs
+    def send(self, remote: RemoteJob) -> str:
+        """Sends a remote job to the next node that has what it needs; gives its ticket."""
+        needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
         task = self._ray.remote(
             num_gpus=needs.gpus,
             num_cpus=needs.cpus,
             memory=min(needs.memory_bytes, largest),
             max_retries=0,
-        )(carry_out_there)
+        )(run_on_node)
         ticket = os.urandom(8).hex()
-        self._tasks[ticket] = task.remote(errand, self._board, ticket)
+        self._tasks[ticket] = task.remote(remote, self._progress, ticket)
         return ticket
 
     def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
-        """What has become known of these errands, after a moment's wait for an end."""
+        """What has become known of these remote jobs, after a moment's wait for an end."""
         waiting = {self._tasks[ticket]: ticket for ticket in tickets}
         ended, _ = self._ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
@@ -171,8 +171,8 @@ class RayCluster:
                 self._ray.cancel(task, force=True)
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
-        """The latest progress of each errand; nothing while the board's process is away."""
-        self._notes = self._notes or self._board.take.remote()
+        """The latest progress of each remote job; nothing while the actor is away."""
+        self._notes = self._notes or self._progress.take.remote()
         with suppress(self._ray.exceptions.RayError):
             ready, _ = self._ray.wait([self._notes], timeout=0)
             if ready:
@@ -192,26 +192,26 @@ class RayCluster:
         return left
 
 
-class Board:
-    """Where jobs put their progress up and the driver takes it off; an actor."""
+class ProgressActor:
+    """Where jobs leave their progress and the driver takes it; an actor."""
 
     def __init__(self) -> None:
         self._notes: dict[str, dict[str, Any]] = {}
 
     def put(self, ticket: str, note: dict[str, Any]) -> None:
-        """Puts up how far an errand is, in the place of what was there."""
+        """Keeps how far a remote job is, in the place of what was there."""
         self._notes[ticket] = note
 
     def take(self) -> dict[str, dict[str, Any]]:
-        """Takes everything off."""
+        """Takes everything."""
         notes, self._notes = self._notes, {}
         return notes
 
 
-def carry_out_there(errand: Errand, board: Any, ticket: str) -> Mapping[str, Any]:
-    """The task that a node runs: the errand, with its progress on the driver's board."""
-    tell = sparsely(SECONDS_BETWEEN_NOTES, lambda p: board.put.remote(ticket, asdict(p)))
-    return carry_out(errand, tell)
+def run_on_node(remote: RemoteJob, progress: Any, ticket: str) -> Mapping[str, Any]:
+    """The task that a node runs: the remote job, with its progress told to the driver's actor."""
+    tell = sparsely(SECONDS_BETWEEN_NOTES, lambda p: progress.put.remote(ticket, asdict(p)))
+    return run_remote(remote, tell)
 
 
 def _import_ray() -> Any:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchharness.engines.cluster import Errand, Lost, News, carry_out, refuse, sparsely
+from benchharness.engines.cluster import Lost, News, RemoteJob, refuse, run_remote, sparsely
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError
@@ -66,9 +66,9 @@ class SlurmCluster:
         """How many batch jobs are in the queue or run at the same time."""
         return self._at_once
 
-    def send(self, errand: Errand) -> str:
-        """Puts an errand into the queue; gives its ticket, which is not the queue's."""
-        needs, ticket = errand.needs, os.urandom(8).hex()
+    def send(self, remote: RemoteJob) -> str:
+        """Puts a remote job into the queue; gives its ticket, which is not the queue's."""
+        needs, ticket = remote.needs, os.urandom(8).hex()
         executor = self._submitit.AutoExecutor(self._folder, cluster=self._where)
         executor.update_parameters(
             name="bench",
@@ -78,11 +78,11 @@ class SlurmCluster:
             mem_gb=-(-needs.memory_bytes // 10**9),
             slurm_additional_parameters=self._options or None,
         )
-        self._jobs[ticket] = executor.submit(carry_out_there, errand, self._note(ticket))
+        self._jobs[ticket] = executor.submit(run_on_node, remote, self._note(ticket))
         return ticket
 
     def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
-        """What has become known of these errands, after a moment."""
+        """What has become known of these remote jobs, after a moment."""
         time.sleep(POLL_SECONDS[self._where])
         for ticket in tickets:
             if self._jobs[ticket].done():
@@ -125,9 +125,9 @@ class SlurmCluster:
         return left
 
 
-def carry_out_there(errand: Errand, note: Path) -> Mapping[str, Any]:
-    """What a batch job runs: the errand, with its progress in a file."""
-    return carry_out(errand, sparsely(SECONDS_BETWEEN_NOTES, lambda p: _write_note(note, p)))
+def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
+    """What a batch job runs: the remote job, with its progress in a file."""
+    return run_remote(remote, sparsely(SECONDS_BETWEEN_NOTES, lambda p: _write_note(note, p)))
 
 
 def _write_note(note: Path, progress: Progress) -> None:

@@ -29,7 +29,35 @@ from tasks.task import Task
 
 __all__ = ["LARGEST_MESSAGE", "MODULES", "modules_for", "modules_of"]
 
+# What jobs import before they compute, so that a process may have it before it forks them.
+
+MODULES = {
+    "model": (
+        "benchharness.worker.job",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.auto.tokenization_auto",
+        "transformers.models.bert.modeling_bert",
+    ),
+    "floor": ("benchharness.floors", "sklearn.linear_model"),
+}
+"""By the kind of a job, whatever its tasks are."""
+
+
+def modules_for(job: Job) -> tuple[str, ...]:
+    """What a job imports."""
+    return modules_of(job.kind, (find_task(name.rpartition(":")[0]) for name in job.fingerprints))
+
+
+def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
+    """What jobs of a kind import that are scored on some tasks."""
+    libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
+    return (*MODULES[kind], *sorted(libraries))
+
+
+# The server.
+
 LARGEST_MESSAGE = 64 * 1024
+"""Bytes of a request or an answer; a datagram of Linux may have some 200 kB."""
 
 
 def serve(requests: socket.socket) -> None:
@@ -112,28 +140,3 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(QUIET)
     serve(socket.socket(fileno=os.dup(0)))
-
-
-# What jobs import before they compute, so that a process may have it before it forks them.
-
-MODULES = {
-    "model": (
-        "benchharness.worker.job",
-        "transformers.models.auto.modeling_auto",
-        "transformers.models.auto.tokenization_auto",
-        "transformers.models.bert.modeling_bert",
-    ),
-    "floor": ("benchharness.floors", "sklearn.linear_model"),
-}
-"""By the kind of a job, whatever its tasks are."""
-
-
-def modules_for(job: Job) -> tuple[str, ...]:
-    """What a job imports."""
-    return modules_of(job.kind, (find_task(name.rpartition(":")[0]) for name in job.fingerprints))
-
-
-def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
-    """What jobs of a kind import that are scored on some tasks."""
-    libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
-    return (*MODULES[kind], *sorted(libraries))

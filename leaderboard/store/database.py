@@ -213,8 +213,8 @@ def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
         return (
-            f"the leaderboard {name} is damaged ({reason}) and was left as it is: `bench db "
-            "recover` saves what can be read, or put a backup in its place."
+            f"the leaderboard {name} is damaged ({reason}) and was left as it is: put a backup in "
+            "its place, or save what can be read (docs/store.md)."
         )
     advice = "Check that the disk has room and that the file and its folder can be written."
     if file_of(engine) is None:
@@ -336,8 +336,8 @@ def _check_file(path: Path) -> None:
     # content, and filling it would hide that.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
-        f"the leaderboard {path} {found} and was left as it is: `bench db recover` saves what can "
-        "be read, or put a backup in its place, or move it away and `bench run` starts a new one."
+        f"the leaderboard {path} {found} and was left as it is: put a backup in its place, or save "
+        "what can be read (docs/store.md), or move it away and `bench run` starts a new one."
     )
 
 

@@ -115,7 +115,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
-            "says what else is, and `bench db recover` saves the rest."
+            "says what else is, and docs/store.md how to save the rest."
         ) from error
 
 

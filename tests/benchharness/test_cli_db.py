@@ -1,3 +1,4 @@
+import re
 import sqlite3
 from contextlib import closing
 
@@ -35,7 +36,7 @@ def test_faults_are_lines_and_exit_code_5(bench, stored):
     assert ended.code == 5
     assert len(ended.out.splitlines()) == 2
     assert all("is damaged" in line for line in ended.out.splitlines())
-    assert "has 2 faults: `bench db recover` saves" in ended.err
+    assert "has 2 faults: put a backup in its place" in ended.err
 
 
 def test_no_database(bench, tmp_path):
@@ -53,19 +54,24 @@ def test_a_backup_and_back(bench, stored):
     assert "is there already" in again.err
 
 
-def test_a_damaged_database_is_recovered_and_the_rest_is_run_again(bench, stored):
+def test_what_is_whole_of_a_rescued_file_is_merged(bench, stored):
+    """As docs/store.md has it: runs that `check` names are deleted, the others are taken."""
     change(stored, "UPDATE runs SET cost = '{}' WHERE id = 1")
-    shown = bench("show", make_job(seed=1).key[:12], "--db", "board.sqlite")
-    assert shown.code == 5
-    ended = bench("db", "recover", "board.sqlite", "saved.sqlite")
-    assert ended.code == 0
-    assert ended.out == "saved.sqlite: 2 runs were saved, at least 1 are lost.\n"
-    assert bench("db", "check", "--db", "saved.sqlite").code == 0
-    assert bench("db", "recover", "board.sqlite", "saved.sqlite").code == 2
+    change(stored, "DELETE FROM runs WHERE id = 3")  # its scores and its line in lists are left
+    change(stored, "DELETE FROM headlines WHERE run_id = 2")
+    refused = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
+    assert refused.code == 5
+    assert "is damaged: it is not what was written" in refused.err
     with open_store("saved.sqlite") as store:
-        assert store.finished_keys([make_job(seed=1).key, make_job(seed=2).key]) == {
-            make_job(seed=2).key
-        }
+        assert store.runs() == []
+    faults = bench("db", "check", "--db", "board.sqlite").out
+    assert re.findall(r"^run number (\d+): ", faults, re.MULTILINE) == ["1"]
+    change(stored, "DELETE FROM runs WHERE id = 1")
+    merged = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
+    assert (merged.code, merged.out.split(",")[0]) == (0, "1 runs added")
+    assert bench("db", "check", "--db", "saved.sqlite").out.endswith("sound, jobs: 1\n")
+    with open_store("saved.sqlite") as store:
+        assert store.result(make_job(seed=2).key) == make_result(make_job(seed=2))
 
 
 def test_databases_are_merged(bench, stored):

@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchharness.cli.show import diff_app
+from benchharness.cli.show import show
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.resolve import compare_recipes
@@ -12,11 +12,11 @@ from tasks.errors import BenchError
 from tasks.suites import TASKS
 
 APP = typer.Typer()
-APP.add_typer(diff_app, name="diff")
+APP.command()(show)
 
 
 def call(*arguments: str) -> str:
-    ended = CliRunner().invoke(APP, ["diff", "recipe", *arguments], catch_exceptions=False)
+    ended = CliRunner().invoke(APP, ["recipe", *arguments], catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     return ended.stdout
 
@@ -63,6 +63,14 @@ def test_a_setting_that_one_of_them_leaves_alone_is_a_difference() -> None:
 def test_an_unknown_name_gets_a_close_one() -> None:
     with pytest.raises(BenchError, match="Did you mean 'roberta'"):
         call("robertta", "bert")
+
+
+@pytest.mark.parametrize(
+    ("name", "close"), [("colaa", "cola"), ("glue/coal", "glue/cola"), ("elektra", "electra")]
+)
+def test_the_second_name_may_be_a_model_or_a_task(name: str, close: str) -> None:
+    with pytest.raises(BenchError, match=f"Did you mean '{close}'"):
+        call("roberta", name)
 
 
 def test_differences_are_just_those_of_the_resolved_settings() -> None:

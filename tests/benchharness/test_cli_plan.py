@@ -60,8 +60,8 @@ def test_json_and_other_chances(bench, stored):
             "no task that was asked for has results of good and bad",
         ),
         (("good", "bad", "--task", "colla"), "Did you mean"),
-        (("good", "bad", "--power", "1"), "--power 1 is no chance"),
-        (("good", "bad", "--alpha", "0"), "--alpha 0 is no chance"),
+        (("good", "bad", "--power", "1"), "--power must be between 0 and 1, got 1"),
+        (("good", "bad", "--alpha", "0"), "--alpha must be between 0 and 1, got 0"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(bench, stored, words, sentence):

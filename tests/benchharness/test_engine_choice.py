@@ -35,7 +35,7 @@ def cluster(monkeypatch):
     return make
 
 
-def crew(place):
+def resources(place):
     return place.engine.args[1]
 
 
@@ -83,7 +83,7 @@ def test_a_ray_cluster_is_filled(cluster, sizes, fields, expected):
     cluster(sizes)
     place = find_place(EngineChoice(name="ray", **fields))
     assert place.engine.func is ClusterEngine
-    assert (crew(place).gpus, crew(place).cpus, len(place.slots)) == expected
+    assert (resources(place).gpus, resources(place).cpus, len(place.slots)) == expected
     assert place.slots[0].is_gpu == (expected[0] > 0)
 
 
@@ -141,8 +141,8 @@ def test_options_of_sbatch_go_through(monkeypatch, tmp_path):
     place = choose("slurm", *words, folder=tmp_path, processes=4)
     cluster = place.engine.args[0]
     assert (cluster._minutes, cluster._options) == (30, {"partition": "gpu"})
-    assert (crew(place).gpus, crew(place).processes, crew(place).memory_gb) == (4, 4, 40)
-    assert crew(place).retries == 0
+    given = resources(place)
+    assert (given.gpus, given.processes, given.memory_gb, given.retries) == (4, 4, 40, 0)
     assert len(place.slots) == 64
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from benchharness.engines.cluster import (
     ClusterEngine,
-    Crew,
-    Errand,
     Needs,
-    Share,
-    carry_out,
+    RemoteJob,
+    Resources,
+    SharedFolder,
+    run_remote,
     sparsely,
     version,
 )
@@ -23,12 +23,12 @@ from leaderboard.result import Failure, Result
 from tests.helpers.fake_cluster import FakeCluster
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
-CREW = Crew(gpus=0, cpus=1, retries=2)
+RESOURCES = Resources(gpus=0, cpus=1, retries=2)
 
 
-def run(jobs, room=2, crew=CREW, **options):
+def run(jobs, room=2, resources=RESOURCES, **options):
     cluster, seen = FakeCluster(room), []
-    engine: Engine = ClusterEngine(cluster, crew, **options)
+    engine: Engine = ClusterEngine(cluster, resources, **options)
     outcomes = list(engine.run(jobs, lambda job, progress: seen.append((job.seed, progress.phase))))
     assert not cluster.is_open
     return outcomes, cluster, seen
@@ -51,7 +51,7 @@ def test_every_job_comes_back_once_with_its_progress():
 def test_a_lost_job_is_sent_again_and_says_how_often():
     notes: list[str] = []
     cluster = FakeCluster()
-    engine = ClusterEngine(cluster, CREW)
+    engine = ClusterEngine(cluster, RESOURCES)
     (outcome,) = engine.run(jobs_of("lost:2"), lambda _, progress: notes.append(progress.note))
     assert [note for note in notes if note] == ["was lost (its node died) and is sent again"] * 2
     assert outcome.provenance["engine"]["attempt"] == 3
@@ -71,15 +71,15 @@ def test_a_job_that_is_lost_too_often_fails_and_the_others_go_on():
 
 def test_a_job_that_its_node_stopped_counts_as_lost():
     class Preempting(FakeCluster):
-        def _end(self, ticket, errand, job, turns):
+        def _end(self, ticket, remote, job, turns):
             if self.sent.count(job.seed) == 1:
                 stopped = make_failure(job, "stopped by SIGTERM", 143, "interrupted")
                 yield ticket, stopped.to_json()
             else:
-                yield from super()._end(ticket, errand, job, turns)
+                yield from super()._end(ticket, remote, job, turns)
 
     cluster = Preempting()
-    (outcome,) = ClusterEngine(cluster, CREW).run(jobs_of("ok"), lambda *_: None)
+    (outcome,) = ClusterEngine(cluster, RESOURCES).run(jobs_of("ok"), lambda *_: None)
     assert isinstance(outcome, Result)
     assert cluster.sent == [0, 0]
 
@@ -104,7 +104,7 @@ def test_a_job_is_taken_only_when_there_is_room():
             taken.append(job.seed)
             yield job
 
-    for outcome in ClusterEngine(FakeCluster(2), CREW).run(queue(), lambda *_: None):
+    for outcome in ClusterEngine(FakeCluster(2), RESOURCES).run(queue(), lambda *_: None):
         finished.append(outcome.job.seed)
         assert len(taken) - len(finished) <= 2
     assert sorted(finished) == taken == [0, 1, 2, 3, 4]
@@ -119,14 +119,14 @@ def test_none_waits_for_a_job_that_runs():
             yield None
         yield make_job("ok", seed=2)
 
-    outcomes = ClusterEngine(FakeCluster(2), CREW).run(queue(), lambda *_: None)
+    outcomes = ClusterEngine(FakeCluster(2), RESOURCES).run(queue(), lambda *_: None)
     finished.extend(outcome.job.seed for outcome in outcomes)
     assert finished == [1, 2]
 
 
 def test_closing_cancels_what_runs():
     cluster = FakeCluster(3)
-    outcomes = ClusterEngine(cluster, CREW).run(
+    outcomes = ClusterEngine(cluster, RESOURCES).run(
         jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
     )
     with closing(outcomes):
@@ -142,22 +142,22 @@ def test_an_exception_of_the_reporter_cancels_what_runs():
 
     cluster = FakeCluster(2)
     with pytest.raises(BrokenPipeError):
-        list(ClusterEngine(cluster, CREW).run(jobs_of("ok", "ok"), report))
+        list(ClusterEngine(cluster, RESOURCES).run(jobs_of("ok", "ok"), report))
     assert len(cluster.cancelled) == 2
 
 
 def test_a_job_needs_memory_by_its_size_unless_told_and_a_floor_little():
     small = make_job()
     floor = replace(small, weights="floor:majority:1")
-    crew = Crew(gpus=2, cpus=4)
-    needs = crew.needs(small)
+    resources = Resources(gpus=2, cpus=4)
+    needs = resources.needs(small)
     assert (needs.gpus, needs.cpus) == (2, 4)
     assert 2e9 < needs.memory_bytes < 4e9
-    assert Crew(gpus=0, cpus=1, memory_gb=7).needs(small).memory_bytes == 7e9
-    assert crew.needs(floor) == Needs(gpus=0, cpus=1, memory_bytes=int(2e9))
+    assert Resources(gpus=0, cpus=1, memory_gb=7).needs(small).memory_bytes == 7e9
+    assert resources.needs(floor) == Needs(gpus=0, cpus=1, memory_bytes=int(2e9))
 
 
-def errand(job, **fields):
+def remote(job, **fields):
     needs = Needs(gpus=0, cpus=3, memory_bytes=0)
     standard = {
         "job": job.to_json(),
@@ -165,18 +165,18 @@ def errand(job, **fields):
         "folder": "/no/such/folder",
         "variables": {"BENCH_PLUGINS": "a.py"},
         "timeout": None,
-        "share": Share(folder=Path("/no/such/folder"), token=""),
+        "shared": SharedFolder(folder=Path("/no/such/folder"), token=""),
         "keep": False,
         "command": COMMAND,
         "version": version(),
     }
-    return Errand(**{**standard, **fields})
+    return RemoteJob(**{**standard, **fields})
 
 
 def test_a_node_runs_the_worker_as_the_local_engine_does(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     job, phases = make_job("ok"), []
-    left = carry_out(errand(job), lambda progress: phases.append(progress.phase))
+    left = run_remote(remote(job), lambda progress: phases.append(progress.phase))
     result = Result.from_json(left)
     assert result == make_result(job, result.provenance)
     environment = result.provenance["environment"]
@@ -189,12 +189,12 @@ def test_a_node_runs_the_worker_as_the_local_engine_does(monkeypatch):
 def test_a_node_that_has_gpus_gives_those_that_it_was_given(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     needs = Needs(gpus=1, cpus=1, memory_bytes=0)
-    left = carry_out(errand(make_job("ok"), needs=needs), lambda _: None)
+    left = run_remote(remote(make_job("ok"), needs=needs), lambda _: None)
     assert Result.from_json(left).provenance["environment"]["CUDA_VISIBLE_DEVICES"] == "5"
 
 
 def test_another_version_is_refused_before_anything_starts():
-    left = carry_out(errand(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
+    left = run_remote(remote(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
     assert "install the same version on every node" in left["refused"]
 
 
@@ -203,8 +203,8 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
     second = replace(make_job("ok", task="glue/rte"), start_from=first.key)
 
     class Here(FakeCluster):
-        def _end(self, ticket, errand, job, turns):
-            yield ticket, carry_out(errand, lambda _: None)
+        def _end(self, ticket, remote, job, turns):
+            yield ticket, run_remote(remote, lambda _: None)
 
     def queue():
         yield first
@@ -214,7 +214,7 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
 
     outcomes = []
     engine = ClusterEngine(
-        Here(), CREW, command=COMMAND, checkpoints=tmp_path / "shared", keep=[first.key]
+        Here(), RESOURCES, command=COMMAND, checkpoints=tmp_path / "shared", keep=[first.key]
     )
     outcomes.extend(engine.run(queue(), lambda *_: None))
     assert all(isinstance(outcome, Result) for outcome in outcomes), outcomes
@@ -223,12 +223,13 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
 
 def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
     class Elsewhere(FakeCluster):
-        def _end(self, ticket, errand, job, turns):
-            errand.share.mark.unlink()
-            yield ticket, carry_out(errand, lambda _: None)
+        def _end(self, ticket, remote, job, turns):
+            remote.shared.mark.unlink()
+            yield ticket, run_remote(remote, lambda _: None)
 
     job = make_job("ok")
-    engine = ClusterEngine(Elsewhere(), CREW, command=COMMAND, checkpoints=tmp_path, keep=[job.key])
+    options = {"command": COMMAND, "checkpoints": tmp_path, "keep": [job.key]}
+    engine = ClusterEngine(Elsewhere(), RESOURCES, **options)
     (outcome,) = engine.run([job], lambda *_: None)
     assert f"{tmp_path} is not the folder that `bench run` sees there" in outcome.error
 
@@ -236,15 +237,14 @@ def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen):
     class Node(FakeCluster):
-        def _end(self, ticket, errand, job, turns):
+        def _end(self, ticket, remote, job, turns):
             if not is_seen:
-                errand.share.mark.unlink()
-            yield ticket, carry_out(errand, lambda _: None)
+                remote.shared.mark.unlink()
+            yield ticket, run_remote(remote, lambda _: None)
 
     snapshots = SnapshotFolder(root=tmp_path / "snapshots", every=60.0)
-    engine = ClusterEngine(
-        Node(), CREW, command=COMMAND, checkpoints=tmp_path / "checkpoints", snapshots=snapshots
-    )
+    options = {"checkpoints": tmp_path / "checkpoints", "snapshots": snapshots}
+    engine = ClusterEngine(Node(), RESOURCES, command=COMMAND, **options)
     job = make_job("ok")
     (outcome,) = engine.run([job], lambda *_: None)
     expected = ["--snapshots", str(tmp_path / "snapshots" / job.key), "--checkpoint-every", "60.0"]

@@ -46,21 +46,25 @@ def test_a_stored_run_of_the_kind_gives_the_time() -> None:
         make_row(job, seconds=999.0, precision="fp8"),
         make_row(job, seconds=999.0, recipe_digest="another"),
     ]
-    assert estimate_seconds(job, history) == (20.0, False)
+    assert estimate_seconds(job, history, {}) == (20.0, False)
 
 
 def test_without_one_the_figure_is_rough_and_grows_with_the_work() -> None:
     (job,) = plan_mini("rte")
     (longer,) = plan_mini("rte", overrides={"epochs": "1000"})
     large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
-    assert estimate_seconds(job, []).rough
-    seconds = [estimate_seconds(j, []).seconds for j in (job, longer, large)]
+    rows = dict.fromkeys(job.fingerprints.values(), 100)
+    more = dict.fromkeys(job.fingerprints.values(), 1000)
+    assert estimate_seconds(job, [], rows).rough
+    seconds = [estimate_seconds(j, [], rows).seconds for j in (job, longer, large)]
     assert 0 < seconds[0] < seconds[1]
     assert seconds[0] < seconds[2]
-    assert estimate_seconds(large, [], gpu=True).seconds < seconds[2]
+    assert estimate_seconds(large, [], rows, gpu=True).seconds < seconds[2]
+    assert estimate_seconds(large, [], more).seconds > 5 * seconds[2]
 
 
 def test_an_unregistered_model_has_an_estimate_too() -> None:
     spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
     (job,) = plan_jobs([spec], [RTE], "mini", [1]).jobs
-    assert estimate_seconds(job, []).seconds > 0
+    rows = dict.fromkeys(job.fingerprints.values(), 100)
+    assert estimate_seconds(job, [], rows).seconds > 0

@@ -19,7 +19,7 @@ class FakeCluster:
 
     def __init__(self, room=2):
         self._room = room
-        self.sent, self.cancelled, self.errands = [], [], {}
+        self.sent, self.cancelled, self.remote_jobs = [], [], {}
         self.is_open = False
         self.ghosts = []
 
@@ -34,11 +34,11 @@ class FakeCluster:
     def room(self):
         return self._room
 
-    def send(self, errand):
-        job = Job.from_json(errand.job)
+    def send(self, remote):
+        job = Job.from_json(remote.job)
         self.sent.append(job.seed)
         ticket = f"{job.seed}-{len(self.sent)}"
-        self.errands[ticket] = [errand, job, 0]
+        self.remote_jobs[ticket] = [remote, job, 0]
         return ticket
 
     def news(self, tickets):
@@ -46,12 +46,12 @@ class FakeCluster:
         ghosts, self.ghosts = self.ghosts, []
         yield from ghosts
         for ticket in reversed(tickets):
-            entry = self.errands[ticket]
+            entry = self.remote_jobs[ticket]
             entry[2] += 1
             yield ticket, Progress(phase="training", step=1, steps=3)
             yield from self._end(ticket, *entry)
 
-    def _end(self, ticket, errand, job, turns):
+    def _end(self, ticket, remote, job, turns):
         what, _, number = job.recipe.partition(":")
         done = (ticket, make_result(job).to_json())
         if what == "lost" and self.sent.count(job.seed) <= int(number):

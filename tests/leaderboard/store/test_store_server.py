@@ -12,7 +12,6 @@ from sqlalchemy import text
 
 from leaderboard.store.archive import read_archive
 from leaderboard.store.database import open_engine, writing
-from leaderboard.store.recovery import recover
 from leaderboard.store.schema import Base
 from leaderboard.store.store import open_store
 from tasks.errors import BenchError, StoreError
@@ -100,8 +99,8 @@ def test_an_older_schema_is_upgraded(url: str) -> None:
         assert list(store.faults()) == []
 
 
-def test_check_backup_recover_and_merge(url: str, tmp_path: Path) -> None:
-    archive, saved = tmp_path / "copy.jsonl.gz", tmp_path / "saved.sqlite"
+def test_check_backup_and_merge(url: str, tmp_path: Path) -> None:
+    archive = tmp_path / "copy.jsonl.gz"
     with open_store(url) as store, open_store(tmp_path / "other.sqlite") as other:
         for result in make_suite(seeds=1):
             store.add_result(result)
@@ -113,7 +112,6 @@ def test_check_backup_recover_and_merge(url: str, tmp_path: Path) -> None:
         with writing(store._engine) as session:
             session.execute(text("UPDATE scores SET value = 1.5 WHERE run_id = 2"))
         assert len(list(store.faults())) == 1
-        assert recover(url, saved) == (9, 1)
         with pytest.raises(BenchError, match=r"name 'copy.sqlite' .jsonl.gz"):
             store.back_up(tmp_path / "copy.sqlite")
 
