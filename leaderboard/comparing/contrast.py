@@ -22,7 +22,7 @@ from tasks.examples import (
     SpanExample,
     TagExample,
 )
-from tasks.metrics.squad import exact_match, normalise
+from tasks.metrics.right import is_right, may_abstain
 from tasks.task import PairTask, Task
 
 __all__ = ["ALPHA", "Contrast", "Flip", "Slice", "contrast", "correct", "flips_of"]
@@ -79,27 +79,8 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
             )
 
 
-def is_right(task: Task, prediction: Any, example: Any) -> bool:
-    """Whether the label, the option, the answer's text or every tag of a sentence is right.
-
-    An answer gives way to "no answer" at the threshold 0, as in SQuAD 2.0's headline.
-    """
-    match example:
-        case PairExample():
-            return bool(prediction.label == example.label)
-        case ChoiceExample():
-            return prediction.option in (example.gold or ())
-        case TagExample():
-            return bool(prediction.tags == example.tags)
-        case SpanExample():
-            text = _span(task, prediction)
-            golds = [gold for gold, _ in example.answers or () if normalise(gold)] or [""]
-            return any(exact_match(text, gold) for gold in golds)
-    raise AssertionError(f"{task.name} has no head type")
-
-
 def _span(task: Task, prediction: Any) -> str:
-    gives_none = getattr(task, "no_answer", False) and prediction.no_answer_score > 0
+    gives_none = may_abstain(task) and prediction.no_answer_score > 0
     return "" if gives_none else str(prediction.text)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leaderboard.regression.sample import Change, Sample, find_change
 from leaderboard.statistics import holm
 from tasks.errors import DataError
+from tasks.metrics.right import may_abstain
+from tasks.suites import find_task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,7 +173,8 @@ class TaskVerdict:
 
     `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
     whatever the others do, `detectable` the true drop that would be found in four of five checks.
-    `change` is where training left the baseline's, None where it did not or could not be compared.
+    `flips` are None where the baseline counts other answers as right (see RIGHT_RULE). `change` is
+    where training left the baseline's, None where it did not or could not be compared.
     """
 
     task: str
@@ -181,7 +184,7 @@ class TaskVerdict:
     tolerated: float
     detectable: float
     is_worse: bool
-    flips: tuple[Flip, ...]
+    flips: tuple[Flip, ...] | None
     change: Change | None = None
 
     @property
@@ -270,15 +273,16 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     corrected = holm([_p_value(before[task], sample) for task, sample in now.items()])
     share = alpha / max(1, len(now))
+    tasks = tuple(
+        _verdict(task, before[task], now[task], p_value, ids, alpha=alpha, share=share)
+        for task, p_value in zip(now, corrected, strict=True)
+    )
     return Verdict(
         title=title,
         alpha=alpha,
-        tasks=tuple(
-            _verdict(task, before[task], now[task], p_value, ids, alpha=alpha, share=share)
-            for task, p_value in zip(now, corrected, strict=True)
-        ),
+        tasks=tasks,
         unjudged=tuple(unjudged),
-        notes=tuple(notes),
+        notes=(*notes, *_notes_on_flips(tasks)),
         may_change=may_change,
     )
 
@@ -316,9 +320,22 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
         tolerated=tolerated_drop(*seen),
         detectable=detectable_drop(*seen),
         is_worse=p_value < alpha,
-        flips=find_flips(before, now, ids),
+        flips=find_flips(before, now, ids) if _have_one_rule(task, before, now) else None,
         change=_change(before, now),
     )
+
+
+def _notes_on_flips(tasks: Sequence[TaskVerdict]) -> Iterator[str]:
+    if names := ", ".join(task.task for task in tasks if task.flips is None):
+        yield (
+            f"The examples of {names} were not compared: the baseline is from a version that "
+            "counted other answers as right; write it again with `bench baseline`."
+        )
+
+
+def _have_one_rule(task: str, before: Sample, now: Sample) -> bool:
+    """Whether both count the same answers as right; the rules differ where a model may abstain."""
+    return before.right_rule == now.right_rule or not may_abstain(find_task(task))
 
 
 def _change(before: Sample, now: Sample) -> Change | None:
