@@ -110,7 +110,7 @@ def _limit(limit: int | None) -> str:
 def _plan(gate: Gate) -> tuple[list[str], list[Job]]:
     """The names of the tasks to compare, and the jobs that score them."""
     from benchharness.driver.plan import plan_jobs
-    from benchharness.stored.predictions import counted_tasks
+    from benchharness.stored.samples import counted_tasks
 
     request = gate.request
     wanted = counted_tasks(task.name for task in request.tasks)
@@ -183,7 +183,7 @@ def _run(
     gate: Gate, jobs: list[Job], tasks: Sequence[str], db: str
 ) -> tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]:
     """The samples of the tasks, the ids of their examples by split, and what failed."""
-    from benchharness.stored.predictions import Samples
+    from benchharness.stored.samples import Samples
     from leaderboard.store.store import open_store
 
     if not jobs:

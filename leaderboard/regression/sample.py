@@ -277,16 +277,12 @@ def sample_of(
         seeds=tuple(result.job.seed for result in results),
         scores=tuple(scores),
         right={
-            split: tuple(_outcomes(_evaluation(result, split), rows) for result in results)
+            split: tuple(_outcomes(result.evaluation(split), rows) for result in results)
             for split, rows in examples.items()
         },
         beginnings=tuple(map(beginning_of, results)),
         maker=maker_of(results[0]),
     )
-
-
-def _evaluation(result: Result, split: str) -> Evaluation:
-    return next(each for each in result.evaluations if each.name == split)
 
 
 def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
