@@ -334,11 +334,7 @@ def _name_untested(request: "Request", jobs: "Sequence[Job]") -> None:
 
 # How a `bench run` ends: the table, what failed, the report's path and the exit code.
 
-LATER = (
-    "benchharness.stored.contrasts",
-    "leaderboard.report.write",
-    "leaderboard.statistics.interval",
-)
+LATER = ("benchharness.stored.contrasts", "leaderboard.report.write")
 """What the report imports on use, because other commands do without it: half a second."""
 
 
