@@ -12,15 +12,19 @@ from tasks.sources import parse_data
 from tasks.suites import find_task
 from tasks.task import is_hidden, score
 
-__all__ = ["evaluate_split", "read_split"]
+__all__ = ["ChangedRowsError", "evaluate_split", "read_split"]
+
+
+class ChangedRowsError(DataError):
+    """A split no longer has the rows that a job was planned with."""
 
 
 def read_split(job: Job, name: str) -> SplitRows:
-    """The rows of "task:split", which must be those that the job was planned with."""
+    """The rows of "task:split"; ChangedRowsError where the job was planned with others."""
     task, split = name.rsplit(":", 1)
     rows = read(find_task(task), split, parse_data(job.data), job.limit)
     if rows.fingerprint != job.fingerprints[name]:
-        raise DataError(
+        raise ChangedRowsError(
             f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
             f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
         )

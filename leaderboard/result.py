@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from leaderboard.job import Job, Kind, kind_of
+from tasks.errors import BenchError
 from tasks.examples import (
     ChoicePrediction,
     PairPrediction,
@@ -120,6 +121,16 @@ class Result:
     cost: Cost
     provenance: Mapping[str, Any]
     finished: str
+
+    def evaluation(self, name: str) -> Evaluation:
+        """What the run has predicted of "task:split"; BenchError where that is nothing."""
+        for evaluation in self.evaluations:
+            if evaluation.name == name:
+                return evaluation
+        raise BenchError(
+            f"run {self.job.key[:12]} of {self.job.model} has not predicted "
+            f"{name.replace(':', ' ')}: leave the task out with --task, or run it again."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal result."""

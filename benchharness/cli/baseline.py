@@ -89,7 +89,7 @@ def _of_limit(found: "list[Rows]", model: str, limit: int | None) -> "list[Rows]
 
 
 def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
-    from benchharness.stored.predictions import Samples, counted_tasks
+    from benchharness.stored.samples import Samples, counted_tasks
     from leaderboard.regression import Baseline
     from tasks.errors import BenchError
 

@@ -66,6 +66,7 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Result]":
     """One for each task of a board that has at least two runs of these rows."""
     from benchharness.stored.ensemble import make_ensemble
+    from benchharness.stored.predictions import StoredPredictions
     from tasks.errors import BenchError
 
     _check_kinds(rows)
@@ -77,8 +78,9 @@ def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Resu
             "least two; `bench run --seeds 5` makes some."
         )
     label = name or _name(rows.entries, groups)
+    stored = StoredPredictions(store)
     for group in groups:
-        members = [(system, _result(store, key)) for key, system in group.items()]
+        members = [(system, stored.result(key)) for key, system in group.items()]
         yield make_ensemble(members, label)
 
 
@@ -115,14 +117,6 @@ def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
         several = len(counts) == 1 and counts != {1}
         names.append(f"{entry.model} x{counts.pop()}" if several else entry.model)
     return " + ".join(names)
-
-
-def _result(store: "Store", key: str) -> "Result":
-    from leaderboard.result import Result
-
-    result = store.result(key)
-    assert isinstance(result, Result), "a cell of a board holds finished runs"
-    return result
 
 
 def _to_json(result: "Result") -> dict[str, Any]:

@@ -245,7 +245,7 @@ def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
     return watch
 
 
-LATER = ("benchharness.stored.contrasts", "leaderboard.report.write", "leaderboard.statistics")
+LATER = ("benchharness.stored.contrasts", "leaderboard.report.write")
 """What the report imports on use, because other commands do without it: half a second."""
 
 

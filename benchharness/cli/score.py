@@ -105,11 +105,11 @@ def _facts(scored: "Scored", key: str | None) -> dict[str, Any]:
         "task": scored.task.name,
         "data": scored.data,
         "splits": {
-            one.split: {
-                "predictions": len(one.predictions),
-                "scores": dict(one.scores),
+            one.evaluation.split: {
+                "predictions": len(one.evaluation.predictions),
+                "scores": dict(one.evaluation.scores),
                 "official": dict(one.official),
-                "flags": list(one.flags),
+                "flags": list(one.evaluation.flags),
                 "notes": list(one.notes),
             }
             for one in scored.splits
@@ -122,13 +122,14 @@ def _print(scored: "Scored", key: str | None) -> None:
     for one in scored.splits:
         for note in one.notes:
             typer.echo(visible(f"bench: {note}"), err=True)
-        count = len(one.predictions)
-        typer.echo(visible(f"{scored.task.name} {one.split} ({scored.data}), {count} predictions"))
-        _print_scores(one.scores)
+        found = one.evaluation
+        count = len(found.predictions)
+        typer.echo(visible(f"{found.task} {found.split} ({scored.data}), {count} predictions"))
+        _print_scores(found.scores)
         if one.official:
             typer.echo("as the official script prints them, in percent:")
             _print_scores(one.official)
-        for flag in one.flags:
+        for flag in found.flags:
             typer.echo(f"  ! {flag}")
     if key is not None:
         typer.echo(f"stored: {key[:12]}, scored here")

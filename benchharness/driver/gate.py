@@ -22,7 +22,7 @@ from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import schedule_missing
 from benchharness.machine import cache_folder, library_versions, source_digest
-from benchharness.stored.predictions import Samples, counted_tasks
+from benchharness.stored.samples import Samples, counted_tasks
 from leaderboard.job import Job
 from leaderboard.regression import (
     FAILED_JOB,

@@ -1,18 +1,11 @@
 """Stored predictions of two systems, read with their examples and held against each other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TypeVar
 
 from benchharness.stored.boards import Rows
-from benchharness.stored.predictions import (
-    UnreadableError,
-    evaluation_of,
-    examples_of,
-    result_of,
-    splits_of,
-)
+from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, score_names
 from leaderboard.comparing import (
@@ -24,18 +17,14 @@ from leaderboard.comparing import (
     match_runs,
 )
 from leaderboard.comparing.standings import Known, with_standings
-from leaderboard.result import Evaluation, Result, RunRow, predictions_of
+from leaderboard.result import Result, RunRow, predictions_of
 from leaderboard.statistics import mean_interval
 from leaderboard.store.store import Store
 from tasks.errors import BenchError, DataError
-from tasks.examples import Example
 from tasks.suites import find_task
 from tasks.task import Task, ending_of
 
 __all__ = ["add_standings", "contrasts_of"]
-
-T = TypeVar("T")
-ResultPairs = Sequence[tuple[Result, Result]]
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
@@ -49,16 +38,16 @@ def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> l
 
 def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool) -> Contrast:
     task, names = find_task(name), score_names(name, rows.board.rule)
-    one, other = (entry.cells[name].runs for entry in rows.entries)
-    runs = match_runs(one, other)
+    pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
     splits = splits_of(task, kind)
-    results = [(result_of(store, a.key), result_of(store, b.key)) for a, b in runs]
-    scores = [[_score(run, task, names, splits) for run in pair] for pair in runs]
-    means = fmean(one for one, _ in scores), fmean(other for _, other in scores)
-    seeds = tuple(a.seed if a.kind == "model" else b.seed for a, b in runs)
+    stored = StoredPredictions(store)
+    one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
+    scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
+    means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
+    seeds = tuple(a.seed if a.kind == "model" else b.seed for a, b in pairs)
     plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
     try:
-        predicted = [_predicted(task, split, results) for split in splits]
+        predicted = [_predicted(stored, task, split, one, other) for split in splits]
     except UnreadableError as error:
         return _of_scores(replace(plain, reason=str(error)), [a - b for a, b in scores])
     return contrast(predicted, names, seeds, means, with_slices=with_slices)
@@ -86,48 +75,13 @@ def _stored_name(task: Task, name: str, splits: Sequence[str]) -> str:
     return name
 
 
-def _predicted(task: Task, split: str, results: ResultPairs) -> PredictedSplit:
-    pairs = [(evaluation_of(a, task, split), evaluation_of(b, task, split)) for a, b in results]
-    _check_rows(task, split, results, pairs)
-    return PredictedSplit(
-        task=task,
-        split=split,
-        examples=examples_of(task, split, (result.job for result in _flat(results))),
-        one=tuple(predictions_of(a) for a, _ in pairs),
-        other=tuple(predictions_of(b) for _, b in pairs),
-    )
-
-
-def _check_rows(
-    task: Task,
-    split: str,
-    results: ResultPairs,
-    pairs: Sequence[tuple[Evaluation, Evaluation]],
-) -> None:
-    first = pairs[0][0].fingerprint
-    flat = zip(_flat(results), _flat(pairs), strict=True)
-    for result, evaluation in flat:
-        if evaluation.fingerprint != first:
-            raise DataError(
-                f"runs {results[0][0].job.key[:12]} and {result.job.key[:12]} have predicted "
-                f"different rows of {task.name} {split} (digests {first[:12]} and "
-                f"{evaluation.fingerprint[:12]}): run one of them again on the other's data."
-            )
-
-
-def _flat(pairs: Sequence[tuple[T, T]]) -> Iterator[T]:
-    return (member for pair in pairs for member in pair)
-
-
 def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
     """What the stored scores alone say: an interval over seeds, where there are several."""
     several = len(differences) > 1
     return replace(found, interval=mean_interval([differences]) if several else None)
 
 
-# Stored predictions of a board's entries, read with their examples, for its intervals.
-
-ExamplesBySplit = dict[str, tuple[Example, ...]]
+# The same of a board's entries, for its intervals.
 
 
 def add_standings(board: Board, store: Store) -> Board:
@@ -140,34 +94,52 @@ def add_standings(board: Board, store: Store) -> Board:
 
 def _column(board: Board, task: str, store: Store) -> list[Known | None]:
     """What is known of a task's cell of each entry; one entry's runs are held at a time."""
-    rows: ExamplesBySplit = {}
+    stored = StoredPredictions(store)
     names = score_names(task, board.rule)
     return [
-        _known(cell, names, store, rows) if (cell := entry.cells.get(task)) else None
+        _known(cell, names, stored) if (cell := entry.cells.get(task)) else None
         for entry in board.entries
     ]
 
 
-def _known(cell: Cell, names: Sequence[str], store: Store, rows: ExamplesBySplit) -> Known:
+def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known:
     task = find_task(cell.task)
-    results = [result_of(store, run.key) for run in cell.runs]
+    results = [stored.result(run.key) for run in cell.runs]
     try:
-        splits = [_predicted_by_one(task, split, results, rows) for split in splits_of(task, "dev")]
+        splits = [_predicted(stored, task, split, results) for split in splits_of(task, "dev")]
     except (UnreadableError, BenchError) as error:
         return str(error)
     outcomes = headline_outcomes(splits, names)
     return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
 
 
-def _predicted_by_one(
-    task: Task, split: str, results: Sequence[Result], rows: ExamplesBySplit
+def _predicted(
+    stored: StoredPredictions,
+    task: Task,
+    split: str,
+    one: Sequence[Result],
+    other: Sequence[Result] = (),
 ) -> PredictedSplit:
-    evaluations = [evaluation_of(result, task, split) for result in results]
-    if split not in rows:
-        rows[split] = examples_of(task, split, (result.job for result in results))
+    """A split as the runs of one system, or of two, have predicted it; seeds are in one order."""
+    name = f"{task.name}:{split}"
+    results = [*one, *other]
+    _check_rows(name, results)
     return PredictedSplit(
         task=task,
         split=split,
-        examples=rows[split],
-        one=tuple(map(predictions_of, evaluations)),
+        examples=stored.labelled_examples(name, (result.job for result in results)),
+        one=tuple(predictions_of(result.evaluation(name)) for result in one),
+        other=tuple(predictions_of(result.evaluation(name)) for result in other),
     )
+
+
+def _check_rows(name: str, results: Sequence[Result]) -> None:
+    first = results[0].evaluation(name).fingerprint
+    for result in results:
+        found = result.evaluation(name).fingerprint
+        if found != first:
+            raise DataError(
+                f"runs {results[0].job.key[:12]} and {result.job.key[:12]} have predicted "
+                f"different rows of {name.replace(':', ' ')} (digests {first[:12]} and "
+                f"{found[:12]}): run one of them again on the other's data."
+            )

@@ -176,13 +176,9 @@ def _job(members: Sequence[tuple[str, Result]], name: str, splits: Mapping[str, 
 
 
 def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
-    predictions = [predictions_of(_evaluation(result, split)) for result in results]
+    predictions = [predictions_of(result.evaluation(split)) for result in results]
     task = find_task(split.rpartition(":")[0])
     return evaluate_split(split, read_split(job, split), average(task, predictions))
-
-
-def _evaluation(result: Result, split: str) -> Evaluation:
-    return next(e for e in result.evaluations if e.name == split)
 
 
 def _provenance(

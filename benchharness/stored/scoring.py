@@ -11,16 +11,17 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
+from benchharness.splits import evaluate_split
 from leaderboard.job import SCORED_HERE, Job, Setting
-from leaderboard.result import Cost, Evaluation, Result, to_row
+from leaderboard.result import Cost, Evaluation, Result
 from tasks.errors import BenchError
 from tasks.examples import Example, Prediction, SpanExample, SpanPrediction
-from tasks.metrics import official_v1, official_v2, prediction_flags
+from tasks.metrics import official_v1, official_v2
 from tasks.prediction_files import PredictionFile, read_predictions
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.suites import find_task
-from tasks.task import SpanTask, Task, is_hidden, score
+from tasks.task import SpanTask, Task, is_hidden
 
 __all__ = ["NoAnswer", "Scored", "ScoredSplit", "score_files", "to_result"]
 
@@ -35,18 +36,14 @@ class NoAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSplit:
-    """One split's scores by name, in each metric's own unit.
+    """One split of a file: its evaluation, whose answers are decided at the threshold 0.
 
     `official` are the keys and values of SQuAD's own scripts, empty for other tasks. `notes` say
     what had to be read leniently.
     """
 
-    split: str
-    fingerprint: str
-    predictions: tuple[Prediction, ...]
-    scores: Mapping[str, float]
+    evaluation: Evaluation
     official: Mapping[str, float]
-    flags: tuple[str, ...]
     notes: tuple[str, ...]
     file: Path
     no_answer: NoAnswer | None
@@ -105,12 +102,8 @@ def _score(
     threshold = no_answer.threshold if no_answer else 0.0
     decided = tuple(_at_zero(prediction, threshold) for prediction in found.predictions)
     return ScoredSplit(
-        split=split,
-        fingerprint=rows.fingerprint,
-        predictions=decided,
-        scores=score(task, split, decided, rows.examples),
+        evaluation=evaluate_split(f"{task.name}:{split}", rows, decided),
         official=_official(task, found, rows.examples, threshold),
-        flags=prediction_flags(decided),
         notes=found.notes,
         file=file,
         no_answer=no_answer,
@@ -142,6 +135,7 @@ def to_result(scored: Scored, model: str) -> Result:
     Nothing was trained, so there are no steps, no parameters and no training rows. The files'
     digests are the job's settings: the same answers are the same job.
     """
+    evaluations = tuple(split.evaluation for split in scored.splits)
     job = Job(
         model=model,
         checkpoint="prediction files",
@@ -149,7 +143,7 @@ def to_result(scored: Scored, model: str) -> Result:
         task=scored.task.name,
         task_version=scored.task.version,
         data=scored.data,
-        fingerprints={f"{scored.task.name}:{s.split}": s.fingerprint for s in scored.splits},
+        fingerprints={each.name: each.fingerprint for each in evaluations},
         recipe=SCORED_HERE,
         settings=dict(_settings(scored.splits)),
         seed=0,
@@ -158,10 +152,10 @@ def to_result(scored: Scored, model: str) -> Result:
     )
     return Result(
         job=job,
-        evaluations=tuple(_evaluation(scored.task, split) for split in scored.splits),
+        evaluations=evaluations,
         curve=(),
         cost=Cost.without_network(scored.seconds),
-        provenance=_provenance(scored),
+        provenance=_provenance(evaluations),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -169,10 +163,10 @@ def to_result(scored: Scored, model: str) -> Result:
 def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
     """What was predicted by its digest, read from which file, decided by which threshold."""
     for split in splits:
-        text = json.dumps(list(map(to_row, split.predictions)), sort_keys=True)
+        text = json.dumps(split.evaluation.predictions, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
         yield (
-            f"predictions_{split.split}",
+            f"predictions_{split.evaluation.split}",
             Setting(value=f"sha256:{digest}", source=str(split.file)),
         )
         if split.no_answer:
@@ -180,26 +174,11 @@ def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
             yield "na_prob_threshold", Setting(value=split.no_answer.threshold, source=source)
 
 
-def _evaluation(task: Task, split: ScoredSplit) -> Evaluation:
-    return Evaluation(
-        task=task.name,
-        split=split.split,
-        fingerprint=split.fingerprint,
-        scores=split.scores,
-        predictions=tuple(map(to_row, split.predictions)),
-        flags=split.flags,
-    )
-
-
-def _provenance(scored: Scored) -> Mapping[str, object]:
+def _provenance(evaluations: Sequence[Evaluation]) -> Mapping[str, object]:
     return {
         "code": {"version": __version__, **source_commit()},
         "data": {
-            f"{scored.task.name}:{s.split}": {
-                "rows": len(s.predictions),
-                "fingerprint": s.fingerprint,
-            }
-            for s in scored.splits
+            e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint} for e in evaluations
         },
         "versions": library_versions(),
     }

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchharness.splits import ChangedRowsError
+from benchharness.stored.predictions import StoredPredictions
 from leaderboard.result import Result, RunRow, predictions_of
 from leaderboard.store.store import Store
 from tasks.errors import BenchError, DataError
@@ -25,15 +27,148 @@ from tasks.task import SpanTask
 
 __all__ = ["Gathered", "Wanted", "choose_runs", "gather"]
 
-# Which stored runs a submission is made of: of each task's, the best on its dev split.
-
 Split = tuple[str, str]
 """A task's name and one of its splits."""
 
 
-def leader_of(task: str) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """One file of a submission: its path, its bytes, and the run it is of (None: filled)."""
+
+    path: Path
+    task: str
+    content: bytes
+    run: RunRow | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The submission that is wanted: of which suite, and of which seed (None: the best on dev).
+
+    `fill` writes one answer throughout for tasks that were not run. `threshold` is SQuAD 2.0's: a
+    question whose no-answer score exceeds it is left unanswered.
+    """
+
+    suite: Suite
+    seed: int | None = None
+    fill: bool = False
+    threshold: float = 0.0
+
+
+def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
+    """The files of a submission, from these runs of one model.
+
+    Raises BenchError where a task has no run (unless it may be filled), or where what is stored is
+    not of the official set.
+    """
+    stored = StoredPredictions(store)
+    match wanted.suite.name:
+        case "glue" | "superglue":
+            return _zipped(stored, rows, wanted)
+        case "squad":
+            return _squad(stored, rows, wanted)
+        case "race":
+            return _race(stored, rows, wanted)
+    raise BenchError(
+        f"there is no submission of {wanted.suite.name}, whose labels are public: there is one of "
+        "glue, superglue, squad and race."
+    )
+
+
+def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
+    files = SUBMISSIONS[wanted.suite.name].files
+    splits = [(file.task, file.split) for file in files]
+    chosen = choose_runs(rows, splits, wanted.suite, wanted.seed)
+    runs = {file.name: _run_of(file, chosen) for file in files}
+    missing = list(dict.fromkeys(file.task for file in files if runs[file.name] is None))
+    if missing and not wanted.fill:
+        raise BenchError(
+            f"no stored run has predicted the test rows of {', '.join(missing)}: run `bench run "
+            "--test` on them first, or let --fill write one answer throughout."
+        )
+    data = next(iter(chosen.values())).data
+    return [
+        Gathered(
+            path=Path(file.name),
+            task=file.task,
+            content=_filled(file, data) if run is None else _composed(stored, file, run),
+            run=run,
+        )
+        for file in files
+        for run in [runs[file.name]]
+    ]
+
+
+def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
+    run = chosen.get(_leader_of(file.task))
+    return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
+
+
+def _leader_of(task: str) -> str:
     """The task whose run predicts this one: itself, or for AX that of MNLI."""
     return find_task(task).trained_on or task
+
+
+def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes:
+    result, name = stored.result(run.key), f"{file.task}:{file.split}"
+    examples = _examples(stored, result, name) if needs_examples(file) else ()
+    return compose(file, predictions_of(result.evaluation(name)), examples)
+
+
+def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Example, ...]:
+    """The rows that the run predicted."""
+    try:
+        return stored.rows(result.job, name).examples
+    except ChangedRowsError as error:
+        raise DataError(
+            f"{name.replace(':', ' ')} ({result.job.data}) has changed since run "
+            f"{result.job.key[:12]} predicted it: put the old data back, or run it again."
+        ) from error
+
+
+def _filled(file: AnswerFile, data: str) -> bytes:
+    """One answer throughout; rows that must be seen for it come through the other tasks' door."""
+    examples: tuple[Example, ...] = ()
+    if needs_examples(file, fill=True):
+        examples = read(find_task(file.task), file.split, parse_data(data)).examples
+    return compose(file, filled(file, examples), examples)
+
+
+def _predicted(stored: StoredPredictions, run: RunRow, name: str) -> tuple[Prediction, ...]:
+    return predictions_of(stored.result(run.key).evaluation(name))
+
+
+def _squad(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
+    """predictions.json of each version that was run, and 2.0's na_prob.json beside it."""
+    found: list[Gathered] = []
+    splits = [(task, "dev") for task in wanted.suite.tasks]
+    for task, run in choose_runs(rows, splits, wanted.suite, wanted.seed).items():
+        spec = find_task(task)
+        spans = [p for p in _predicted(stored, run, f"{task}:dev") if isinstance(p, SpanPrediction)]
+        may_abstain = isinstance(spec, SpanTask) and spec.no_answer
+        contents = {
+            "predictions.json": write_predictions(spans, wanted.threshold if may_abstain else None)
+        }
+        if may_abstain:
+            contents["na_prob.json"] = write_no_answer_scores(spans)
+        folder = Path(task.rpartition("/")[2])
+        found += [
+            Gathered(path=folder / name, task=task, content=content, run=run)
+            for name, content in contents.items()
+        ]
+    return found
+
+
+def _race(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
+    (task,) = wanted.suite.tasks
+    run = choose_runs(rows, [(task, "test")], wanted.suite, wanted.seed)[task]
+    choices = [
+        p for p in _predicted(stored, run, f"{task}:test") if isinstance(p, ChoicePrediction)
+    ]
+    return [Gathered(path=Path(), task=task, content=write_race(choices), run=run)]
+
+
+# Which stored runs a submission is made of: of each task's, the best on its dev split.
 
 
 def choose_runs(
@@ -75,137 +210,3 @@ def _standing(row: RunRow, wanted: Sequence[Split], suite: Suite) -> tuple[int, 
     scores = row.scores.get(row.task, {})
     ruled = suite.rule.task_score(row.task, scores) if row.task in suite.rule.cells else None
     return _covered(row, wanted), -1.0 if ruled is None else ruled, row.finished
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gathered:
-    """One file of a submission: its path, its bytes, and the run it is of (None: filled)."""
-
-    path: Path
-    task: str
-    content: bytes
-    run: RunRow | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The submission that is wanted: of which suite, and of which seed (None: the best on dev).
-
-    `fill` writes one answer throughout for tasks that were not run. `threshold` is SQuAD 2.0's: a
-    question whose no-answer score exceeds it is left unanswered.
-    """
-
-    suite: Suite
-    seed: int | None = None
-    fill: bool = False
-    threshold: float = 0.0
-
-
-def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """The files of a submission, from these runs of one model.
-
-    Raises BenchError where a task has no run (unless it may be filled), or where what is stored is
-    not of the official set.
-    """
-    match wanted.suite.name:
-        case "glue" | "superglue":
-            return _zipped(store, rows, wanted)
-        case "squad":
-            return _squad(store, rows, wanted)
-        case "race":
-            return _race(store, rows, wanted)
-    raise BenchError(
-        f"there is no submission of {wanted.suite.name}, whose labels are public: there is one of "
-        "glue, superglue, squad and race."
-    )
-
-
-def _zipped(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    files = SUBMISSIONS[wanted.suite.name].files
-    splits = [(file.task, file.split) for file in files]
-    chosen = choose_runs(rows, splits, wanted.suite, wanted.seed)
-    runs = {file.name: _run_of(file, chosen) for file in files}
-    missing = list(dict.fromkeys(file.task for file in files if runs[file.name] is None))
-    if missing and not wanted.fill:
-        raise BenchError(
-            f"no stored run has predicted the test rows of {', '.join(missing)}: run `bench run "
-            "--test` on them first, or let --fill write one answer throughout."
-        )
-    data = next(iter(chosen.values())).data
-    return [
-        Gathered(
-            path=Path(file.name),
-            task=file.task,
-            content=_filled(file, data) if run is None else _composed(store, file, run),
-            run=run,
-        )
-        for file in files
-        for run in [runs[file.name]]
-    ]
-
-
-def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
-    run = chosen.get(leader_of(file.task))
-    return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
-
-
-def _composed(store: Store, file: AnswerFile, run: RunRow) -> bytes:
-    examples = _examples(file, run) if needs_examples(file) else ()
-    return compose(file, _stored(store, run, file.task, file.split), examples)
-
-
-def _stored(store: Store, run: RunRow, task: str, split: str) -> tuple[Prediction, ...]:
-    result = store.result(run.key)
-    assert isinstance(result, Result), "a finished run has a result"
-    return next(
-        predictions_of(evaluation)
-        for evaluation in result.evaluations
-        if (evaluation.task, evaluation.split) == (task, split)
-    )
-
-
-def _examples(file: AnswerFile, run: RunRow) -> tuple[Example, ...]:
-    """The rows that the run predicted, read again through its door."""
-    rows = read(find_task(file.task), file.split, parse_data(run.data))
-    if rows.fingerprint != run.fingerprints[f"{file.task}:{file.split}"]:
-        raise DataError(
-            f"{file.task} {file.split} ({run.data}) has changed since run {run.key[:12]} predicted "
-            "it: put the old data back, or run it again."
-        )
-    return rows.examples
-
-
-def _filled(file: AnswerFile, data: str) -> bytes:
-    """One answer throughout; rows that must be seen for it come through the other tasks' door."""
-    examples: tuple[Example, ...] = ()
-    if needs_examples(file, fill=True):
-        examples = read(find_task(file.task), file.split, parse_data(data)).examples
-    return compose(file, filled(file, examples), examples)
-
-
-def _squad(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """predictions.json of each version that was run, and 2.0's na_prob.json beside it."""
-    found: list[Gathered] = []
-    splits = [(task, "dev") for task in wanted.suite.tasks]
-    for task, run in choose_runs(rows, splits, wanted.suite, wanted.seed).items():
-        spec = find_task(task)
-        spans = [p for p in _stored(store, run, task, "dev") if isinstance(p, SpanPrediction)]
-        may_abstain = isinstance(spec, SpanTask) and spec.no_answer
-        contents = {
-            "predictions.json": write_predictions(spans, wanted.threshold if may_abstain else None)
-        }
-        if may_abstain:
-            contents["na_prob.json"] = write_no_answer_scores(spans)
-        folder = Path(task.rpartition("/")[2])
-        found += [
-            Gathered(path=folder / name, task=task, content=content, run=run)
-            for name, content in contents.items()
-        ]
-    return found
-
-
-def _race(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    (task,) = wanted.suite.tasks
-    run = choose_runs(rows, [(task, "test")], wanted.suite, wanted.seed)[task]
-    choices = [p for p in _stored(store, run, task, "test") if isinstance(p, ChoicePrediction)]
-    return [Gathered(path=Path(), task=task, content=write_race(choices), run=run)]

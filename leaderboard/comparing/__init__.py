@@ -1,10 +1,9 @@
 """Two systems, example by example: what `bench compare` says of them."""
 
 from leaderboard.comparing.breakdown import PredictedSplit, headline_outcomes, match_runs
-from leaderboard.comparing.contrast import ALPHA, Contrast, Flip, Slice, contrast, correct
+from leaderboard.comparing.contrast import Contrast, Flip, Slice, contrast, correct
 
 __all__ = [
-    "ALPHA",
     "Contrast",
     "Flip",
     "PredictedSplit",

@@ -3,20 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import scipy  # its parts are loaded on first use
+
+from leaderboard.comparing.resampling import Array, Outcomes, Pairs
 from leaderboard.result import RunRow
-from leaderboard.statistics import Outcomes, Pairs
 from tasks.errors import BenchError
 from tasks.examples import Example, PairExample, Prediction
 from tasks.metrics.entities import entities
 from tasks.task import Metric, PairTask, TagTask, Task
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float64]
 
 __all__ = [
     "Headline",
@@ -40,40 +37,36 @@ __all__ = [
 # matter whether the parts are means or sums.
 
 
-def ratio(means: "Array") -> "Array":
+def ratio(means: Array) -> Array:
     """Points by what they are given for: (points, 1)."""
     return _divided(means[..., 0], means[..., 1])
 
 
-def f1_of_counts(means: "Array") -> "Array":
+def f1_of_counts(means: Array) -> Array:
     """F1 of (right, predicted, gold)."""
     return _divided(2 * means[..., 0], means[..., 1] + means[..., 2])
 
 
-def f1_of_label(means: "Array", label: int) -> "Array":
+def f1_of_label(means: Array, label: int) -> Array:
     """F1 of one class of a confusion matrix, gold by predicted, laid flat."""
     matrix = _matrix(means)
     right = matrix[..., label, label]
     return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
 
 
-def macro_f1(means: "Array") -> "Array":
+def macro_f1(means: Array) -> Array:
     """The mean of every class's F1."""
-    import numpy as np
-
     count = _matrix(means).shape[-1]
     mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
     return mean
 
 
-def matthews(means: "Array") -> "Array":
+def matthews(means: Array) -> Array:
     """Matthews correlation of a confusion matrix, for any number of classes.
 
     Gorodkin, Comparing two K-category assignments by a K-category correlation coefficient,
     Computational Biology and Chemistry 2004. 0 for constant predictions.
     """
-    import numpy as np
-
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
@@ -81,24 +74,20 @@ def matthews(means: "Array") -> "Array":
     return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
 
 
-def correlation(means: "Array") -> "Array":
+def correlation(means: Array) -> Array:
     """Pearson's correlation of the moments (1, x, y, xy, xx, yy)."""
-    import numpy as np
-
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
     spreads = (one * xx - x**2) * (one * yy - y**2)
     return _divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
 
 
-def _matrix(means: "Array") -> "Array":
+def _matrix(means: Array) -> Array:
     size = round(means.shape[-1] ** 0.5)
     return means.reshape(*means.shape[:-1], size, size)
 
 
-def _divided(above: "Array", below: "Array") -> "Array":
+def _divided(above: Array, below: Array) -> Array:
     """The quotient, 0 for a division by (nearly) nothing."""
-    import numpy as np
-
     empty = below < 1e-12
     quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
     return quotient
@@ -134,8 +123,8 @@ class Breakdown:
     sums or means, [..., parts] to [...]. `is_mean` where each example has points of its own.
     """
 
-    parts: "Callable[[Sequence[Any], Sequence[Any], Units], Array]"
-    score: "Callable[[Array], Array]"
+    parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
+    score: Callable[[Array], Array]
     is_mean: bool = False
 
 
@@ -178,7 +167,7 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
     yield Breakdown(parts=partial(_group_points, metric=metric), score=ratio)
 
 
-def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> "Array":
+def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
     """Accuracy: what the next one gives too, in a twentieth of its time."""
     pairs = zip(predictions, examples, strict=True)
     return _summed([(float(guess.label == gold.label), 1.0) for guess, gold in pairs], units)
@@ -186,7 +175,7 @@ def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 
 def _points(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, metric: Metric[Any, Any]
-) -> "Array":
+) -> Array:
     """Each example's own value; a metric that asks for whole groups has none."""
     try:
         pairs = zip(predictions, examples, strict=True)
@@ -198,9 +187,7 @@ def _points(
 
 def _group_points(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, metric: Metric[Any, Any]
-) -> "Array":
-    import numpy as np
-
+) -> Array:
     def value(unit: Sequence[int]) -> float:
         guesses, golds = [predictions[i] for i in unit], [examples[i] for i in unit]
         return metric.compute(guesses, golds) or 0.0
@@ -210,9 +197,7 @@ def _group_points(
 
 def _confusion(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, labels: Sequence[str]
-) -> "Array":
-    import numpy as np
-
+) -> Array:
     place = {label: number for number, label in enumerate(labels)}
     gold = np.array([place[str(e.label)] for e in examples])
     guess = np.array([place[str(p.label)] for p in predictions])
@@ -221,21 +206,18 @@ def _confusion(
 
 def _moments(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, ranked: bool
-) -> "Array":
+) -> Array:
     """Of the numbers, or of their ranks, which are those among all examples in every resample."""
-    import numpy as np
-    from scipy.stats import rankdata
-
     x = np.array([float(p.label) for p in predictions])
     y = np.array([float(e.label) for e in examples])
     if ranked:
-        x, y = rankdata(x), rankdata(y)
+        x, y = scipy.stats.rankdata(x), scipy.stats.rankdata(y)
     # Around one number for both systems, because moments of large numbers lose their last digits.
     x, y = x - y.mean(), y - y.mean()
     return _summed(np.stack([np.ones_like(x), x, y, x * y, x * x, y * y], axis=1), units)
 
 
-def _entity_counts(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> "Array":
+def _entity_counts(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
     rows = []
     for prediction, example in zip(predictions, examples, strict=True):
         guessed, gold = set(entities(prediction.tags)), set(entities(example.tags))
@@ -243,10 +225,8 @@ def _entity_counts(predictions: Sequence[Any], examples: Sequence[Any], units: U
     return _summed(rows, units)
 
 
-def _summed(rows: Any, units: Units) -> "Array":
+def _summed(rows: Any, units: Units) -> Array:
     """[examples, parts] to [units, parts]."""
-    import numpy as np
-
     table = np.asarray(rows, dtype=np.float64)
     if len(units) == len(table):
         return table
@@ -321,8 +301,6 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
 
     A name of a second split ends with what the split's name does: MNLI's "accuracy_mm".
     """
-    import numpy as np
-
     known = _known(splits, names)
     if known is None:
         return None
@@ -357,21 +335,17 @@ def _known(
 
 def _side(
     splits: Sequence[PredictedSplit], known: Sequence[tuple[Named, Breakdown]], side: str
-) -> "Array":
+) -> Array:
     """[units of all splits, seeds, parts of all scores]."""
-    import numpy as np
-
     return np.concatenate([_placed(splits, c[0], w, side) for c, w in known], axis=-1)
 
 
-def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> "Callable[[Array], Array]":
+def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> Callable[[Array], Array]:
     """The mean of the scores, each of its own parts."""
-    import numpy as np
-
     widths = [_parts(c[0], w, c[0].one[0]).shape[-1] for c, w in known]
     formulas = [w.score for _, w in known]
 
-    def score(means: "Array") -> "Array":
+    def score(means: Array) -> Array:
         pieces = np.split(means, np.cumsum(widths)[:-1], axis=-1)
         scores = [formula(piece) for formula, piece in zip(formulas, pieces, strict=True)]
         mean: Array = np.mean(scores, axis=0)
@@ -394,16 +368,14 @@ def _way(split: PredictedSplit, metric: Metric[Any, Any]) -> Breakdown | None:
     return break_down(split.task, metric, (*split.one, *split.other), split.examples)
 
 
-def _parts(split: PredictedSplit, way: Breakdown, run: Sequence[Any]) -> "Array":
+def _parts(split: PredictedSplit, way: Breakdown, run: Sequence[Any]) -> Array:
     return way.parts(run, split.examples, units_of(split.examples))
 
 
 def _placed(
     splits: Sequence[PredictedSplit], own: PredictedSplit, way: Breakdown, side: str
-) -> "Array":
+) -> Array:
     """[units of all splits, seeds, parts], 0 at the units of other splits."""
-    import numpy as np
-
     runs: Sequence[Sequence[Any]] = getattr(own, side)
     parts = np.stack([_parts(own, way, run) for run in runs], axis=1)
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]

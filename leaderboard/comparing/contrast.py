@@ -5,15 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
+from leaderboard.comparing.resampling import Pairs, bootstrap_interval, permutation_p_value
 from leaderboard.comparing.slices import slices_of
-from leaderboard.statistics import (
-    Interval,
-    Pairs,
-    bootstrap_interval,
-    holm,
-    mcnemar_exact,
-    permutation_p_value,
-)
+from leaderboard.statistics import Interval, holm, mcnemar_exact
 from tasks.examples import (
     ChoiceExample,
     Example,
@@ -22,14 +16,15 @@ from tasks.examples import (
     SpanExample,
     TagExample,
 )
-from tasks.metrics.squad import exact_match, normalise
+from tasks.metrics.right import is_right, may_abstain
 from tasks.task import PairTask, Task
 
-__all__ = ["ALPHA", "Contrast", "Flip", "Slice", "contrast", "correct", "flips_of"]
+__all__ = ["Contrast", "Flip", "Slice", "contrast", "correct", "flips_of"]
 
-# Examples that one of two systems gets right and the other does not.
+ALPHA = 0.05
+"""The chance to call even one task of a board different where none is."""
 
-NO_ANSWER = "(no answer)"
+MCNEMAR, PERMUTATION = "McNemar, exact", "paired permutation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,113 +43,6 @@ class Flip:
     one: int
     other: int
     answers: tuple[str, str]
-
-
-def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
-    """The examples that flipped, the clearest first; None for numbers, which are never right."""
-    if isinstance(splits[0].task, PairTask) and splits[0].task.is_regression:
-        return None
-    found, start = [], 0
-    for split in splits:
-        found += list(_of_split(split, start))
-        start += len(split.examples)
-    return tuple(sorted(found, key=lambda flip: -abs(flip.one - flip.other)))
-
-
-def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
-    task = split.task
-    for place, example in enumerate(split.examples):
-        ones, others = [run[place] for run in split.one], [run[place] for run in split.other]
-        one, other = (sum(is_right(task, p, example) for p in side) for side in (ones, others))
-        if one != other:
-            yield Flip(
-                place=start + place,
-                split=split.split,
-                id=example.id,
-                text=text_of(example),
-                gold=gold_of(example),
-                one=one,
-                other=other,
-                answers=(answer_of(task, ones[0], example), answer_of(task, others[0], example)),
-            )
-
-
-def is_right(task: Task, prediction: Any, example: Any) -> bool:
-    """Whether the label, the option, the answer's text or every tag of a sentence is right.
-
-    An answer gives way to "no answer" at the threshold 0, as in SQuAD 2.0's headline.
-    """
-    match example:
-        case PairExample():
-            return bool(prediction.label == example.label)
-        case ChoiceExample():
-            return prediction.option in (example.gold or ())
-        case TagExample():
-            return bool(prediction.tags == example.tags)
-        case SpanExample():
-            text = _span(task, prediction)
-            golds = [gold for gold, _ in example.answers or () if normalise(gold)] or [""]
-            return any(exact_match(text, gold) for gold in golds)
-    raise AssertionError(f"{task.name} has no head type")
-
-
-def _span(task: Task, prediction: Any) -> str:
-    gives_none = getattr(task, "no_answer", False) and prediction.no_answer_score > 0
-    return "" if gives_none else str(prediction.text)
-
-
-def answer_of(task: Task, prediction: Prediction, example: Example) -> str:
-    """A prediction as a reader sees it."""
-    found: Any = prediction
-    match example:
-        case ChoiceExample():
-            return example.options[int(found.option)]
-        case TagExample():
-            return _tagged(example.words, found.tags)
-        case SpanExample():
-            return _span(task, found) or NO_ANSWER
-        case PairExample():
-            return str(found.label)
-    raise AssertionError(f"{task.name} has no head type")
-
-
-def gold_of(example: Example) -> str:
-    """The right answer as a reader sees it."""
-    match example:
-        case PairExample():
-            return str(example.label)
-        case ChoiceExample():
-            return " | ".join(example.options[place] for place in example.gold or ())
-        case TagExample():
-            return _tagged(example.words, example.tags or ())
-        case SpanExample():
-            return " | ".join(dict.fromkeys(t for t, _ in example.answers or ())) or NO_ANSWER
-
-
-def text_of(example: Example) -> str:
-    """What the question was; of a context on its own, nothing."""
-    match example:
-        case PairExample():
-            return (
-                example.text_a if example.text_b is None else f"{example.text_a} / {example.text_b}"
-            )
-        case ChoiceExample():
-            return example.question or example.context
-        case TagExample():
-            return " ".join(example.words)
-        case SpanExample():
-            return example.question
-
-
-def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
-    named = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True) if tag != "O"]
-    return " ".join(named) or "(no entity)"
-
-
-ALPHA = 0.05
-"""The chance to call even one task of a board different where none is."""
-
-MCNEMAR, PERMUTATION = "McNemar, exact", "paired permutation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,3 +169,90 @@ def _slice(name: str, units: Sequence[int], headline: Headline) -> Slice:
         difference=pairs.difference,
         interval=bootstrap_interval(pairs, draws=1_000),
     )
+
+
+# Examples that one of two systems gets right and the other does not.
+
+NO_ANSWER = "(no answer)"
+
+
+def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
+    """The examples that flipped, the clearest first; None for numbers, which are never right."""
+    if isinstance(splits[0].task, PairTask) and splits[0].task.is_regression:
+        return None
+    found, start = [], 0
+    for split in splits:
+        found += list(_of_split(split, start))
+        start += len(split.examples)
+    return tuple(sorted(found, key=lambda flip: -abs(flip.one - flip.other)))
+
+
+def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
+    task = split.task
+    for place, example in enumerate(split.examples):
+        ones, others = [run[place] for run in split.one], [run[place] for run in split.other]
+        one, other = (sum(is_right(task, p, example) for p in side) for side in (ones, others))
+        if one != other:
+            yield Flip(
+                place=start + place,
+                split=split.split,
+                id=example.id,
+                text=_text_of(example),
+                gold=_gold_of(example),
+                one=one,
+                other=other,
+                answers=(_answer_of(task, ones[0], example), _answer_of(task, others[0], example)),
+            )
+
+
+def _span(task: Task, prediction: Any) -> str:
+    gives_none = may_abstain(task) and prediction.no_answer_score > 0
+    return "" if gives_none else str(prediction.text)
+
+
+def _answer_of(task: Task, prediction: Prediction, example: Example) -> str:
+    """A prediction as a reader sees it."""
+    found: Any = prediction
+    match example:
+        case ChoiceExample():
+            return example.options[int(found.option)]
+        case TagExample():
+            return _tagged(example.words, found.tags)
+        case SpanExample():
+            return _span(task, found) or NO_ANSWER
+        case PairExample():
+            return str(found.label)
+    raise AssertionError(f"{task.name} has no head type")
+
+
+def _gold_of(example: Example) -> str:
+    """The right answer as a reader sees it."""
+    match example:
+        case PairExample():
+            return str(example.label)
+        case ChoiceExample():
+            return " | ".join(example.options[place] for place in example.gold or ())
+        case TagExample():
+            return _tagged(example.words, example.tags or ())
+        case SpanExample():
+            return " | ".join(dict.fromkeys(t for t, _ in example.answers or ())) or NO_ANSWER
+
+
+def _text_of(example: Example) -> str:
+    """What the question was; of a context on its own, nothing."""
+    match example:
+        case PairExample():
+            return (
+                example.text_a if example.text_b is None else f"{example.text_a} / {example.text_b}"
+            )
+        case ChoiceExample():
+            return example.question or example.context
+        case TagExample():
+            return " ".join(example.words)
+        case SpanExample():
+            return example.question
+
+
+def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
+    named = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True) if tag != "O"]
+    return " ".join(named) or "(no entity)"

@@ -1,4 +1,4 @@
-"""Intervals for the entries of a board, by drawing its examples and its seeds anew. Pure.
+"""Intervals for the entries of a board, by resampling its examples and its seeds. Pure.
 
 Every entry of a board is scored on the same examples. So each draw takes the same examples for all
 of them, and what makes a set easy or hard moves all alike: ranks are compared in pairs.
@@ -8,24 +8,14 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell
 from leaderboard.boards.entry import LEVEL, CellStanding, Entry, Standing
-from leaderboard.statistics import (
-    Interval,
-    Outcomes,
-    median_error,
-    median_interval,
-    redrawn_scores,
-)
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float64]
+from leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
+from leaderboard.statistics import Interval, median_error, median_interval
 
 __all__ = ["DRAWS", "Known", "with_standings"]
 
@@ -40,8 +30,8 @@ Known = Outcomes | str
 class _Drawn:
     """An entry's cell, or its score, on every draw: with other examples, and what seeds add."""
 
-    examples: "Array"
-    seeds: "Array"
+    examples: Array
+    seeds: Array
     standing: CellStanding
 
 
@@ -75,12 +65,10 @@ def with_standings(
 
 def _draw(board: Board, task: str, known: Sequence[Known | None], draws: int) -> dict[int, _Drawn]:
     """The cells of a column by the places of their entries."""
-    import numpy as np
-
     places = [place for place, outcomes in enumerate(known) if isinstance(outcomes, Outcomes)]
     generator = np.random.default_rng(zlib.crc32(task.encode()))
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
-    redrawn = redrawn_scores(systems, generator, draws=draws) if systems else []
+    redrawn = resampled_scores(systems, generator, draws=draws) if systems else []
     by_place = dict(zip(places, redrawn, strict=True))
     return {
         place: _cell(entry.cells[task], by_place.get(place), known[place], draws)
@@ -89,9 +77,7 @@ def _draw(board: Board, task: str, known: Sequence[Known | None], draws: int) ->
     }
 
 
-def _cell(cell: Cell, redrawn: "Array | None", known: Known | None, draws: int) -> _Drawn:
-    import numpy as np
-
+def _cell(cell: Cell, redrawn: Array | None, known: Known | None, draws: int) -> _Drawn:
     examples = np.full(draws, cell.median) if redrawn is None else np.median(redrawn, axis=1)
     seeds = _seed_noise(cell, draws)
     has_seeds = len(cell.values) > 1
@@ -108,10 +94,8 @@ def _cell(cell: Cell, redrawn: "Array | None", known: Known | None, draws: int) 
     )
 
 
-def _seed_noise(cell: Cell, draws: int) -> "Array":
+def _seed_noise(cell: Cell, draws: int) -> Array:
     """What other seeds would add to the median, of its own for every cell."""
-    import numpy as np
-
     error = median_error(cell.values)
     if not error:
         return np.zeros(draws)
@@ -123,8 +107,6 @@ def _seed_noise(cell: Cell, draws: int) -> "Array":
 
 def _score_of(board: Board, value: float, found: Mapping[str, _Drawn]) -> _Drawn:
     """The suite's score: the mean over the rule's tasks, which all weigh the same."""
-    import numpy as np
-
     cells = [found[task] for task in board.rule.cells]
     examples = np.mean([cell.examples for cell in cells], axis=0)
     seeds = np.mean([cell.seeds for cell in cells], axis=0)
@@ -148,13 +130,11 @@ def _standing(found: Mapping[str, _Drawn], score: _Drawn | None) -> Standing:
     )
 
 
-def _ranked(entries: Sequence[Entry], scores: "Sequence[_Drawn | None]") -> list[Entry]:
+def _ranked(entries: Sequence[Entry], scores: Sequence[_Drawn | None]) -> list[Entry]:
     """The entries with the ranks that they have in 95 % of the draws, and whom they are tied with.
 
     Equal scores share all of their ranks.
     """
-    import numpy as np
-
     racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
     drawn = [score.examples + score.seeds for place in racing if (score := scores[place])]
     if not drawn:
@@ -167,10 +147,8 @@ def _ranked(entries: Sequence[Entry], scores: "Sequence[_Drawn | None]") -> list
     return found
 
 
-def _ranks(table: "Array", row: int) -> tuple[int, int]:
+def _ranks(table: Array, row: int) -> tuple[int, int]:
     """The lowest and the highest of a row's ranks in 95 % of the draws (columns)."""
-    import numpy as np
-
     tail = (1 - LEVEL) / 2
     first, last = 1 + (table > table[row]).sum(axis=0), (table >= table[row]).sum(axis=0)
     low = np.quantile(first, tail, method="inverted_cdf")
@@ -178,7 +156,7 @@ def _ranks(table: "Array", row: int) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def _not_told_apart(table: "Array", row: int) -> list[int]:
+def _not_told_apart(table: Array, row: int) -> list[int]:
     """The rows whose difference from this one has an interval that holds 0."""
     tail = (1 - LEVEL) / 2
     above, below = ((table > table[row]).mean(axis=1), (table < table[row]).mean(axis=1))
@@ -196,9 +174,7 @@ def _with_ranks(entry: Entry, ranks: tuple[int, int], tied: Sequence[Entry]) -> 
     return replace(entry, standing=replace(standing, ranks=ranks, tied=labels))
 
 
-def _interval(drawn: "Array", top: float = math.inf) -> Interval:
-    import numpy as np
-
+def _interval(drawn: Array, top: float = math.inf) -> Interval:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return _below(Interval(low=float(low), high=float(high)), top)
 

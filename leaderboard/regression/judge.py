@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy  # its parts are loaded on first use
 
 from leaderboard.regression.sample import Change, Sample, find_change
 from leaderboard.statistics import holm
 from tasks.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float64]
+from tasks.metrics.right import may_abstain
+from tasks.suites import find_task
 
 __all__ = [
     "FAILED_JOB",
@@ -30,72 +30,16 @@ __all__ = [
     "tolerated_drop",
 ]
 
-# How large a drop of a score is noise: Student's t on the spread that the baseline's seeds show.
-#
-# Both sides are scored on the same examples, so which examples these are moves both alike, and what
-# is left of a difference without a cause is the noise of the seeds. All scores and drops are in the
-# score's own unit (mostly 0..1).
+Array = npt.NDArray[np.float64]
 
-POWER = 0.8
-"""The chance with which a "detectable" drop is found: four fifths, the custom of power analyses
-(Cohen, Statistical Power Analysis, 1988, section 2.4)."""
+REGRESSION = 3
+"""The exit code of a check that found a task to be worse, or its training changed."""
 
+FAILED_JOB = 1
+"""The exit code where a job of a task failed."""
 
-def spread_of_means(before: Any, after_count: int, resolution: Any) -> "Array":
-    """The standard error of the difference of both means, from the baseline's seeds alone.
-
-    `before` has the baseline's scores along its last axis, at least two. The spread of a run is
-    never taken for smaller than `resolution`, what one example is worth: a few equal scores show no
-    more than that. The new runs' own spread is left out, or one collapsed run among them would
-    raise the tolerance that it should be caught by.
-    """
-    import numpy as np
-
-    scores = np.asarray(before, dtype=np.float64)
-    spread = np.maximum(scores.std(axis=-1, ddof=1), resolution)
-    error: Array = spread * np.sqrt(1 / scores.shape[-1] + 1 / after_count)
-    return error
-
-
-def drop_p_values(before: Any, after: Any, resolution: Any) -> "Array":
-    """The chance of such a drop of the mean, or a larger one, where nothing has changed.
-
-    `before` and `after` have a score for each seed along their last axes; all others are tasks,
-    simulated suites and the like. One-sided, with as many degrees of freedom as the baseline has
-    seeds, less one.
-    """
-    import numpy as np
-    from scipy.special import stdtr
-
-    old, new = (np.asarray(scores, dtype=np.float64) for scores in (before, after))
-    drops = old.mean(axis=-1) - new.mean(axis=-1)
-    found: Array = stdtr(
-        old.shape[-1] - 1, -drops / spread_of_means(old, new.shape[-1], resolution)
-    )
-    return found
-
-
-def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
-    """The largest drop whose p-value is not below `alpha`."""
-    from scipy.special import stdtrit
-
-    critical = float(stdtrit(len(before) - 1, 1 - alpha))
-    return critical * float(spread_of_means(before, after_count, resolution))
-
-
-def detectable_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
-    """The true drop that is found with the chance POWER, if the baseline's spread is the true one.
-
-    With a true drop the statistic has a noncentral t distribution.
-    """
-    from scipy.special import nctdtrinc, stdtrit
-
-    freedom = len(before) - 1
-    shift = float(nctdtrinc(freedom, 1 - POWER, float(stdtrit(freedom, 1 - alpha))))
-    return shift * float(spread_of_means(before, after_count, resolution))
-
-
-# The examples that most runs had right before and most have wrong now, and the other way round.
+NOT_COMPARED = 4
+"""The exit code where a task has no baseline that it can be compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,37 +63,6 @@ class Flip:
         )
 
 
-def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
-    """The flips, the clearest first; `ids` name the examples of each split in its order.
-
-    An example that half of the runs have right is on neither side.
-    """
-    found = [flip for split in before.right for flip in _flips(split, before, now, ids[split])]
-    return tuple(sorted(found, key=lambda flip: (flip.now - flip.before, flip.split, flip.example)))
-
-
-def _flips(split: str, before: Sample, now: Sample, ids: Sequence[str]) -> Iterator[Flip]:
-    shares = zip(_shares(before.right[split]), _shares(now.right[split]), strict=True)
-    for name, (old, new) in zip(ids, shares, strict=True):
-        if (old - 0.5) * (new - 0.5) < 0:
-            yield Flip(split=split, example=name, before=old, now=new)
-
-
-def _shares(runs: Sequence[str]) -> list[float]:
-    """Of each example, the share of runs that had it right."""
-    return [fmean(outcome == "1" for outcome in column) for column in zip(*runs, strict=True)]
-
-
-REGRESSION = 3
-"""The exit code of a check that found a task to be worse, or its training changed."""
-
-FAILED_JOB = 1
-"""The exit code where a job of a task failed."""
-
-NOT_COMPARED = 4
-"""The exit code where a task has no baseline that it can be compared with."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Unjudged:
     """A task that was not compared, or not with all of its seeds, and a sentence that says why.
@@ -171,7 +84,8 @@ class TaskVerdict:
 
     `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
     whatever the others do, `detectable` the true drop that would be found in four of five checks.
-    `change` is where training left the baseline's, None where it did not or could not be compared.
+    `flips` are None where the baseline counts other answers as right (see RIGHT_RULE). `change` is
+    where training left the baseline's, None where it did not or could not be compared.
     """
 
     task: str
@@ -181,7 +95,7 @@ class TaskVerdict:
     tolerated: float
     detectable: float
     is_worse: bool
-    flips: tuple[Flip, ...]
+    flips: tuple[Flip, ...] | None
     change: Change | None = None
 
     @property
@@ -270,15 +184,16 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     corrected = holm([_p_value(before[task], sample) for task, sample in now.items()])
     share = alpha / max(1, len(now))
+    tasks = tuple(
+        _verdict(task, before[task], now[task], p_value, ids, alpha=alpha, share=share)
+        for task, p_value in zip(now, corrected, strict=True)
+    )
     return Verdict(
         title=title,
         alpha=alpha,
-        tasks=tuple(
-            _verdict(task, before[task], now[task], p_value, ids, alpha=alpha, share=share)
-            for task, p_value in zip(now, corrected, strict=True)
-        ),
+        tasks=tasks,
         unjudged=tuple(unjudged),
-        notes=tuple(notes),
+        notes=(*notes, *_notes_on_flips(tasks)),
         may_change=may_change,
     )
 
@@ -316,9 +231,22 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
         tolerated=tolerated_drop(*seen),
         detectable=detectable_drop(*seen),
         is_worse=p_value < alpha,
-        flips=find_flips(before, now, ids),
+        flips=find_flips(before, now, ids) if _have_one_rule(task, before, now) else None,
         change=_change(before, now),
     )
+
+
+def _notes_on_flips(tasks: Sequence[TaskVerdict]) -> Iterator[str]:
+    if names := ", ".join(task.task for task in tasks if task.flips is None):
+        yield (
+            f"The examples of {names} were not compared: the baseline is from a version that "
+            "counted other answers as right; write it again with `bench baseline`."
+        )
+
+
+def _have_one_rule(task: str, before: Sample, now: Sample) -> bool:
+    """Whether both count the same answers as right; the rules differ where a model may abstain."""
+    return before.right_rule == now.right_rule or not may_abstain(find_task(task))
 
 
 def _change(before: Sample, now: Sample) -> Change | None:
@@ -329,3 +257,84 @@ def _change(before: Sample, now: Sample) -> Change | None:
 
 def _p_value(before: Sample, now: Sample) -> float:
     return float(drop_p_values(before.scores, now.scores, 1 / before.examples))
+
+
+# How large a drop of a score is noise: Student's t on the spread that the baseline's seeds show.
+#
+# Both sides are scored on the same examples, so which examples these are moves both alike, and what
+# is left of a difference without a cause is the noise of the seeds. All scores and drops are in the
+# score's own unit (mostly 0..1).
+
+POWER = 0.8
+"""The chance with which a "detectable" drop is found: four fifths, the custom of power analyses
+(Cohen, Statistical Power Analysis, 1988, section 2.4)."""
+
+
+def spread_of_means(before: Any, after_count: int, resolution: Any) -> Array:
+    """The standard error of the difference of both means, from the baseline's seeds alone.
+
+    `before` has the baseline's scores along its last axis, at least two. The spread of a run is
+    never taken for smaller than `resolution`, what one example is worth: a few equal scores show no
+    more than that. The new runs' own spread is left out, or one collapsed run among them would
+    raise the tolerance that it should be caught by.
+    """
+    scores = np.asarray(before, dtype=np.float64)
+    spread = np.maximum(scores.std(axis=-1, ddof=1), resolution)
+    error: Array = spread * np.sqrt(1 / scores.shape[-1] + 1 / after_count)
+    return error
+
+
+def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
+    """The chance of such a drop of the mean, or a larger one, where nothing has changed.
+
+    `before` and `after` have a score for each seed along their last axes; all others are tasks,
+    simulated suites and the like. One-sided, with as many degrees of freedom as the baseline has
+    seeds, less one.
+    """
+    old, new = (np.asarray(scores, dtype=np.float64) for scores in (before, after))
+    drops = old.mean(axis=-1) - new.mean(axis=-1)
+    found: Array = scipy.special.stdtr(
+        old.shape[-1] - 1, -drops / spread_of_means(old, new.shape[-1], resolution)
+    )
+    return found
+
+
+def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
+    """The largest drop whose p-value is not below `alpha`."""
+    critical = float(scipy.special.stdtrit(len(before) - 1, 1 - alpha))
+    return critical * float(spread_of_means(before, after_count, resolution))
+
+
+def detectable_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
+    """The true drop that is found with the chance POWER, if the baseline's spread is the true one.
+
+    With a true drop the statistic has a noncentral t distribution.
+    """
+    freedom = len(before) - 1
+    critical = float(scipy.special.stdtrit(freedom, 1 - alpha))
+    shift = float(scipy.special.nctdtrinc(freedom, 1 - POWER, critical))
+    return shift * float(spread_of_means(before, after_count, resolution))
+
+
+# Which examples most runs had right before and most have wrong now, and the other way round.
+
+
+def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
+    """The flips, the clearest first; `ids` name the examples of each split in its order.
+
+    An example that half of the runs have right is on neither side.
+    """
+    found = [flip for split in before.right for flip in _flips(split, before, now, ids[split])]
+    return tuple(sorted(found, key=lambda flip: (flip.now - flip.before, flip.split, flip.example)))
+
+
+def _flips(split: str, before: Sample, now: Sample, ids: Sequence[str]) -> Iterator[Flip]:
+    shares = zip(_shares(before.right[split]), _shares(now.right[split]), strict=True)
+    for name, (old, new) in zip(ids, shares, strict=True):
+        if (old - 0.5) * (new - 0.5) < 0:
+            yield Flip(split=split, example=name, before=old, now=new)
+
+
+def _shares(runs: Sequence[str]) -> list[float]:
+    """Of each example, the share of runs that had it right."""
+    return [fmean(outcome == "1" for outcome in column) for column in zip(*runs, strict=True)]

@@ -10,20 +10,10 @@ from typing import Any
 from leaderboard.boards.cell import spread_of
 from leaderboard.job import Job
 from leaderboard.result import Evaluation, Result, predictions_of
-from tasks.errors import BenchError, DataError
-from tasks.examples import (
-    ChoiceExample,
-    ChoicePrediction,
-    Example,
-    PairExample,
-    PairPrediction,
-    Prediction,
-    SpanExample,
-    SpanPrediction,
-    TagExample,
-    TagPrediction,
-)
-from tasks.metrics.squad import exact_match
+from tasks.errors import DataError
+from tasks.examples import Example
+from tasks.metrics.right import is_right
+from tasks.suites import find_task
 
 __all__ = [
     "Beginning",
@@ -34,7 +24,6 @@ __all__ = [
     "conditions_of",
     "differences",
     "find_change",
-    "is_right",
     "maker_of",
     "sample_of",
 ]
@@ -198,35 +187,9 @@ def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -
     return None
 
 
-# Whether a prediction is right: what flips from one set of runs to another.
-
-NEAR = 0.5
-"""How far a predicted number may be from the gold one: it rounds to the same step of STS-B."""
-
-
-def is_right(prediction: Prediction, example: Example) -> bool:
-    """Whether the label, the answer, the option or every tag is right; a number, whether near.
-
-    Where a passage holds no answer, right is to prefer "no answer" to every answer.
-    """
-    match prediction, example:
-        case PairPrediction(label=str() as label), PairExample():
-            return label == example.label
-        case PairPrediction(label=guess), PairExample(label=float() | int() as gold):
-            return abs(float(guess) - gold) <= NEAR
-        case SpanPrediction(), SpanExample():
-            return _is_right_answer(prediction, example)
-        case ChoicePrediction(), ChoiceExample():
-            return prediction.option in (example.gold or ())
-        case TagPrediction(), TagExample():
-            return prediction.tags == example.tags
-    raise BenchError(f"the prediction for {example.id} does not fit the example's kind.")
-
-
-def _is_right_answer(prediction: SpanPrediction, example: SpanExample) -> bool:
-    if not example.answers:
-        return prediction.no_answer_score > 0 or not prediction.text
-    return any(exact_match(prediction.text, gold) for gold, _ in example.answers)
+RIGHT_RULE = 2
+"""Goes up when other predictions count as right. Rule 1, which a baseline without this field was
+written by, took an answer's text alone, even where the model preferred no answer (SQuAD 2.0)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,9 +198,9 @@ class Sample:
 
     `scores` are the task's score by the suite's rule, in the order of `seeds`, in 0..1. `right` has
     for each scored split ("glue/cola:dev") one text for each seed, of one character for each
-    example in the split's order: "1" where it was right, "0" where not. `beginnings` are the first
-    losses of each seed and `maker` what they were computed by; a baseline that was written before
-    they were looked at has none.
+    example in the split's order: "1" where it was right, "0" where not, by the rule `right_rule`.
+    `beginnings` are the first losses of each seed and `maker` what they were computed by; a
+    baseline that was written before they were looked at has none.
     """
 
     conditions: Conditions
@@ -246,6 +209,7 @@ class Sample:
     right: Mapping[str, tuple[str, ...]]
     beginnings: tuple[Beginning, ...] = ()
     maker: str = ""
+    right_rule: int = RIGHT_RULE
 
     @property
     def first_losses(self) -> dict[int, Beginning]:
@@ -277,6 +241,7 @@ class Sample:
             right={split: tuple(runs) for split, runs in data["right"].items()},
             beginnings=tuple(Beginning.from_json(row) for row in data.get("beginnings", ())),
             maker=str(data.get("maker", "")),
+            right_rule=int(data.get("right_rule", 1)),
         )
         if fault := _fault(sample):
             raise ValueError(fault)
@@ -312,16 +277,12 @@ def sample_of(
         seeds=tuple(result.job.seed for result in results),
         scores=tuple(scores),
         right={
-            split: tuple(_outcomes(_evaluation(result, split), rows) for result in results)
+            split: tuple(_outcomes(result.evaluation(split), rows) for result in results)
             for split, rows in examples.items()
         },
         beginnings=tuple(map(beginning_of, results)),
         maker=maker_of(results[0]),
     )
-
-
-def _evaluation(result: Result, split: str) -> Evaluation:
-    return next(each for each in result.evaluations if each.name == split)
 
 
 def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
@@ -331,5 +292,6 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
             f"the predictions of {evaluation.name} are not for the rows that are there now: "
             "expected the data that the runs were made with."
         )
+    task = find_task(evaluation.task)
     pairs = zip(predictions, examples, strict=True)
-    return "".join("1" if is_right(guess, example) else "0" for guess, example in pairs)
+    return "".join("1" if is_right(task, guess, example) else "0" for guess, example in pairs)

@@ -64,6 +64,8 @@ def explanations(alpha: float) -> tuple[str, ...]:
 
 def flip_lines(task: TaskVerdict) -> list[str]:
     """How many examples flipped, and the clearest that are wrong now."""
+    if task.flips is None:
+        return [f"{task.task}: the baseline does not tell which examples were lost"]
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
     heading = f"{task.task}: {len(lost)} of {task.before.examples} examples lost, {gained} gained"
@@ -99,7 +101,7 @@ def _task(task: TaskVerdict) -> dict[str, Any]:
         "tolerated_drop": task.tolerated,
         "detectable_drop": task.detectable,
         "examples": task.before.examples,
-        "flips": [asdict(flip) for flip in task.flips],
+        "flips": [asdict(flip) for flip in task.flips or ()],
     }
 
 

@@ -230,7 +230,7 @@ def test_superglue_is_a_zip_that_passes_its_own_checker(bench, superglue):
 
 def test_changed_rows_are_not_submitted(bench, superglue, monkeypatch):
     monkeypatch.setattr(
-        "benchharness.stored.submission.read",
+        "benchharness.splits.read",
         lambda *arguments: replace(read(*arguments), fingerprint="0" * 64),
     )
     ended = bench(*SUPER, "--fill")

@@ -10,9 +10,10 @@ from rich.console import Console
 from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Standing
 from leaderboard.boards.terminal import render
+from leaderboard.comparing.resampling import Outcomes, first_part
 from leaderboard.comparing.standings import Known, with_standings
 from leaderboard.report.table import build_table
-from leaderboard.statistics import Outcomes, first_part, median_interval
+from leaderboard.statistics import median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
 
 UNITS = 200

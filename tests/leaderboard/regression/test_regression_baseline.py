@@ -1,22 +1,14 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from leaderboard.job import Job, Setting
 from leaderboard.regression import Baseline, conditions_of, judge, sample_of
-from leaderboard.regression.sample import is_right
+from leaderboard.regression.verdict_text import facts_of, to_markdown
 from leaderboard.result import Cost, Evaluation, Result
-from tasks.errors import BenchError, DataError
-from tasks.examples import (
-    ChoiceExample,
-    ChoicePrediction,
-    PairExample,
-    PairPrediction,
-    SpanExample,
-    SpanPrediction,
-    TagExample,
-    TagPrediction,
-)
+from tasks.errors import DataError
+from tasks.examples import PairExample
 from tests.helpers.samples import BEFORE, MORE_IDS, sample
 
 BASELINE = Baseline(
@@ -152,34 +144,32 @@ def test_predictions_for_other_rows_are_refused():
         sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})
 
 
-NUMBER = PairExample(id="1", text_a="x", label=2.0)
-ANSWERED = SpanExample(id="1", question="q", context="the cat", answers=(("The cat!", 0),))
-UNANSWERED = SpanExample(id="1", question="q", context="c", answers=())
-CHOICE = ChoiceExample(id="1", context="", question="", options=("a", "b"), gold=(1,))
-TAGGED = TagExample(id="1", words=("a", "b"), tags=("O", "B-PER"))
+def old(text):
+    """The file as versions wrote it that counted an answer as right by its text alone."""
+    data = json.loads(text)
+    for each in data["tasks"].values():
+        del each["right_rule"]
+    return json.dumps(data)
 
 
-@pytest.mark.parametrize(
-    ("prediction", "example", "right"),
-    [
-        (PairPrediction(id="1", label="yes"), ROWS[0], True),
-        (PairPrediction(id="1", label="no"), ROWS[0], False),
-        (PairPrediction(id="1", label=2.5), NUMBER, True),
-        (PairPrediction(id="1", label=1.4), NUMBER, False),
-        (SpanPrediction(id="1", text="cat"), ANSWERED, True),
-        (SpanPrediction(id="1", text="dog"), ANSWERED, False),
-        (SpanPrediction(id="1", text="cat", no_answer_score=1.0), UNANSWERED, True),
-        (SpanPrediction(id="1", text="cat", no_answer_score=-1.0), UNANSWERED, False),
-        (ChoicePrediction(id="1", option=1), CHOICE, True),
-        (ChoicePrediction(id="1", option=0), CHOICE, False),
-        (TagPrediction(id="1", tags=("O", "B-PER")), TAGGED, True),
-        (TagPrediction(id="1", tags=("O", "O")), TAGGED, False),
-    ],
-)
-def test_what_is_right(prediction, example, right):
-    assert is_right(prediction, example) is right
+def judged(task):
+    """The verdict on a drop from 100 examples right to none, by a baseline of an old version."""
+    split = f"{task}:dev"
+    made = replace(BASELINE, tasks={task: sample((0.8, 0.81, 0.8), "1" * 100, split)})
+    before = Baseline.from_text(old(made.to_text()), "baseline.json").tasks
+    now = {task: sample((0.1, 0.1), "0" * 100, split)}
+    return judge("", before, now, {split: [str(n) for n in range(100)]}, alpha=0.05)
 
 
-def test_a_prediction_of_another_kind_is_refused():
-    with pytest.raises(BenchError, match="does not fit"):
-        is_right(ChoicePrediction(id="1", option=0), ROWS[0])
+def test_an_old_baseline_names_the_examples_that_every_rule_counts_alike():
+    found = judged("squad/v1.1")
+    assert len(found.tasks[0].flips) == 100
+    assert found.notes == ()
+
+
+def test_an_old_baseline_names_no_examples_of_squad_2_and_says_why():
+    found = judged("squad/v2.0")
+    assert found.worse
+    assert facts_of(found)["tasks"]["squad/v2.0"]["flips"] == []
+    assert "The examples of squad/v2.0 were not compared: the baseline is" in found.notes[0]
+    assert "the baseline does not tell which examples were lost" in to_markdown(found)

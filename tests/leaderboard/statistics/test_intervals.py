@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leaderboard.statistics import Interval, Pairs, bootstrap_interval, mean_interval, pairs_of
+from leaderboard.comparing.resampling import Pairs, bootstrap_interval, pairs_of
+from leaderboard.statistics import Interval, mean_interval
 
 
 def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed: int) -> np.ndarray:

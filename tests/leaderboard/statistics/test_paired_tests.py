@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leaderboard.statistics import Pairs, holm, mcnemar_exact, pairs_of, permutation_p_value
+from leaderboard.comparing.resampling import Pairs, pairs_of, permutation_p_value
+from leaderboard.statistics import holm, mcnemar_exact
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,8 @@ import pytest
 from scipy import stats
 
 from leaderboard.comparing.breakdown import f1_of_counts
-from leaderboard.statistics import (
-    Outcomes,
-    first_part,
-    median_error,
-    median_interval,
-    redrawn_scores,
-)
+from leaderboard.comparing.resampling import Outcomes, first_part, resampled_scores
+from leaderboard.statistics import median_error, median_interval
 
 QUANTILES = [0.025, 0.975]
 
@@ -22,7 +17,7 @@ def of_plain(outcomes: np.ndarray) -> Outcomes:
 
 
 def redrawn(*systems: Outcomes, draws: int = 5_000, seed: int = 0) -> list[np.ndarray]:
-    return redrawn_scores(systems, np.random.default_rng(seed), draws=draws)
+    return resampled_scores(systems, np.random.default_rng(seed), draws=draws)
 
 
 @pytest.mark.parametrize("share", [0.6, 0.93])
@@ -88,7 +83,7 @@ def test_the_paired_difference_of_two_systems_is_scipys() -> None:
 def test_draws_do_not_depend_on_how_many_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = of_plain(np.random.default_rng(8).random((50, 2)))
     (at_once,) = redrawn(outcomes, draws=100)
-    monkeypatch.setattr("leaderboard.statistics.DRAWS_CHUNK", 50 * 7)
+    monkeypatch.setattr("leaderboard.comparing.resampling.DRAWS_CHUNK", 50 * 7)
     (in_parts,) = redrawn(outcomes, draws=100)
     assert in_parts == pytest.approx(at_once)
 

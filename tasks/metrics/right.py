@@ -1,0 +1,48 @@
+"""Whether one prediction is right: what two systems, or two checks, are compared by."""
+
+from tasks.errors import BenchError
+from tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    Example,
+    PairExample,
+    PairPrediction,
+    Prediction,
+    SpanExample,
+    SpanPrediction,
+    TagExample,
+    TagPrediction,
+)
+from tasks.metrics.squad import SQUAD_V1, SQUAD_V2
+from tasks.task import SpanTask, Task
+
+__all__ = ["is_right", "may_abstain"]
+
+NEAR = 0.5
+"""How far a predicted number may be from the gold one: it rounds to the same step of STS-B."""
+
+
+def is_right(task: Task, prediction: Prediction, example: Example) -> bool:
+    """Whether the label, the option, the answer or every tag is right; of a number, if it is near.
+
+    An answer is right where the official script gives it an exact match. In SQuAD 2.0 a model may
+    prefer no answer, which is right only where the question has none, whatever the text is.
+    """
+    match prediction, example:
+        case PairPrediction(label=str() as label), PairExample():
+            return label == example.label
+        case PairPrediction(label=guess), PairExample(label=float() | int() as gold):
+            return abs(float(guess) - gold) <= NEAR
+        case SpanPrediction(), SpanExample():
+            exact_match, _ = SQUAD_V2 if may_abstain(task) else SQUAD_V1
+            return exact_match.compute([prediction], [example]) == 1
+        case ChoicePrediction(), ChoiceExample():
+            return prediction.option in (example.gold or ())
+        case TagPrediction(), TagExample():
+            return prediction.tags == example.tags
+    raise BenchError(f"the prediction for {example.id} does not fit the example's kind.")
+
+
+def may_abstain(task: Task) -> bool:
+    """Whether a model may leave questions of the task unanswered, as in SQuAD 2.0."""
+    return isinstance(task, SpanTask) and task.no_answer

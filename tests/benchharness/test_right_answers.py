@@ -1,0 +1,64 @@
+"""`bench check` and `bench compare` count the same answers as right: those of the official EM."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.splits import evaluate_split, read_split
+from leaderboard.store.store import open_store
+from tasks.examples import SpanPrediction
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.suites import find_task
+from tests.helpers.results import make_job, make_result
+
+TASK = find_task("squad/v2.0")
+CALL = ("--task", "squad/v2.0", "--db", "board.sqlite")
+
+
+def store_run(model, seed, answer):
+    """A run on the mini data whose answer to the n-th question is `answer(n, gold text)`."""
+    splits = {f"squad/v2.0:{s}": read(TASK, s, parse_data("mini")) for s in ("train", "dev")}
+    job = make_job(
+        model=model,
+        task="squad/v2.0",
+        seed=seed,
+        fingerprints={name: rows.fingerprint for name, rows in splits.items()},
+    )
+    rows = read_split(job, "squad/v2.0:dev")
+    predictions = [
+        SpanPrediction(id=e.id, **answer(n, e.answers[0][0] if e.answers else ""))
+        for n, e in enumerate(rows.examples)
+    ]
+    found = evaluate_split("squad/v2.0:dev", rows, predictions)
+    with open_store("board.sqlite") as store:
+        store.add_result(replace(make_result(job), evaluations=(found,)))
+    return found.scores["em"] * len(rows.examples)
+
+
+def abstaining(n, gold):
+    """The right text for every question; every third is left unanswered all the same."""
+    return {"text": gold or "the", "no_answer_score": 1.0 if n % 3 == 0 else -1.0}
+
+
+def always_wrong(n, gold):
+    return {"text": "no such words", "no_answer_score": -1.0 if gold else -2.0}
+
+
+def test_check_and_compare_agree_with_the_official_score(bench):
+    exact = store_run("able", 1, abstaining)
+    assert store_run("wrong", 1, always_wrong) == 0
+    store_run("able", 2, always_wrong)
+    assert bench("baseline", "--model", "able", *CALL, "--out", "baseline.json").code == 0
+    written = json.loads(Path("baseline.json").read_text())
+    right = written["tasks"]["squad/v2.0"]["right"]["squad/v2.0:dev"]
+    assert right[0].count("1") == pytest.approx(exact)
+    assert "1" not in right[1]
+    ended = bench("compare", "able", "wrong", *CALL, "--json", "--examples", "10000")
+    (found,) = json.loads(ended.out)
+    compared = found["tasks"]["squad/v2.0"]
+    assert compared["flipped"] == [pytest.approx(exact), 0]
+    places = {flip["place"] for flip in compared["flips"]}
+    assert places == {place for place, each in enumerate(right[0]) if each == "1"}
