@@ -13,6 +13,7 @@ from benchharness.cli.options import (
     DataFilter,
     Suites,
     Tasks,
+    with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
 from leaderboard.text import visible
@@ -42,6 +43,7 @@ FEW_SEEDS = 5
 """With fewer the tolerance is far above the spread: see docs/regression.md."""
 
 
+@with_plugins
 def baseline(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Model,

@@ -20,6 +20,7 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    with_plugins,
 )
 from leaderboard.text import visible
 
@@ -71,6 +72,7 @@ MarkdownFile = Annotated[
 ]
 
 
+@with_plugins
 def check(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Model,

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from benchharness.cli.output import print_json, print_table
 from leaderboard.text import visible
 
@@ -49,6 +57,7 @@ LONGEST = 300
 """Characters of an example's text that are shown."""
 
 
+@with_plugins
 def compare(  # noqa: PLR0913  (one parameter for each option)
     one: System,
     other: System,

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from benchharness.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ Name = Annotated[
 ]
 
 
+@with_plugins
 def ensemble(  # noqa: PLR0913  (one parameter for each option)
     systems: Systems,
     *,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchharness import __version__
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from leaderboard.text import visible
 
 if TYPE_CHECKING:
@@ -58,6 +66,7 @@ Archive = Annotated[
 ]
 
 
+@with_plugins
 def export(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,
@@ -174,6 +183,7 @@ File = Annotated[
 ]
 
 
+@with_plugins
 def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Bring the runs of another store, or rows measured elsewhere, into this one.
 

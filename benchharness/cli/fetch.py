@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AllowPickle, AsJson, Suites, TrustRemoteCode
+from benchharness.cli.options import AllowPickle, AsJson, Suites, TrustRemoteCode, with_plugins
 
 __all__ = ["fetch"]
 
@@ -42,6 +42,7 @@ Timeout = Annotated[
 POLL_SECONDS = 0.5
 
 
+@with_plugins
 def fetch(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Models = None,

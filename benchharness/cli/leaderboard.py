@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites
+from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, with_plugins
 from leaderboard.text import visible
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ Top = Annotated[
 ]
 
 
+@with_plugins
 def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,

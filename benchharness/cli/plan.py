@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from benchharness.cli.output import print_json, print_table
 from benchharness.estimate import SweepCost, sweep_cost
 from benchharness.progress import duration
@@ -58,6 +66,7 @@ Utilisation = Annotated[
 COLUMNS = ("task", "one", "other", "difference", "p-value", "seeds now", "seeds of each")
 
 
+@with_plugins
 def plan(  # noqa: PLR0913  (one parameter for each option)
     one: System = None,
     other: System = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchharness import __version__
-from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites
+from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites, with_plugins
 from leaderboard.text import visible
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ MOST_RUNS = 500
 """Runs of a report; more would make it slow to write and to open."""
 
 
+@with_plugins
 def report(
     *,
     suite: Suites = None,

@@ -36,6 +36,7 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    with_plugins,
 )
 from benchharness.cli.report import is_made, make_report
 from benchharness.driver.schedule import Outlook
@@ -104,6 +105,7 @@ NoFloors = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")]
 
 
+@with_plugins
 def run(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Models,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.cli.options import DATABASE, AsJson, Database, with_plugins
 from leaderboard.text import visible
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ Model = Annotated[
 ]
 
 
+@with_plugins
 def score(  # noqa: PLR0913  (one parameter for each option)
     files: Files,
     *,
