@@ -1,10 +1,12 @@
 """`bench ensemble`: the stored predictions of several runs as one system."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from benchharness import stored
+from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import (
     DATABASE,
     AsJson,
@@ -15,12 +17,11 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json
-
-if TYPE_CHECKING:
-    from benchharness.stored.boards import Rows
-    from leaderboard.boards.entry import Entry
-    from leaderboard.result import Result
-    from leaderboard.store.store import Store
+from benchharness.stored.ensemble import make_ensemble
+from leaderboard.boards.board import boards_of, full_label
+from leaderboard.boards.entry import Entry
+from leaderboard.result import Result
+from tasks.errors import BenchError
 
 __all__ = ["ensemble"]
 
@@ -53,30 +54,24 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 
     Nothing is trained. The result is stored and stands on the board as an ensemble.
     """
-    from benchharness.cli.leaderboard import show_boards
-    from benchharness.stored.boards import find_rows, gather_boards
-    from leaderboard.boards.board import boards_of
-    from leaderboard.store.store import open_store
-
-    with open_store(db, create=False) as store:
-        found = find_rows(store, tuple(dict.fromkeys(systems)), suite or (), task or (), data)
+    with stored.open_store(db, create=False) as store:
+        found = stored.find_rows(
+            store, tuple(dict.fromkeys(systems)), suite or (), task or (), data
+        )
         made = [result for rows in found for result in _ensembles(store, rows, name)]
         for result in made:
             if not store.finished_keys([result.job.key]):
                 store.add_result(result)
         suites = tuple(dict.fromkeys(rows.board.suite for rows in found))
-        boards = boards_of({result.job.key for result in made}, gather_boards(store, suites))
+        boards = boards_of({result.job.key for result in made}, stored.gather_boards(store, suites))
     if as_json:
         print_json([_to_json(result) for result in made])
     else:
         show_boards(boards)
 
 
-def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Result]":
+def _ensembles(store: "stored.Store", rows: "stored.Rows", name: str | None) -> Iterator[Result]:
     """One for each task of a board that has at least two runs of these rows."""
-    from benchharness.stored.ensemble import make_ensemble
-    from tasks.errors import BenchError
-
     _check_kinds(rows)
     groups = [members for members in _members(rows).values() if len(members) > 1]
     if not groups:
@@ -91,9 +86,7 @@ def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Resu
         yield make_ensemble(members, label)
 
 
-def _check_kinds(rows: "Rows") -> None:
-    from tasks.errors import BenchError
-
+def _check_kinds(rows: "stored.Rows") -> None:
     for entry in rows.entries:
         if entry.kind != "model":
             raise BenchError(
@@ -102,10 +95,8 @@ def _check_kinds(rows: "Rows") -> None:
             )
 
 
-def _members(rows: "Rows") -> dict[str, dict[str, str]]:
+def _members(rows: "stored.Rows") -> dict[str, dict[str, str]]:
     """By the task that was trained, the members' keys, each with what names its system."""
-    from leaderboard.boards.board import full_label
-
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
         for entry in rows.entries:
@@ -114,10 +105,8 @@ def _members(rows: "Rows") -> dict[str, dict[str, str]]:
     return found
 
 
-def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
+def _name(entries: tuple[Entry, ...], groups: list[dict[str, str]]) -> str:
     """The members' models, with the number of seeds where it is the same on all tasks."""
-    from leaderboard.boards.board import full_label
-
     names = []
     for entry in entries:
         counts = {list(members.values()).count(full_label(entry)) for members in groups}
@@ -126,15 +115,13 @@ def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
     return " + ".join(names)
 
 
-def _result(store: "Store", key: str) -> "Result":
-    from leaderboard.result import Result
-
+def _result(store: "stored.Store", key: str) -> Result:
     result = store.result(key)
     assert isinstance(result, Result), "a cell of a board holds finished runs"
     return result
 
 
-def _to_json(result: "Result") -> dict[str, Any]:
+def _to_json(result: Result) -> dict[str, Any]:
     job = result.job
     return {
         "key": job.key,

@@ -38,11 +38,11 @@ from benchharness.cli.options import (
     TrustRemoteCode,
     with_plugins,
 )
-from benchharness.cli.report import is_made, make_report
 from benchharness.driver.schedule import Outlook
 from benchharness.engines.process import Outcome
 from benchharness.progress import job_name
 from benchharness.stored.boards import gather_boards, left_out
+from benchharness.stored.report import is_made, make_report
 from leaderboard.boards.board import TOP, Board, boards_of, top_of
 from leaderboard.result import Failure
 from leaderboard.store.store import Store

@@ -1,4 +1,4 @@
-from benchharness.cli.report import NOT_DENSE, known_sizes
+from benchharness.stored.report import NOT_DENSE, known_sizes
 from benchharness.models import MODELS
 from leaderboard.boards.systems import systems
 
