@@ -23,14 +23,14 @@ PLAIN_SECONDS = 10.0
 
 
 def print_cells(
-    columns: Mapping[str, bool], rows: Sequence[Sequence[str]], width: int | None
+    columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int | None
 ) -> None:
     """Prints a table: `columns` says of each whether it is of numbers; no width is the terminal's.
 
     Cells are shown as they are: rich markup in a model's name has no effect.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column, is_number in columns.items():
+    for column, is_number in columns:
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))

@@ -53,7 +53,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
     numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]
     cells = [[_text(row[column]) for column in columns] for row in rows]
-    print_cells(dict(zip(columns, numbers, strict=True)), cells, None if bounded else PIPE_WIDTH)
+    width = None if bounded else PIPE_WIDTH
+    print_cells(list(zip(columns, numbers, strict=True)), cells, width)
 
 
 def print_outline(facts: Mapping[str, Any]) -> None:
