@@ -216,8 +216,7 @@ def carry_out_there(errand: Errand, board: Any, ticket: str) -> Mapping[str, Any
 
 def _import_ray() -> Any:
     try:
-        import ray
-        import ray.util.scheduling_strategies
+        import ray.util.scheduling_strategies  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(
             "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
