@@ -8,7 +8,15 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-__all__ = ["FORMULA", "flush_to_disk", "inert", "visible", "whole_file", "without_apostrophe"]
+__all__ = [
+    "FORMULA",
+    "flush_to_disk",
+    "inert",
+    "storable",
+    "visible",
+    "whole_file",
+    "without_apostrophe",
+]
 
 # Control and format characters (U+202E turns the text after it around), lone surrogates (which no
 # file can hold), unassigned and private ones, and the two invisible line ends.
@@ -28,6 +36,15 @@ def _is_unseen(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def storable(text: str) -> str:
+    r"""The text with what databases refuse written out: NUL as `\x00`, lone surrogates as `\udc80`.
+
+    PostgreSQL refuses the first, every driver the second (Python reads them from file names and
+    logs that are not UTF-8).
+    """
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # A file that is written whole or not at all.

@@ -58,7 +58,7 @@ def as_evaluate(task_name: str, **options: Any) -> "evaluate.Metric":
 
 @cache
 def _metric_class() -> type[Any]:
-    import evaluate
+    import evaluate  # noqa: PLC0415  (four seconds)
 
     class TaskMetric(evaluate.Metric):  # type: ignore[misc]
         def __init__(self, task: Task, **options: Any) -> None:
@@ -113,7 +113,7 @@ def _contexts(
 
 def _features(task: Task) -> Any:
     """The columns' types. Options are floats, because evaluate would cut 0.6 to the integer 0."""
-    from datasets import Features, List, Value
+    from datasets import Features, List, Value  # noqa: PLC0415  (two seconds)
 
     text, number = Value("string"), Value("float64")
     answers = {"text": List(text), "answer_start": List(Value("int32"))}

@@ -1,1 +1,1 @@
-"""The command line: one file per command, each importing what is heavy only when it runs."""
+"""The command line: one file per command, and what several of them share."""

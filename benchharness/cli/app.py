@@ -4,32 +4,54 @@ import atexit
 import gc
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.baseline import baseline
-from benchharness.cli.check import check
-from benchharness.cli.compare import compare
-from benchharness.cli.db import db_app
-from benchharness.cli.doctor import doctor
-from benchharness.cli.ensemble import ensemble
-from benchharness.cli.export import export, import_file
-from benchharness.cli.fetch import fetch
-from benchharness.cli.leaderboard import leaderboard
-from benchharness.cli.options import with_plugins
-from benchharness.cli.plan import plan
-from benchharness.cli.report import report
-from benchharness.cli.run import run
-from benchharness.cli.score import score
-from benchharness.cli.show import list_app, show
-from benchharness.cli.submit import submit
 from leaderboard.text import visible
 from tasks.errors import BenchError
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "EXIT_CODES", "app", "load_command", "main"]
+
+
+class Command(NamedTuple):
+    """Where a command is, as `module:name` of this package, and its line in `bench --help`.
+
+    Click cuts a `help` to the room that there is, a `short_help` never.
+    """
+
+    place: str
+    short_help: str | None = None
+    help: str | None = None
+
+
+COMMANDS = {
+    "run": Command("run:run", "Fine-tune, score, store and show."),
+    "show": Command("show:show", "Show a run, a model, a task, a suite."),
+    "leaderboard": Command("leaderboard:leaderboard", "Show the leaderboard as a table."),
+    "report": Command("report:report", "Write the leaderboard as an HTML page."),
+    "ensemble": Command("ensemble:ensemble", "Average stored predictions into one system."),
+    "compare": Command("compare:compare", "Say on which tasks two systems differ."),
+    "plan": Command("plan:plan", "Say how many seeds tell two systems apart."),
+    "baseline": Command("baseline:baseline", "Write what stored runs came to, for `check`."),
+    "check": Command("check:check", "Fail where a model is worse than its baseline."),
+    "score": Command("score:score", "Score a prediction file that anyone made."),
+    "submit": Command("submit:submit", "Write, check or mend a submission."),
+    "export": Command("export:export", "Write scores or the store for others."),
+    "import": Command("export:import_file", "Bring runs or rows from elsewhere."),
+    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub."),
+    "fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
+    "list": Command(
+        "show:list_app", help="List suites, tasks, models, published results or stored runs."
+    ),
+    "db": Command("db:db_app", help="Check, back up or merge the leaderboard's database."),
+}
+"""Every command's module imports what it needs at its top, and only the module of the command that
+was called is imported: `bench --help` and shell completion read this table alone."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
@@ -41,8 +63,39 @@ OBJECTS_TO_COLLECT = 500_000
 """How many new objects there must be before Python looks for garbage among them. Its own 700 cost a
 command that lists ten thousand runs, none of which is garbage, a tenth of its time."""
 
+
+class LazyGroup(TyperGroup):
+    """The commands of the table; the one that is called is loaded when its name is resolved."""
+
+    def __init__(self, **settings: Any) -> None:
+        known = {
+            name: TyperCommand(name, help=line.help, short_help=line.short_help)
+            for name, line in COMMANDS.items()
+        }
+        super().__init__(**settings | {"commands": known})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(command.name or ""), rest
+
+
+def load_command(name: str) -> Any:
+    """A command of the table, or a group of commands, as click calls it."""
+    module, _, member = COMMANDS[name].place.partition(":")
+    found = getattr(import_module(f"benchharness.cli.{module}"), member)
+    # Typer makes click's commands for a whole app only: this one has no others.
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    alone.callback()(lambda: None)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+    return vars(typer.main.get_command(alone))["commands"][name]
+
+
 app = typer.Typer(
     name="bench",
+    cls=LazyGroup,
     help="Fine-tune text encoders on benchmarks, score them officially, keep a leaderboard.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -68,25 +121,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-app.command(short_help="Fine-tune, score, store and show.")(with_plugins(run))
-app.add_typer(list_app, name="list")
-app.command(short_help="Show a run, a model, a task, a suite.")(with_plugins(show))
-app.command(short_help="Show the leaderboard as a table.")(with_plugins(leaderboard))
-app.command(short_help="Write the leaderboard as an HTML page.")(with_plugins(report))
-app.command(short_help="Average stored predictions into one system.")(with_plugins(ensemble))
-app.command(short_help="Say on which tasks two systems differ.")(with_plugins(compare))
-app.command(short_help="Say how many seeds tell two systems apart.")(with_plugins(plan))
-app.command(short_help="Write what stored runs came to, for `check`.")(with_plugins(baseline))
-app.command(short_help="Fail where a model is worse than its baseline.")(with_plugins(check))
-app.command(short_help="Score a prediction file that anyone made.")(with_plugins(score))
-app.command(short_help="Write, check or mend a submission.")(submit)
-app.command(short_help="Write scores or the store for others.")(with_plugins(export))
-app.command("import", short_help="Bring runs or rows from elsewhere.")(with_plugins(import_file))
-app.add_typer(db_app, name="db")
-app.command(short_help="Check this machine, its caches, the hub.")(doctor)
-app.command(short_help="Fetch models and data for offline runs.")(with_plugins(fetch))
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """`bench baseline`: what stored runs came to, as the file that `bench check` compares with."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,14 +13,15 @@ from benchharness.cli.options import (
     DataFilter,
     Suites,
     Tasks,
+    with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
-from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from benchharness.stored.boards import Rows
-    from leaderboard.regression import Baseline
-    from leaderboard.store.store import Store
+from benchharness.stored.boards import Rows, find_rows
+from benchharness.stored.samples import Samples, counted_tasks
+from leaderboard.regression import Baseline
+from leaderboard.store.store import Store, open_store
+from leaderboard.text import visible, whole_file
+from tasks.errors import BenchError
 
 __all__ = ["baseline"]
 
@@ -42,6 +43,7 @@ FEW_SEEDS = 5
 """With fewer the tolerance is far above the spread: see docs/regression.md."""
 
 
+@with_plugins
 def baseline(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Model,
@@ -57,9 +59,6 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
 
     Every seed that is stored counts; ten make a check about twice as sharp as three do.
     """
-    from benchharness.stored.boards import find_rows
-    from leaderboard.store.store import open_store
-
     with open_store(db, create=False) as store:
         found = find_rows(store, (model,), suite or (), task or (), data)
         made = _make(store, _of_limit(found, model, limit), model)
@@ -68,10 +67,8 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
     typer.echo(visible(f"baseline: {out}"), err=as_json)
 
 
-def _of_limit(found: "list[Rows]", model: str, limit: int | None) -> "list[Rows]":
+def _of_limit(found: list[Rows], model: str, limit: int | None) -> list[Rows]:
     """The rows of one board of each suite: of the limit, or the only ones there are."""
-    from tasks.errors import BenchError
-
     chosen = [rows for rows in found if limit is None or rows.board.limit == limit]
     suites = [rows.board.suite for rows in chosen]
     doubled = [rows.board.data_label for rows in chosen if suites.count(rows.board.suite) > 1]
@@ -88,11 +85,7 @@ def _of_limit(found: "list[Rows]", model: str, limit: int | None) -> "list[Rows]
     return chosen
 
 
-def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
-    from benchharness.stored.samples import Samples, counted_tasks
-    from leaderboard.regression import Baseline
-    from tasks.errors import BenchError
-
+def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
     samples = Samples(store)
     runs = {
         task: rows.entries[0].cells[task].runs
@@ -116,10 +109,7 @@ def _make(store: "Store", chosen: "list[Rows]", model: str) -> "Baseline":
     )
 
 
-def _write(out: Path, made: "Baseline") -> None:
-    from leaderboard.text import whole_file
-    from tasks.errors import BenchError
-
+def _write(out: Path, made: Baseline) -> None:
     try:
         with whole_file(out) as file:
             file.write(made.to_text().encode())
@@ -130,7 +120,7 @@ def _write(out: Path, made: "Baseline") -> None:
         ) from error
 
 
-def _show(made: "Baseline", *, as_json: bool) -> None:
+def _show(made: Baseline, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = [
         {
             "task": task,

@@ -24,6 +24,7 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
 from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
@@ -92,6 +93,7 @@ MarkdownFile = Annotated[
 ]
 
 
+@with_plugins
 def check(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Model,

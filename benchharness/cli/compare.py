@@ -2,18 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from benchharness.cli.output import print_json, print_table
+from benchharness.stored.boards import Rows, find_rows
+from benchharness.stored.contrasts import contrasts_of
+from leaderboard.boards.board import full_label, select_entry_or_run
+from leaderboard.comparing import Contrast, Flip
+from leaderboard.statistics import Interval
+from leaderboard.store.store import open_store
 from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from benchharness.stored.boards import Rows
-    from leaderboard.comparing import Contrast, Flip
-    from leaderboard.statistics import Interval
 
 __all__ = ["compare"]
 
@@ -49,6 +58,7 @@ LONGEST = 300
 """Characters of an example's text that are shown."""
 
 
+@with_plugins
 def compare(  # noqa: PLR0913  (one parameter for each option)
     one: System,
     other: System,
@@ -66,11 +76,6 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
 
     Seeds are matched. McNemar's or a paired permutation test, corrected for the number of tasks.
     """
-    from benchharness.stored.boards import find_rows
-    from benchharness.stored.contrasts import contrasts_of
-    from leaderboard.boards.board import select_entry_or_run
-    from leaderboard.store.store import open_store
-
     with open_store(db, create=False) as store:
         found = find_rows(
             store, (one, other), suite or (), task or (), data, select=select_entry_or_run
@@ -90,7 +95,7 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
         typer.echo(line)
 
 
-def _show(rows: "Rows", split: str, contrasts: "Sequence[Contrast]") -> None:
+def _show(rows: Rows, split: str, contrasts: Sequence[Contrast]) -> None:
     names = " and ".join(entry.model for entry in rows.entries)
     typer.echo(visible(f"{rows.board.title} {split} on {rows.board.data_label}: {names}"))
     columns = (*COLUMNS, *COUNTS)
@@ -101,7 +106,7 @@ def _show(rows: "Rows", split: str, contrasts: "Sequence[Contrast]") -> None:
             typer.echo(visible(f"{_short(each)}: no test, {each.reason}"))
 
 
-def _legend(contrasts: "Sequence[Contrast]") -> Iterator[str]:
+def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """What the table does not say of itself."""
     yield "only one, only other: examples that it has right with more of the seeds."
     yield "corrected: the p-value, corrected by Holm for the tasks of the board."
@@ -110,7 +115,7 @@ def _legend(contrasts: "Sequence[Contrast]") -> Iterator[str]:
         yield "with one seed the interval is over examples alone: other seeds may say otherwise."
 
 
-def _cells(found: "Contrast") -> tuple[str, ...]:
+def _cells(found: Contrast) -> tuple[str, ...]:
     flipped = found.flipped
     return (
         _short(found),
@@ -125,11 +130,11 @@ def _cells(found: "Contrast") -> tuple[str, ...]:
     )
 
 
-def _short(found: "Contrast") -> str:
+def _short(found: Contrast) -> str:
     return found.task.rpartition("/")[2]
 
 
-def _interval(interval: "Interval | None") -> str:
+def _interval(interval: Interval | None) -> str:
     if interval is None:
         return ""
     return f"{interval.low * 100:+.2f} to {interval.high * 100:+.2f}"
@@ -141,7 +146,7 @@ def _chance(p_value: float | None) -> str:
     return f"{p_value:.4f}" if p_value >= 0.00005 else "<0.0001"
 
 
-def _show_slices(found: "Contrast") -> None:
+def _show_slices(found: Contrast) -> None:
     if not found.slices:
         return
     typer.echo(
@@ -159,7 +164,7 @@ def _show_slices(found: "Contrast") -> None:
     print_table(rows, SLICE_COLUMNS, "")
 
 
-def _show_flips(found: "Contrast", count: int) -> None:
+def _show_flips(found: Contrast, count: int) -> None:
     for flip in (found.flips or ())[:count]:
         typer.echo(visible(f"{_short(found)} {flip.split} {flip.id}: {_shortened(flip.text)}"))
         typer.echo(visible(f"  gold: {_shortened(flip.gold)}"))
@@ -168,7 +173,7 @@ def _show_flips(found: "Contrast", count: int) -> None:
             typer.echo(visible(f"  {name}: {_shortened(answer)}  ({seeds})"))
 
 
-def _sides(flip: "Flip") -> tuple[tuple[str, int, str], ...]:
+def _sides(flip: Flip) -> tuple[tuple[str, int, str], ...]:
     one, other = flip.answers
     return ("one", flip.one, one), ("other", flip.other, other)
 
@@ -179,10 +184,8 @@ def _shortened(text: str) -> str:
 
 
 def _to_json(
-    rows: "Rows", split: str, contrasts: "Sequence[Contrast]", examples: int
+    rows: Rows, split: str, contrasts: Sequence[Contrast], examples: int
 ) -> dict[str, Any]:
-    from leaderboard.boards.board import full_label
-
     return {
         "suite": rows.board.suite,
         "data": list(rows.board.data),
@@ -193,7 +196,7 @@ def _to_json(
     }
 
 
-def _facts(found: "Contrast", examples: int) -> dict[str, Any]:
+def _facts(found: Contrast, examples: int) -> dict[str, Any]:
     return {
         "seeds": list(found.seeds),
         "scores": list(found.scores),

@@ -1,5 +1,8 @@
 """`bench doctor`: whether this machine, its caches and the leaderboard are ready for a run."""
 
+import os
+import platform
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,7 +10,14 @@ from typing import NamedTuple
 
 import typer
 
+from benchharness import __version__
 from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.cli.output import print_json, print_table
+from benchharness.engines.slots import find_gpus
+from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit
+from leaderboard.store.store import open_store
+from tasks.errors import StoreError
+from tasks.sources.hub import go_offline_if_unreachable
 
 __all__ = ["cache_folders", "doctor"]
 
@@ -28,8 +38,6 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
 
     The exit code is 1 where a problem was found that would stop a run.
     """
-    from benchharness.cli.output import print_json, print_table
-
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions,
         _hub,
@@ -48,11 +56,6 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
 
 
 def _versions() -> Iterator[Finding]:
-    import platform
-
-    from benchharness import __version__
-    from benchharness.machine import library_versions, source_commit
-
     source = source_commit()
     changed = " with changes" if source["dirty"] else ""
     commit = f", commit {source['commit'][:12]}{changed}" if source["commit"] else ""
@@ -64,10 +67,6 @@ def _versions() -> Iterator[Finding]:
 
 def _hub() -> Iterator[Finding]:
     """Offline is only worth a warning: cached and local data and checkpoints still work."""
-    import os
-
-    from tasks.sources.hub import go_offline_if_unreachable
-
     if os.environ.get("HF_HUB_OFFLINE"):
         yield Finding("hub", "warning", "switched off by HF_HUB_OFFLINE; the cache is used")
         return
@@ -89,8 +88,6 @@ def _caches() -> Iterator[Finding]:
 
 def cache_folders() -> dict[str, Path]:
     """Where the Hugging Face libraries keep checkpoints and data, without importing them."""
-    import os
-
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return {
         "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
@@ -100,9 +97,6 @@ def cache_folders() -> dict[str, Path]:
 
 def _folder(name: str, folder: Path) -> Finding:
     """Whether a folder can be written to, or made, and how much room there is."""
-    import os
-    import shutil
-
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
         return Finding(name, "problem", f"{folder} cannot be written to")
@@ -112,10 +106,6 @@ def _folder(name: str, folder: Path) -> Finding:
 
 
 def _processor() -> Iterator[Finding]:
-    import os
-
-    from benchharness.machine import cpu_has_bf16, cpu_model
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = os.environ.get("OMP_NUM_THREADS")
     bound = f", OMP_NUM_THREADS={threads}" if threads else ""
@@ -124,8 +114,6 @@ def _processor() -> Iterator[Finding]:
 
 
 def _gpus() -> Iterator[Finding]:
-    from benchharness.engines.slots import find_gpus
-
     gpus = find_gpus()
     found = f"{len(gpus)} usable: {', '.join(gpus)}" if gpus else "none usable; jobs run on the CPU"
     yield Finding("gpus", "ok", found)
@@ -133,9 +121,6 @@ def _gpus() -> Iterator[Finding]:
 
 def _database(db: str) -> Iterator[Finding]:
     """The state of the leaderboard; opening an older one upgrades it, as every command does."""
-    from leaderboard.store.store import open_store
-    from tasks.errors import StoreError
-
     path = Path(db).expanduser()
     if "://" not in db:
         yield _folder("results", path.absolute().parent)

@@ -1,18 +1,29 @@
 """`bench ensemble`: the stored predictions of several runs as one system."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.leaderboard import show_boards
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from benchharness.cli.output import print_json
-
-if TYPE_CHECKING:
-    from benchharness.stored.boards import Rows
-    from leaderboard.boards.entry import Entry
-    from leaderboard.result import Result
-    from leaderboard.store.store import Store
+from benchharness.stored.boards import Rows, find_rows, gather_boards
+from benchharness.stored.ensemble import make_ensemble
+from benchharness.stored.predictions import StoredPredictions
+from leaderboard.boards.board import boards_of, full_label
+from leaderboard.boards.entry import Entry
+from leaderboard.result import Result
+from leaderboard.store.store import Store, open_store
+from tasks.errors import BenchError
 
 __all__ = ["ensemble"]
 
@@ -30,6 +41,7 @@ Name = Annotated[
 ]
 
 
+@with_plugins
 def ensemble(  # noqa: PLR0913  (one parameter for each option)
     systems: Systems,
     *,
@@ -44,11 +56,6 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 
     Nothing is trained. The result is stored and stands on the board as an ensemble.
     """
-    from benchharness.cli.leaderboard import show_boards
-    from benchharness.stored.boards import find_rows, gather_boards
-    from leaderboard.boards.board import boards_of
-    from leaderboard.store.store import open_store
-
     with open_store(db, create=False) as store:
         found = find_rows(store, tuple(dict.fromkeys(systems)), suite or (), task or (), data)
         made = [result for rows in found for result in _ensembles(store, rows, name)]
@@ -63,12 +70,8 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
         show_boards(boards)
 
 
-def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Result]":
+def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
     """One for each task of a board that has at least two runs of these rows."""
-    from benchharness.stored.ensemble import make_ensemble
-    from benchharness.stored.predictions import StoredPredictions
-    from tasks.errors import BenchError
-
     _check_kinds(rows)
     groups = [members for members in _members(rows).values() if len(members) > 1]
     if not groups:
@@ -78,15 +81,13 @@ def _ensembles(store: "Store", rows: "Rows", name: str | None) -> "Iterator[Resu
             "least two; `bench run --seeds 5` makes some."
         )
     label = name or _name(rows.entries, groups)
-    stored = StoredPredictions(store)
+    predictions = StoredPredictions(store)
     for group in groups:
-        members = [(system, stored.result(key)) for key, system in group.items()]
+        members = [(system, predictions.result(key)) for key, system in group.items()]
         yield make_ensemble(members, label)
 
 
-def _check_kinds(rows: "Rows") -> None:
-    from tasks.errors import BenchError
-
+def _check_kinds(rows: Rows) -> None:
     for entry in rows.entries:
         if entry.kind != "model":
             raise BenchError(
@@ -95,10 +96,8 @@ def _check_kinds(rows: "Rows") -> None:
             )
 
 
-def _members(rows: "Rows") -> dict[str, dict[str, str]]:
+def _members(rows: Rows) -> dict[str, dict[str, str]]:
     """By the task that was trained, the members' keys, each with what names its system."""
-    from leaderboard.boards.board import full_label
-
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
         for entry in rows.entries:
@@ -107,10 +106,8 @@ def _members(rows: "Rows") -> dict[str, dict[str, str]]:
     return found
 
 
-def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
+def _name(entries: tuple[Entry, ...], groups: list[dict[str, str]]) -> str:
     """The members' models, with the number of seeds where it is the same on all tasks."""
-    from leaderboard.boards.board import full_label
-
     names = []
     for entry in entries:
         counts = {list(members.values()).count(full_label(entry)) for members in groups}
@@ -119,7 +116,7 @@ def _name(entries: "tuple[Entry, ...]", groups: "list[dict[str, str]]") -> str:
     return " + ".join(names)
 
 
-def _to_json(result: "Result") -> dict[str, Any]:
+def _to_json(result: Result) -> dict[str, Any]:
     job = result.job
     return {
         "key": job.key,

@@ -1,22 +1,36 @@
-"""`bench export`: boards in the formats that others read, or the whole store as an archive."""
+"""`bench export` and `bench import`: scores for others, and whole stores as archives."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from benchharness import __version__
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
-from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from leaderboard.boards.board import Board
-    from leaderboard.store.record import StoredRun
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
+from benchharness.cli.output import print_json
+from benchharness.stored.boards import gather_boards
+from leaderboard.boards.board import Board
+from leaderboard.boards.imported import read_rows, to_result
+from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_model_index
+from leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
+from leaderboard.exports.table import to_latex, to_markdown
+from leaderboard.store.archive import check_archive, read_archive, write_archive
+from leaderboard.store.record import StoredRun, result_to_stored
+from leaderboard.store.store import open_store
+from leaderboard.text import visible, whole_file
+from tasks.errors import BenchError
+from tasks.suites import find_suites, select_tasks
 
 __all__ = ["export", "import_file"]
 
@@ -32,6 +46,18 @@ class Format(StrEnum):
     EVAL_RESULTS = "eval-results"
     EVERY_EVAL_EVER = "every-eval-ever"
 
+
+WRITERS: dict[Format, Callable[[Sequence[Board]], str]] = {
+    Format.CSV: lambda boards: to_csv(score_lines(boards)),
+    Format.JSON: lambda boards: to_json(score_lines(boards)),
+    Format.MARKDOWN: to_markdown,
+    Format.LATEX: to_latex,
+    Format.MODEL_INDEX: to_model_index,
+    Format.EVAL_RESULTS: to_eval_results,
+    Format.EVERY_EVAL_EVER: lambda boards: to_every_eval_ever(
+        boards, datetime.now(UTC), __version__
+    ),
+}
 
 Models = Annotated[
     list[str] | None,
@@ -58,6 +84,7 @@ Archive = Annotated[
 ]
 
 
+@with_plugins
 def export(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,
@@ -70,8 +97,6 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     db: Database = DATABASE,
 ) -> None:
     """Write the boards' scores as a table, a model card or a record; or the whole store."""
-    from tasks.errors import BenchError
-
     if everything is None:
         _put(_text(db, suite or (), model or (), task or (), data, form), out)
         return
@@ -84,11 +109,6 @@ def export(  # noqa: PLR0913  (one parameter for each option)
 
 
 def _archive(db: str, path: Path) -> None:
-    from leaderboard.store.archive import write_archive
-    from leaderboard.store.store import open_store
-    from leaderboard.text import whole_file
-    from tasks.errors import BenchError
-
     if path.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {path.name!r}: name it so.")
     with open_store(db, create=False) as store:
@@ -108,42 +128,15 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
     data: str | None,
     form: Format,
 ) -> str:
-    from benchharness.stored.boards import gather_boards
-    from leaderboard.exports.lines import narrowed
-    from leaderboard.store.store import open_store
-    from tasks.suites import find_suites, select_tasks
-
     found = [suite for name in suites for suite in find_suites(name)]
     wanted = [task.name for task in select_tasks(found, tasks)] if tasks else []
     names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
     with open_store(db, create=False) as store:
         boards = gather_boards(store, names, data)
-    return _writer(form)(narrowed(boards, models, wanted))
-
-
-def _writer(form: Format) -> "Callable[[Sequence[Board]], str]":
-    """What makes the text; imported here one by one, because the hub's classes take their time."""
-    from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_model_index
-    from leaderboard.exports.lines import score_lines, to_csv, to_json
-    from leaderboard.exports.table import to_latex, to_markdown
-
-    writers: dict[Format, Callable[[Sequence[Board]], str]] = {
-        Format.CSV: lambda boards: to_csv(score_lines(boards)),
-        Format.JSON: lambda boards: to_json(score_lines(boards)),
-        Format.MARKDOWN: to_markdown,
-        Format.LATEX: to_latex,
-        Format.MODEL_INDEX: to_model_index,
-        Format.EVAL_RESULTS: to_eval_results,
-        Format.EVERY_EVAL_EVER: lambda boards: to_every_eval_ever(
-            boards, datetime.now(UTC), __version__
-        ),
-    }
-    return writers[form]
+    return WRITERS[form](narrowed(boards, models, wanted))
 
 
 def _put(text: str, out: Path | None) -> None:
-    from leaderboard.text import whole_file
-
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -156,13 +149,11 @@ def _put(text: str, out: Path | None) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> Exception:
-    from tasks.errors import BenchError
-
     reason = error.strerror or error
     return BenchError(f"{path} could not be written: {reason}. Give another file.")
 
 
-# `bench import`: the archive of another store, or rows that others have measured.
+# `bench import`
 
 File = Annotated[
     Path,
@@ -174,14 +165,12 @@ File = Annotated[
 ]
 
 
+@with_plugins
 def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Bring the runs of another store, or rows measured elsewhere, into this one.
 
     Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
     """
-    from benchharness.cli.output import print_json
-    from leaderboard.store.store import open_store
-
     noun, count, runs = _read(file)
     with open_store(db) as store:
         added = store.add_stored(runs)
@@ -194,17 +183,12 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
 
 def _read(file: Path) -> "tuple[str, int, Iterable[StoredRun]]":
     """What the file has, how many of them, and these as runs to store."""
-    from leaderboard.boards.imported import read_rows, to_result
-    from leaderboard.store.archive import check_archive, read_archive
-    from leaderboard.store.record import result_to_stored
-    from tasks.errors import BenchError
-
     match file.suffix.lower():
         case ".gz":
             return "runs", check_archive(file), read_archive(file)
         case ".csv" | ".json":
-            scores = read_rows(file)
-            return "rows", len(scores), [result_to_stored(to_result(score)) for score in scores]
+            runs = [result_to_stored(to_result(score)) for score in read_rows(file)]
+            return "rows", len(runs), runs
     raise BenchError(
         f"{file.name!r} is no file to import: expected an archive (.jsonl.gz) or rows (.csv or "
         ".json)."

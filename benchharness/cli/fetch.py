@@ -8,6 +8,7 @@ a server that accepts a connection and never answers.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,7 +19,18 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AllowPickle, AsJson, Suites, TrustRemoteCode
+from benchharness.cli.doctor import cache_folders
+from benchharness.cli.options import AllowPickle, AsJson, Suites, TrustRemoteCode, with_plugins
+from benchharness.cli.output import print_json
+from benchharness.models import Trust, find_model
+from benchharness.models.weights import download
+from benchharness.plugins import load_plugins
+from benchharness.recipes.resolve import with_start_tasks
+from tasks.errors import BenchError, DataError, ModelError
+from tasks.read import read
+from tasks.sources import parse_data
+from tasks.sources.hub import go_offline_if_unreachable
+from tasks.suites import find_suites, find_task, select_tasks
 
 __all__ = ["fetch"]
 
@@ -42,6 +54,7 @@ Timeout = Annotated[
 POLL_SECONDS = 0.5
 
 
+@with_plugins
 def fetch(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Models = None,
@@ -56,12 +69,6 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
 
     Where the models' recipes have a task trained before one of these, its data are fetched too.
     """
-    from benchharness.cli.output import print_json
-    from benchharness.models import Trust, find_model
-    from benchharness.recipes.resolve import with_start_tasks
-    from tasks.errors import BenchError
-    from tasks.suites import find_suites, select_tasks
-
     if not (model or suite or task):
         raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
     trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
@@ -82,9 +89,6 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
 
 
 def _require_hub() -> None:
-    from tasks.errors import DataError
-    from tasks.sources.hub import go_offline_if_unreachable
-
     if go_offline_if_unreachable():
         raise DataError(
             "the hub is switched off (HF_HUB_OFFLINE) or gave no answer, so nothing can be "
@@ -97,8 +101,6 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
 
     `words` are the arguments of `_main`.
     """
-    from tasks.errors import DataError, ModelError
-
     kind, name, *_ = words
     typer.echo(f"fetching {kind} {name}", err=True)
     command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", *words)
@@ -123,13 +125,11 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
 
 def _environment() -> dict[str, str]:
     """The child's environment: plain HTTP writes what arrives where the watchdog can see it."""
-    import os
-
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return os.environ | quiet
 
 
-def _wait(process: "subprocess.Popen[str]", timeout: float) -> None:
+def _wait(process: subprocess.Popen[str], timeout: float) -> None:
     """Wait for the end; TimeoutError when the caches have not grown for `timeout` seconds."""
     size, last_growth = _cached_bytes(), time.monotonic()
     while process.poll() is None:
@@ -141,8 +141,6 @@ def _wait(process: "subprocess.Popen[str]", timeout: float) -> None:
 
 
 def _cached_bytes() -> int:
-    from benchharness.cli.doctor import cache_folders
-
     return sum(_size(path) for folder in cache_folders().values() for path in folder.rglob("*"))
 
 
@@ -162,19 +160,11 @@ def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequen
 
 
 def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
-    from benchharness.models import Trust
-    from benchharness.models.weights import download
-
     folder = download(hub_id, revision, Trust(**dict.fromkeys(trusted, True)))
     return {"model": hub_id, "revision": folder.name, "folder": str(folder)}
 
 
 def _fetch_task(name: str) -> dict[str, Any]:
-    from benchharness.plugins import load_plugins
-    from tasks.read import read
-    from tasks.sources import parse_data
-    from tasks.suites import find_task
-
     load_plugins()
     task, hub = find_task(name), parse_data("hub")
     return {
@@ -185,8 +175,6 @@ def _fetch_task(name: str) -> dict[str, Any]:
 
 def _main(kind: str, *words: str) -> int:
     """One download; prints what was fetched as JSON, or the error on the last line of stderr."""
-    from tasks.errors import BenchError
-
     try:
         fetched = _fetch_model(*words) if kind == "model" else _fetch_task(*words)
     except BenchError as error:

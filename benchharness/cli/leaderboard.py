@@ -2,18 +2,22 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites
+from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, with_plugins
+from benchharness.cli.output import published_facts
+from benchharness.stored.boards import gather_boards, left_out, recent_suites
+from benchharness.stored.contrasts import add_standings
+from leaderboard.boards.board import TOP, Board, top_of
+from leaderboard.boards.cell import Cell
+from leaderboard.boards.entry import Entry, Standing
+from leaderboard.boards.imported import imported_blocks
+from leaderboard.boards.published import published_blocks
+from leaderboard.boards.reproduction import Reproduction, reproductions
+from leaderboard.store.store import open_store
 from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from leaderboard.boards.board import Board
-    from leaderboard.boards.cell import Cell
-    from leaderboard.boards.entry import Entry, Standing
-    from leaderboard.boards.reproduction import Reproduction
 
 __all__ = ["leaderboard", "show_boards"]
 
@@ -43,6 +47,7 @@ Top = Annotated[
 ]
 
 
+@with_plugins
 def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,
@@ -57,18 +62,12 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
 
     Of a large store that is the suite that ran last, where none is named, and the best rows.
     """
-    from benchharness.stored.boards import gather_boards, left_out, recent_suites
-    from leaderboard.boards.board import TOP, top_of
-    from leaderboard.store.store import open_store
-
     shown = top if top is not None else 0 if as_json else TOP
     with open_store(db, create=False) as store:
         recent = None if suite or as_json else recent_suites(store)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
-            from benchharness.stored.contrasts import add_standings
-
             boards = [add_standings(board, store) for board in boards]
     if as_json:
         listed = [board_to_json(board, published=published) for board in boards]
@@ -82,16 +81,19 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         typer.echo(visible(line))
 
 
-def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
+def show_boards(boards: list[Board], *, published: bool = False) -> None:
     """Prints boards on stdout, each with what it reproduces and what was imported.
 
     Published rows follow if wanted.
     """
-    from rich.console import Console
+    # rich, which --json does without
+    from rich.console import Console  # noqa: PLC0415
 
-    from leaderboard.boards.imported import imported_blocks
-    from leaderboard.boards.published import published_blocks
-    from leaderboard.boards.terminal import render, render_published, render_reproductions
+    from leaderboard.boards.terminal import (  # noqa: PLC0415
+        render,
+        render_published,
+        render_reproductions,
+    )
 
     for board in boards:
         render(board, Console())
@@ -101,15 +103,11 @@ def show_boards(boards: "list[Board]", *, published: bool = False) -> None:
             render_published(block, Console())
 
 
-def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
+def board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
     """A board as plain data; scores are in their own unit, mostly 0 to 1.
 
     What is published stays in percent, as printed, also in an entry's reproductions.
     """
-    from benchharness.cli.output import published_facts
-    from leaderboard.boards.imported import imported_blocks
-    from leaderboard.boards.published import published_blocks
-
     imported = [published_facts(x.row) for block in imported_blocks(board) for x in block.lines]
     blocks = published_blocks(board) if published else ()
     rows = [published_facts(line.row) for block in blocks for line in block.lines]
@@ -125,9 +123,7 @@ def board_to_json(board: "Board", *, published: bool = False) -> dict[str, Any]:
     }
 
 
-def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
-    from leaderboard.boards.reproduction import reproductions
-
+def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
     return {
         "rank": entry.rank,
         "model": entry.model,
@@ -151,7 +147,7 @@ def _entry_to_json(board: "Board", entry: "Entry") -> dict[str, Any]:
     }
 
 
-def _standing_to_json(standing: "Standing | None") -> dict[str, Any]:
+def _standing_to_json(standing: Standing | None) -> dict[str, Any]:
     """The rank and the score, where intervals were asked for."""
     if standing is None:
         return {}
@@ -162,11 +158,11 @@ def _standing_to_json(standing: "Standing | None") -> dict[str, Any]:
     }
 
 
-def _intervals_to_json(standing: "Standing | None", task: str) -> dict[str, Any]:
+def _intervals_to_json(standing: Standing | None, task: str) -> dict[str, Any]:
     return {} if standing is None else {"intervals": asdict(standing.cells[task])}
 
 
-def _reproduction_to_json(found: "Reproduction") -> dict[str, Any]:
+def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:
     return {
         "task": found.task,
         "score": " or ".join(found.theirs.scores),
@@ -184,7 +180,7 @@ def _reproduction_to_json(found: "Reproduction") -> dict[str, Any]:
     }
 
 
-def _cell_to_json(cell: "Cell") -> dict[str, Any]:
+def _cell_to_json(cell: Cell) -> dict[str, Any]:
     return {
         "median": cell.median,
         "mean": cell.mean,

@@ -221,7 +221,8 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def load_first(*words: Any, plugin: list[Path] | None = None, **options: Any) -> None:
-        from benchharness.plugins import load_plugins
+        # A plugin may bring anything: models, tasks, suites. `--help` needs none of them.
+        from benchharness.plugins import load_plugins  # noqa: PLC0415
 
         load_plugins(plugin or ())
         command(*words, **options)

@@ -5,20 +5,18 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from benchharness.models import ModelSpec
+from benchharness.recipes import ResolvedRecipe
+from leaderboard.boards.published import PublishedRow
+from leaderboard.boards.systems import System, rows_of_model
+from leaderboard.result import Failure, Result, RunRow, curve_flags
 from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from benchharness.models import ModelSpec
-    from benchharness.recipes import ResolvedRecipe
-    from leaderboard.boards.published import PublishedRow
-    from leaderboard.boards.systems import System
-    from leaderboard.result import Failure, Result, RunRow
-    from tasks.suites import Suite
-    from tasks.task import Task
+from tasks.suites import Suite, find_suites
+from tasks.task import Task
 
 __all__ = [
     "collection_facts",
@@ -46,26 +44,17 @@ def print_json(data: object) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-    """Print the named columns of rows, or the sentence `empty` where there are none.
-
-    Values are shown as text: rich markup in a model's name has no effect.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print the named columns of rows, or the sentence `empty` where there are none."""
     if not rows:
         typer.echo(empty)
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        is_number = all(isinstance(row[column], int | float | None) for row in rows)
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_text(row[column])) for column in columns))
+    from benchharness.cli.display import print_cells  # noqa: PLC0415  (rich, for tables alone)
+
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
-    Console(width=None if bounded else PIPE_WIDTH).print(table)
+    numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]
+    cells = [[_text(row[column]) for column in columns] for row in rows]
+    width = None if bounded else PIPE_WIDTH
+    print_cells(list(zip(columns, numbers, strict=True)), cells, width)
 
 
 def print_outline(facts: Mapping[str, Any]) -> None:
@@ -116,7 +105,7 @@ def _text(value: object) -> str:
 # What lists and `bench show` say about suites, tasks, models, recipes and runs, as plain data.
 
 
-def suite_facts(suite: "Suite") -> dict[str, Any]:
+def suite_facts(suite: Suite) -> dict[str, Any]:
     """A suite with its tasks and its score rule."""
     return {
         "name": suite.name,
@@ -129,8 +118,6 @@ def suite_facts(suite: "Suite") -> dict[str, Any]:
 
 def collection_facts(name: str) -> dict[str, Any]:
     """Several suites under one name; they have no score in common."""
-    from tasks.suites import find_suites
-
     members = find_suites(name)
     return {
         "name": name,
@@ -141,7 +128,7 @@ def collection_facts(name: str) -> dict[str, Any]:
     }
 
 
-def task_facts(task: "Task") -> dict[str, Any]:
+def task_facts(task: Task) -> dict[str, Any]:
     """A task: what is predicted from which rows, and how it is scored."""
     return {
         "name": task.name,
@@ -160,16 +147,14 @@ def task_facts(task: "Task") -> dict[str, Any]:
     }
 
 
-def model_facts(spec: "ModelSpec") -> dict[str, Any]:
+def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
-    from leaderboard.boards.systems import rows_of_model
-
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     facts = {name: value for name, value in asdict(spec).items() if name != "trust"}
     return {**facts, "aliases": list(spec.aliases), "published": list(tables)}
 
 
-def system_facts(system: "System") -> dict[str, Any]:
+def system_facts(system: System) -> dict[str, Any]:
     """A published system: the checkpoint that it is, or why none runs here."""
     return {
         "system": f"{system.name} (in {system.table})" if system.table else system.name,
@@ -181,13 +166,13 @@ def system_facts(system: "System") -> dict[str, Any]:
     }
 
 
-def recipe_facts(recipe: "ResolvedRecipe", model: str, task: str) -> dict[str, Any]:
+def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any]:
     """A resolved recipe: every value with its source."""
     settings = {name: asdict(setting) for name, setting in recipe.settings.items()}
     return {"recipe": recipe.name, "model": model, "task": task, "settings": settings}
 
 
-def published_facts(row: "PublishedRow") -> dict[str, Any]:
+def published_facts(row: PublishedRow) -> dict[str, Any]:
     """A published row with its source; `scores` are in percent, averages by suite and rule."""
     scores: dict[str, dict[str, float]] = {}
     for cell in row.cells:
@@ -201,7 +186,7 @@ def published_facts(row: "PublishedRow") -> dict[str, Any]:
     }
 
 
-def run_facts(row: "RunRow") -> dict[str, Any]:
+def run_facts(row: RunRow) -> dict[str, Any]:
     """A run as a row of a list; `seconds` is its wall clock."""
     return {
         "key": row.key,
@@ -223,10 +208,8 @@ def run_facts(row: "RunRow") -> dict[str, Any]:
     }
 
 
-def outcome_facts(outcome: "Result | Failure") -> dict[str, Any]:
+def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
     """A run with all that is stored of it, except for its predictions, which are counted."""
-    from leaderboard.result import Failure, curve_flags
-
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,

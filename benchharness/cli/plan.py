@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, Tasks
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    DataFilter,
+    Suites,
+    Tasks,
+    with_plugins,
+)
 from benchharness.cli.output import print_json, print_table
 from benchharness.stored.boards import Rows, find_rows
 from leaderboard.boards.board import full_label
@@ -34,6 +42,7 @@ Power = Annotated[
 COLUMNS = ("task", "one", "other", "difference", "p-value", "seeds now", "seeds of each")
 
 
+@with_plugins
 def plan(  # noqa: PLR0913  (one parameter for each option)
     one: System,
     other: System,

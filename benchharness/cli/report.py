@@ -1,23 +1,16 @@
 """`bench report`: the leaderboard as one HTML file."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from benchharness import __version__
-from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites
+from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites, with_plugins
+from benchharness.stored.report import make_report
+from leaderboard.store.store import open_store
 from leaderboard.text import visible
 
-if TYPE_CHECKING:
-    from leaderboard.boards.board import Board
-    from leaderboard.report.plots.point import Sizes
-    from leaderboard.result import Failure, Result, RunRow
-    from leaderboard.store.store import Store
-
-__all__ = ["is_made", "known_sizes", "make_report", "report"]
+__all__ = ["report"]
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[
@@ -29,13 +22,8 @@ Intervals = Annotated[
     ),
 ]
 
-MANY_RUNS = 250
-"""Reading more than so many takes longer than a report should."""
 
-MOST_RUNS = 500
-"""Runs of a report; more would make it slow to write and to open."""
-
-
+@with_plugins
 def report(
     *,
     suite: Suites = None,
@@ -45,119 +33,8 @@ def report(
     open_it: Open = False,
 ) -> None:
     """Write the HTML report: a table per suite, a section per run."""
-    from leaderboard.store.store import open_store
-
     with open_store(db, create=False) as store:
         make_report(store, Path(out), suite or (), intervals=intervals)
     typer.echo(visible(f"report: {out}"))
     if open_it:
         typer.launch(str(Path(out).resolve()))
-
-
-def make_report(
-    store: "Store",
-    out: Path,
-    suites: Sequence[str] = (),
-    *,
-    intervals: bool | None = None,
-    last: "Sequence[Board]" = (),
-) -> None:
-    """Writes the report of some suites, or of all that have runs.
-
-    Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the best rows; the report says so. With intervals or without, by default with them where few
-    runs need be read. Raises BenchError where the file cannot be written.
-    """
-    from leaderboard.report.plots.section import Background
-    from leaderboard.report.write import write_report
-    from tasks.errors import BenchError
-
-    mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
-    boards, notes = _chosen(store, suites, last)
-    if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
-        from benchharness.stored.contrasts import add_standings
-
-        boards = [add_standings(board, store) for board in boards]
-    generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    try:
-        background = Background(sizes=known_sizes(), past=store.past_runs(_runs(boards)))
-        details = _details(store, boards)
-        write_report(out, boards, details, generated, background, notes=notes, mark=mark)
-    except OSError as error:
-        raise BenchError(
-            f"the report {out} could not be written: {error.strerror or error}. Give another "
-            "--out; the results are stored."
-        ) from error
-
-
-def is_made(store: "Store", out: Path, last: "Sequence[Board]") -> bool:
-    """Whether `make_report` has written this very report there already."""
-    from leaderboard.report.write import has_mark
-
-    return has_mark(out, _mark_of(store, (), last, intervals=None))
-
-
-def _mark_of(
-    store: "Store", suites: "Sequence[str]", last: "Sequence[Board]", *, intervals: bool | None
-) -> str:
-    """A digest of what a report's content follows from."""
-    from leaderboard.store.schema import digest
-
-    asked = [list(suites), [board.suite for board in last], intervals]
-    return digest([__version__, store.name, store.newest(), asked])
-
-
-def _chosen(
-    store: "Store", suites: Sequence[str], last: "Sequence[Board]"
-) -> "tuple[list[Board], list[str]]":
-    """The boards to show, and what is said of those that are left out."""
-    from benchharness.stored.boards import gather_boards, left_out, recent_suites
-    from leaderboard.boards.board import best_of
-
-    known = {board.suite for board in last}
-    recent = None if suites else recent_suites(store, first=known)
-    shown = suites or (recent.shown if recent else ())
-    whole = last if set(shown) == known else gather_boards(store, shown)
-    boards = best_of(whole, MOST_RUNS)
-    return boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
-
-
-def _runs(boards: "Iterable[Board]") -> "Iterator[RunRow]":
-    return (run for board in boards for entry in board.entries for run in entry.runs)
-
-
-def _count(boards: "Iterable[Board]") -> int:
-    return sum(1 for _ in _runs(boards))
-
-
-def _details(store: "Store", boards: "Iterable[Board]") -> "Iterator[Result | Failure]":
-    """The runs of the boards, each read once and when it is needed."""
-    for key in dict.fromkeys(run.key for run in _runs(boards)):
-        yield store.result(key)
-
-
-# The sizes of known checkpoints, for the report's plots.
-
-NOT_DENSE = ("albert", "funnel")
-"""Families in which a token does not pass every weight once: shared layers, pooled tokens."""
-
-
-def known_sizes() -> "Sizes":
-    """By every name that a checkpoint goes by here, in lower case; those of unknown size have none.
-
-    A folder goes by its own name, which mostly is the last part of the hub's.
-    """
-    from benchharness.models import MODELS
-    from leaderboard.report.plots.point import ModelSize
-
-    found: dict[str, ModelSize] = {}
-    for spec in MODELS.values():
-        if spec.parameters is not None:
-            size = ModelSize(
-                parameters=spec.parameters * 1e6,
-                backbone=None if spec.backbone is None else spec.backbone * 1e6,
-                is_dense=spec.family not in NOT_DENSE,
-            )
-            for name in (spec.checkpoint.rpartition("/")[2], *spec.aliases, spec.name):
-                found[name.lower()] = size
-    return found

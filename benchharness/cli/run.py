@@ -38,8 +38,8 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    with_plugins,
 )
-from benchharness.cli.report import is_made, make_report
 from benchharness.driver.drive import Watch, drive, prepared_workers
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
@@ -51,6 +51,7 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, left_out
+from benchharness.stored.report import is_made, make_report
 from leaderboard.boards.board import TOP, Board, boards_of, top_of
 from leaderboard.job import Job
 from leaderboard.result import Failure
@@ -106,6 +107,7 @@ NoFloors = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")]
 
 
+@with_plugins
 def run(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Models,

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.cli.options import DATABASE, AsJson, Database, with_plugins
+from benchharness.cli.output import print_json
+from benchharness.stored.scoring import NoAnswer, Scored, score_files, to_result
+from leaderboard.store.store import open_store
 from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from benchharness.stored.scoring import Scored
+from tasks.errors import BenchError
 
 __all__ = ["score"]
 
@@ -34,7 +35,7 @@ Splits = Annotated[
         help="The split that a file predicts; repeatable. Default: dev, then the other dev split.",
     ),
 ]
-NoAnswer = Annotated[
+NoAnswerFile = Annotated[
     Path | None,
     typer.Option("--na-prob", metavar="FILE", help="SQuAD 2.0: na_prob.json or null_odds.json."),
 ]
@@ -55,13 +56,14 @@ Model = Annotated[
 ]
 
 
+@with_plugins
 def score(  # noqa: PLR0913  (one parameter for each option)
     files: Files,
     *,
     task: TaskName,
     data: Data = "hub",
     split: Splits = None,
-    na_prob: NoAnswer = None,
+    na_prob: NoAnswerFile = None,
     na_prob_threshold: Threshold = 1.0,
     store: Keep = False,
     model: Model = None,
@@ -72,10 +74,6 @@ def score(  # noqa: PLR0913  (one parameter for each option)
 
     Nothing is trained, and torch is not needed.
     """
-    from benchharness.cli.output import print_json
-    from benchharness.stored.scoring import NoAnswer, score_files
-    from tasks.errors import BenchError
-
     if store != (model is not None):
         raise BenchError(
             "--store and --model NAME belong together: say whose predictions they are."
@@ -89,18 +87,15 @@ def score(  # noqa: PLR0913  (one parameter for each option)
         _print(scored, key)
 
 
-def _keep(scored: "Scored", model: str, db: str) -> str:
+def _keep(scored: Scored, model: str, db: str) -> str:
     """Stores the scores as a result; gives its key."""
-    from benchharness.stored.scoring import to_result
-    from leaderboard.store.store import open_store
-
     result = to_result(scored, model)
     with open_store(db) as store:
         store.add_result(result)
     return result.job.key
 
 
-def _facts(scored: "Scored", key: str | None) -> dict[str, Any]:
+def _facts(scored: Scored, key: str | None) -> dict[str, Any]:
     return {
         "task": scored.task.name,
         "data": scored.data,
@@ -118,7 +113,7 @@ def _facts(scored: "Scored", key: str | None) -> dict[str, Any]:
     }
 
 
-def _print(scored: "Scored", key: str | None) -> None:
+def _print(scored: Scored, key: str | None) -> None:
     for one in scored.splits:
         for note in one.notes:
             typer.echo(visible(f"bench: {note}"), err=True)

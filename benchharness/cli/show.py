@@ -51,6 +51,7 @@ RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
 """What is taken for the beginning of a key; three digits could be a word such as "bad"."""
 
 
+@with_plugins
 def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Show a stored run with its scores, recipe, cost and origin; or a model, task or suite.
 

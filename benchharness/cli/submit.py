@@ -5,18 +5,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.cli.output import print_json
+from benchharness.models import find_model
+from benchharness.stored.submission import Gathered, Wanted, gather
+from leaderboard.result import RunRow
+from leaderboard.store.store import Store, open_store
 from leaderboard.text import visible
-
-if TYPE_CHECKING:
-    from benchharness.stored.submission import Gathered
-    from leaderboard.result import RunRow
-    from leaderboard.store.store import Store
-    from tasks.submission import Fault
+from tasks.errors import BenchError, DataError
+from tasks.submission import Fault, check, repair, write_zip
+from tasks.suites import find_suite
 
 __all__ = ["submit"]
 
@@ -79,8 +81,6 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
     The predictions are those of `bench run --test`. The exit code of a check is 4 where it finds a
     fault.
     """
-    from tasks.errors import BenchError
-
     writes = model is not None and suite is not None
     if [writes, check is not None, repair is not None].count(True) != 1:
         raise BenchError(
@@ -98,10 +98,6 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
 
 def _check(path: Path, *, as_json: bool) -> int:
     """Prints the faults; gives the exit code."""
-    from benchharness.cli.output import print_json
-    from tasks.errors import DataError
-    from tasks.submission import check
-
     faults = check(path)
     if as_json:
         print_json({"file": str(path), "faults": [vars(fault) for fault in faults]})
@@ -110,7 +106,7 @@ def _check(path: Path, *, as_json: bool) -> int:
     return DataError.exit_code if faults else 0
 
 
-def _print_faults(path: Path, faults: "Sequence[Fault]") -> None:
+def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
     shown: Counter[str] = Counter()
     for fault in faults:
         shown[fault.file] += 1
@@ -128,9 +124,6 @@ def _print_faults(path: Path, faults: "Sequence[Fault]") -> None:
 
 
 def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
-    from benchharness.cli.output import print_json
-    from tasks.submission import repair
-
     ending = path.suffix if path.suffix in (".json", ".tsv") else ".zip"
     target = Path(out) if out else path.with_name(f"{path.stem}-repaired{ending}")
     with _writing(target):
@@ -143,20 +136,14 @@ def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
     typer.echo(visible(f"written: {target}"))
 
 
-def _gather(model: str, suite: str, db: str, **choices: Any) -> "list[Gathered]":
-    from benchharness.stored.submission import Wanted, gather
-    from leaderboard.store.store import open_store
-    from tasks.suites import find_suite
-
+def _gather(model: str, suite: str, db: str, **choices: Any) -> list[Gathered]:
     wanted = Wanted(suite=find_suite(suite), **choices)
     with open_store(db, create=False) as store:
         return gather(store, _runs_of(store, model, wanted.suite.name), wanted)
 
 
-def _runs_of(store: "Store", model: str, suite: str) -> "list[RunRow]":
+def _runs_of(store: Store, model: str, suite: str) -> list[RunRow]:
     """The runs under that very name, or else under the name that it is an alias of."""
-    from benchharness.models import find_model
-
     return store.runs(model=model, suite=suite) or store.runs(
         model=find_model(model).name, suite=suite
     )
@@ -170,10 +157,8 @@ def _default_name(suite: str, model: str) -> str:
     return f"{suite.lower()}-{safe or 'model'}{ending}"
 
 
-def _write(found: "Sequence[Gathered]", out: str, *, as_json: bool) -> None:
+def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
     """Writes the files, and prints which run each is of."""
-    from benchharness.cli.output import print_json
-
     _put(found, Path(out))
     if as_json:
         print_json({"out": out, "files": [_facts(file) for file in found]})
@@ -188,7 +173,7 @@ def _write(found: "Sequence[Gathered]", out: str, *, as_json: bool) -> None:
     typer.echo(visible(f"written: {out}"))
 
 
-def _facts(file: "Gathered") -> dict[str, Any]:
+def _facts(file: Gathered) -> dict[str, Any]:
     return {
         "file": str(file.path).strip("."),
         "task": file.task,
@@ -197,10 +182,8 @@ def _facts(file: "Gathered") -> dict[str, Any]:
     }
 
 
-def _put(found: "Sequence[Gathered]", out: Path) -> None:
+def _put(found: Sequence[Gathered], out: Path) -> None:
     """One file, a folder of files, or a zip, by what the files are called."""
-    from tasks.submission import write_zip
-
     with _writing(out):
         if len(found) == 1 and found[0].path == Path():
             out.write_bytes(found[0].content)
@@ -215,8 +198,6 @@ def _put(found: "Sequence[Gathered]", out: Path) -> None:
 @contextmanager
 def _writing(out: Path) -> Iterator[None]:
     """Says in one sentence why a file cannot be written."""
-    from tasks.errors import BenchError
-
     try:
         yield
     except OSError as error:

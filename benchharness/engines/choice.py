@@ -9,8 +9,11 @@ from typing import Protocol
 
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Resources
 from benchharness.engines.fork_server import Forks, can_fork
+from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Engine, worker_command
+from benchharness.engines.ray import RayCluster, connect, jobs_at_once, node_sizes
 from benchharness.engines.slots import Slot, find_gpus, find_slots
+from benchharness.engines.slurm import SlurmCluster
 from benchharness.kept_folders import SnapshotFolder
 from tasks.errors import BenchError, unknown_name
 
@@ -107,8 +110,6 @@ def find_place(choice: EngineChoice) -> Place:
 
 
 def _local(choice: EngineChoice) -> Place:
-    from benchharness.engines.local import LocalEngine
-
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
     slots = find_slots(choice.device, choice.jobs, fit=choice.fit, processes=choice.processes)
@@ -122,8 +123,6 @@ def _local(choice: EngineChoice) -> Place:
 
 
 def _ray(choice: EngineChoice) -> Place:
-    from benchharness.engines.ray import RayCluster, connect, jobs_at_once, node_sizes
-
     numbers = _read_numbers(choice)
     _refuse_unknown(choice, NUMBERS)
     connect(choice.address or "auto")
@@ -143,8 +142,6 @@ def _ray(choice: EngineChoice) -> Place:
 
 
 def _slurm(choice: EngineChoice) -> Place:
-    from benchharness.engines.slurm import SlurmCluster
-
     numbers, where = _read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(

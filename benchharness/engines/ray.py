@@ -216,8 +216,7 @@ def run_on_node(remote: RemoteJob, progress: Any, ticket: str) -> Mapping[str, A
 
 def _import_ray() -> Any:
     try:
-        import ray
-        import ray.util.scheduling_strategies
+        import ray.util.scheduling_strategies  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(
             "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."

@@ -140,8 +140,7 @@ def _write_note(note: Path, progress: Progress) -> None:
 
 def _import_submitit() -> Any:
     try:
-        import submitit
-        import submitit.core.utils
+        import submitit.core.utils  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(
             "--engine slurm needs submitit, which is not installed: "

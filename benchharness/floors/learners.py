@@ -8,6 +8,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from scipy.sparse import hstack
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from tasks.examples import (
     ChoiceExample,
@@ -45,8 +48,6 @@ def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
 
     What it makes of a text has the length 1, so that products of two are cosines.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     return TfidfVectorizer(
         token_pattern=TOKEN,
         ngram_range=(1, values["ngrams"]),
@@ -167,8 +168,6 @@ def _tag(examples: Sequence[TagExample]) -> Predictor:
 
 def learn_options(examples: Sequence[ChoiceExample], values: Mapping[str, Any]) -> Predictor:
     """Logistic regression over options that are right or wrong; the likeliest one is chosen."""
-    from sklearn.linear_model import LogisticRegression
-
     texts = [text for e in examples for text in (_question(e), *e.options)]
     vectors = fit_vectors(texts, values)
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
@@ -196,8 +195,6 @@ def _options(examples: Sequence[ChoiceExample]) -> list[tuple[ChoiceExample, int
 
 def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
     """A row for each option: its vector, and what it shares with context and question."""
-    from scipy.sparse import hstack
-
     options = vectors.transform([e.options[place] for e, place in _options(examples)])
     questions = vectors.transform([_question(example) for example in examples])
     repeated = questions[np.repeat(np.arange(len(examples)), [len(e.options) for e in examples])]
@@ -217,8 +214,6 @@ def learn_labels(
     task: PairTask, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
     """Logistic regression; a label that no training example has gets the probability 0."""
-    from sklearn.linear_model import LogisticRegression
-
     vectors = fit_vectors(_texts(examples), values)
     # 1,000 steps are more than it ever took; scikit-learn's 100 are too few for QNLI.
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
@@ -239,8 +234,6 @@ def learn_labels(
 
 def learn_numbers(examples: Sequence[PairExample], values: Mapping[str, Any]) -> Predictor:
     """Ridge regression."""
-    from sklearn.linear_model import Ridge
-
     vectors = fit_vectors(_texts(examples), values)
     model = Ridge(alpha=values["regularization"])
     model.fit(_text_rows(vectors, examples), [example.label for example in examples])
@@ -264,8 +257,6 @@ def _text_rows(vectors: Any, examples: Sequence[PairExample]) -> Any:
 
     These four are what the CBoW baseline of GLUE's paper gives its classifier.
     """
-    from scipy.sparse import hstack
-
     one = vectors.transform([example.text_a for example in examples])
     if examples[0].text_b is None:
         return one

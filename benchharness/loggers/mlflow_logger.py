@@ -5,6 +5,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from mlflow import MlflowClient
+
 from benchharness.loggers.logger import LoggedRun, Value
 
 __all__ = ["MlflowLogger"]
@@ -20,8 +22,6 @@ class MlflowLogger:
     """
 
     def __init__(self, folder: Path) -> None:
-        from mlflow import MlflowClient
-
         folder = folder.resolve()
         folder.mkdir(parents=True, exist_ok=True)
         here = f"sqlite:///{folder / 'mlflow.db'}"

@@ -5,6 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.plugins.text.summary_v2 import text_pb
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
 from benchharness.loggers.logger import LoggedRun, Value
 
 __all__ = ["TensorBoardLogger"]
@@ -26,15 +31,11 @@ class TensorBoardLogger:
 
     def begin(self, run: LoggedRun) -> None:
         """Opens the run's file; its settings are the text "config"."""
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
         self._writers[run.key] = EventFileWriter(str(self._folder / run.folder_name))
         self._write_text(run.key, "config", run.config)
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
         """A scalar of each number."""
-        from tensorboard.plugins.scalar.summary_v2 import scalar_pb
-
         for name, value in values.items():
             self._write(key, scalar_pb(name, value), step)
 
@@ -52,14 +53,10 @@ class TensorBoardLogger:
             writer.close()
 
     def _write_text(self, key: str, tag: str, values: Mapping[str, Value]) -> None:
-        from tensorboard.plugins.text.summary_v2 import text_pb
-
         rows = "".join(f"| {_cell(name)} | {_cell(value)} |\n" for name, value in values.items())
         self._write(key, text_pb(tag, HEADINGS + rows), 0)
 
     def _write(self, key: str, summary: Any, step: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-
         self._writers[key].add_event(Event(wall_time=time.time(), step=step, summary=summary))
 
 

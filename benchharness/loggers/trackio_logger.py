@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import trackio
+
 from benchharness.loggers.logger import LoggedRun, Value
 
 __all__ = ["TrackioLogger"]
@@ -27,8 +29,6 @@ class TrackioLogger:
 
     def begin(self, run: LoggedRun) -> None:
         """Opens a run; its name has the key, because a name that is known goes on."""
-        import trackio
-
         self._runs[run.key] = trackio.init(
             project=self._project,
             name=f"{run.name} {run.key[:12]}",

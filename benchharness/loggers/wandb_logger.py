@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import wandb
+
 from benchharness.loggers.logger import LoggedRun, Value
 
 __all__ = ["WandbLogger"]
@@ -28,8 +30,6 @@ class WandbLogger:
 
     def begin(self, run: LoggedRun) -> None:
         """Opens a run beside those that are open."""
-        import wandb
-
         self._folder.mkdir(parents=True, exist_ok=True)
         opened = wandb.init(
             project=os.environ.get("WANDB_PROJECT") or "benchharness",
@@ -65,8 +65,6 @@ class WandbLogger:
 
     def close(self) -> None:
         """Ends what was interrupted, and waits until W&B's own process has written everything."""
-        import wandb
-
         for run in self._runs.values():
             run.finish(exit_code=255)
         wandb.teardown()
@@ -74,8 +72,6 @@ class WandbLogger:
 
 def _mode() -> Any:
     """What WANDB_MODE says, else online where there is a key, because nobody can be asked."""
-    import wandb
-
     if mode := os.environ.get("WANDB_MODE"):
         return mode
     return "online" if wandb.api.api_key else "offline"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from benchharness.models.find import checkpoint_files
 from benchharness.models.spec import BUILTIN, NOTHING, ModelSpec, Trust
@@ -43,27 +44,18 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
 
     Raises ModelError where the hub does not give it, or cannot be reached and the cache lacks it.
     """
-    offline = go_offline_if_unreachable()
-    from huggingface_hub import snapshot_download
-
-    # HTTPError is the HTTP library's own (httpx or httpx2, by version): a refused connection is
-    # neither a HfHubHTTPError nor an OSError.
-    from huggingface_hub.errors import (  # type: ignore[attr-defined]
-        HTTPError,
-        LocalEntryNotFoundError,
-    )
-
+    offline, hub = go_offline_if_unreachable(), _import_hub()
     try:
         with arriving(cache_folder(hub_id)) as damaged:
-            folder = snapshot_download(
+            folder = hub.snapshot_download(
                 hub_id,
                 revision=revision,
                 allow_patterns=_patterns(trust),
                 local_files_only=offline,
             )
-    except LocalEntryNotFoundError:
+    except hub.errors.LocalEntryNotFoundError:
         raise unreachable(hub_id) from None
-    except (HTTPError, ValueError, OSError) as error:
+    except (hub.errors.HTTPError, ValueError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(
             f"the hub does not give the checkpoint {hub_id} ({reason}); check its name, or give a "
@@ -75,6 +67,17 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
             "hub and are deleted: the same command fetches them again."
         )
     return Path(folder)
+
+
+def _import_hub() -> Any:
+    """The hub's library, after `go_offline_if_unreachable`: it reads HF_HUB_OFFLINE on import.
+
+    Its `errors.HTTPError` is the HTTP library's own (httpx or httpx2, by version): a refused
+    connection is neither a HfHubHTTPError nor an OSError.
+    """
+    import huggingface_hub.errors  # noqa: PLC0415
+
+    return huggingface_hub
 
 
 def _patterns(trust: Trust) -> list[str]:
@@ -92,7 +95,7 @@ def require_checkpoint(hub_id: str, revision: str) -> None:
 
 def cache_folder(hub_id: str) -> Path:
     """Where the hub's library keeps a model, fetched or not."""
-    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.constants import HF_HUB_CACHE  # noqa: PLC0415  (as _import_hub says)
 
     return Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
@@ -127,24 +130,18 @@ def resolve_commit(hub_id: str, revision: str) -> str:
 
 
 def _commit_on_hub(hub_id: str, revision: str) -> str:
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import (  # type: ignore[attr-defined]
-        HTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
+    hub = _import_hub()
     try:
-        commit = HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT).sha
-    except RepositoryNotFoundError:
+        commit: str | None = hub.HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT).sha
+    except hub.errors.RepositoryNotFoundError:
         raise ModelError(
             f"the hub has no model {hub_id!r} that is public or open to your token; check its name."
         ) from None
-    except RevisionNotFoundError:
+    except hub.errors.RevisionNotFoundError:
         raise ModelError(
             f"the hub's model {hub_id!r} has no revision {revision!r}; give a branch or a commit."
         ) from None
-    except (HTTPError, OSError) as error:
+    except (hub.errors.HTTPError, OSError) as error:
         raise ModelError(
             f"the hub did not answer for model {hub_id!r} ({error}); try again, or give a folder."
         ) from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from leaderboard.boards.cell import is_sweep
 from leaderboard.result import RunRow
-from leaderboard.store.schema import storable
+from leaderboard.text import storable
 
 __all__ = ["group_by_data", "group_by_recipe", "start_task", "variant_of", "with_starts"]
 

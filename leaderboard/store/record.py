@@ -19,8 +19,8 @@ from leaderboard.store.schema import (
     digest,
     plain,
     recipe_digest,
-    storable,
 )
+from leaderboard.text import storable
 from tasks.errors import StoreError
 
 __all__ = [

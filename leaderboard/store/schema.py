@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from leaderboard.job import Job
+from leaderboard.text import storable
 from tasks.errors import StoreError
 
 __all__ = [
@@ -44,7 +45,6 @@ __all__ = [
     "digest",
     "plain",
     "recipe_digest",
-    "storable",
     "to_text",
 ]
 
@@ -72,15 +72,6 @@ def digest(data: Any) -> str:
 def recipe_digest(job: Job) -> str:
     """Twelve hex digits of the values of a job's settings: two recipes of one name differ here."""
     return digest(job.values)[:12]
-
-
-def storable(text: str) -> str:
-    r"""The text with what databases refuse written out: NUL as `\x00`, lone surrogates as `\udc80`.
-
-    PostgreSQL refuses the first, every driver the second (Python reads them from file names and
-    logs that are not UTF-8).
-    """
-    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _dump(data: Any, *, sort_keys: bool) -> str:

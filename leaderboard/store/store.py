@@ -33,7 +33,8 @@ from leaderboard.store.record import (
     run_to_outcome,
     run_to_stored,
 )
-from leaderboard.store.schema import FINISHED, Headline, Predictions, Run, storable
+from leaderboard.store.schema import FINISHED, Headline, Predictions, Run
+from leaderboard.text import storable
 from tasks.errors import BenchError, StoreError
 
 __all__ = ["PastRun", "Store", "open_store"]

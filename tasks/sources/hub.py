@@ -74,16 +74,16 @@ def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
 
 
 def _answers(timeout: float) -> bool:
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
+    # These import ssl, which no run with rows and checkpoints of this machine needs.
+    from http.client import HTTPException  # noqa: PLC0415
+    from urllib import error, request  # noqa: PLC0415
 
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
-        request = Request(endpoint, method="HEAD")  # noqa: S310 - the user's own setting
-        with urlopen(request, timeout=timeout):  # noqa: S310
+        question = request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's own setting
+        with request.urlopen(question, timeout=timeout):  # noqa: S310
             return True
-    except HTTPError:
+    except error.HTTPError:
         return True
     except (OSError, ValueError, HTTPException):
         return False
@@ -162,7 +162,7 @@ def _is_cached(source: Source) -> bool:
 
 def _load(source: Source, split: Split, offline: bool) -> Any:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    import datasets
+    import datasets  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity_error()
@@ -251,6 +251,6 @@ def _name(source: Source, label: Any, place: str) -> str:
 
 def _shortest(number: float) -> float:
     """The shortest decimal of a float32, which is what the official file says: 3.8, not 3.79999."""
-    import numpy as np
+    import numpy as np  # noqa: PLC0415  (imported already by the library whose number it is)
 
     return float(str(np.float32(number)))

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-import typer
 
 from benchharness import __version__
 from benchharness.cli import app as module
@@ -28,7 +27,27 @@ def commands():
         for name, inner in getattr(command, "commands", {}).items():
             yield from walk(inner, (*words, name))
 
-    return dict(walk(typer.main.get_command(module.app), ()))
+    found = {name: module.load_command(name) for name in module.COMMANDS}
+    return {words: inner for name in found for words, inner in walk(found[name], (name,))}
+
+
+def test_the_table_of_commands_says_what_the_commands_say_of_themselves():
+    for name, line in module.COMMANDS.items():
+        if line.help is not None:
+            assert module.load_command(name).help == line.help
+
+
+def test_help_and_completion_import_no_command():
+    code = (
+        "import sys, typer; from benchharness.cli.app import app; "
+        "app(['--help'], standalone_mode=False); "
+        "context = typer.main.get_command(app).make_context('bench', [], resilient_parsing=True); "
+        "assert [item.value for item in context.command.shell_complete(context, 'lea')]"
+        " == ['leaderboard']; "
+        "assert {name for name in sys.modules if name.startswith('benchharness.')}"
+        " == {'benchharness.cli', 'benchharness.cli.app'}"
+    )
+    subprocess.run((sys.executable, "-P", "-c", code), capture_output=True, check=True)
 
 
 def test_the_commands_are_those_we_think():

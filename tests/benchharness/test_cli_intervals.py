@@ -79,6 +79,6 @@ def test_the_report_has_them_by_default_and_leaves_them_out_if_told(bench, store
 
     assert "over examples and seeds" in page()
     assert "over examples and seeds" not in page("--no-intervals")
-    monkeypatch.setattr("benchharness.cli.report.MANY_RUNS", 8)
+    monkeypatch.setattr("benchharness.stored.report.MANY_RUNS", 8)
     assert "over examples and seeds" not in page()
     assert "over examples and seeds" in page("--intervals")

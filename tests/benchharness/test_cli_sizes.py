@@ -1,5 +1,5 @@
-from benchharness.cli.report import NOT_DENSE, known_sizes
 from benchharness.models import MODELS
+from benchharness.stored.report import NOT_DENSE, known_sizes
 from leaderboard.boards.systems import systems
 
 

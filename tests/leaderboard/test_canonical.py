@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from leaderboard.job import Setting
-from leaderboard.store.schema import digest, plain, recipe_digest, storable, to_text
+from leaderboard.store.schema import digest, plain, recipe_digest, to_text
+from leaderboard.text import storable
 from tasks.errors import StoreError
 from tests.helpers.results import make_job
 
