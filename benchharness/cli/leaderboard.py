@@ -9,7 +9,6 @@ import typer
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, with_plugins
 from benchharness.cli.output import published_facts
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
-from benchharness.stored.contrasts import add_standings
 from leaderboard.boards.board import TOP, Board, top_of
 from leaderboard.boards.cell import Cell
 from leaderboard.boards.entry import Entry, Standing
@@ -68,6 +67,8 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
+            from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
+
             boards = [add_standings(board, store) for board in boards]
     if as_json:
         listed = [board_to_json(board, published=published) for board in boards]

@@ -247,14 +247,9 @@ def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
     return watch
 
 
-LATER = ("benchharness.stored.contrasts", "leaderboard.report.write")
-"""What the report imports on use, because other commands do without it: half a second."""
-
-
 def _import_ahead() -> None:
-    """Imports what a conclusion needs, at a time when only other processes have work to do."""
-    for module in LATER:
-        import_module(module)
+    """Imports numpy, which the report needs, at a time when only other processes have work."""
+    import_module("benchharness.stored.contrasts")
 
 
 def _conclude(

@@ -7,7 +7,6 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.models import MODELS
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
-from benchharness.stored.contrasts import add_standings
 from leaderboard.boards.board import Board, best_of
 from leaderboard.report.plots.point import ModelSize, Sizes
 from leaderboard.report.plots.section import Background
@@ -46,6 +45,8 @@ def make_report(
     mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
+        from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
+
         boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
