@@ -68,7 +68,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         if intervals:
             boards = [stored.add_standings(board, store) for board in boards]
     if as_json:
-        listed = [board_to_json(board, published=published) for board in boards]
+        listed = [_board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
         return
     if boards:
@@ -101,7 +101,7 @@ def show_boards(boards: list[Board], *, published: bool = False) -> None:
             render_published(block, Console())
 
 
-def board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
+def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
     """A board as plain data; scores are in their own unit, mostly 0 to 1.
 
     What is published stays in percent, as printed, also in an entry's reproductions.
