@@ -65,7 +65,10 @@ def test_the_commands_are_those_we_think():
     }
 
 
-@pytest.mark.parametrize("words", [("--help",), ("-h",), ("run", "--help"), ("list", "--help")])
+HELPS = [("--help",), ("-h",), *((name, "--help") for name in module.COMMANDS)]
+
+
+@pytest.mark.parametrize("words", HELPS, ids=" ".join)
 def test_help_imports_nothing_heavy(words):
     code = (
         "import sys; from benchharness.cli.app import app; "
