@@ -84,21 +84,9 @@ def show_boards(boards: list[Board], *, published: bool = False) -> None:
 
     Published rows follow if wanted.
     """
-    # rich, which --json does without
-    from rich.console import Console  # noqa: PLC0415
+    from benchharness.cli.tables import print_boards  # noqa: PLC0415  (rich: --json needs none)
 
-    from leaderboard.boards.terminal import (  # noqa: PLC0415
-        render,
-        render_published,
-        render_reproductions,
-    )
-
-    for board in boards:
-        render(board, Console())
-        render_reproductions(board, Console())
-        blocks = published_blocks(board) if published else ()
-        for block in (*imported_blocks(board), *blocks):
-            render_published(block, Console())
+    print_boards(boards, published=published)
 
 
 def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
