@@ -1,15 +1,13 @@
-"""What rich draws: tables on stdout, and on stderr how the jobs of a `bench run` go."""
+"""Progress of a `bench run` on stderr: live lines in a terminal, plain ones elsewhere."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from benchharness.driver.schedule import Schedule
@@ -20,29 +18,14 @@ from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import ModelError
 
-__all__ = ["Display", "interruption_told", "print_cells"]
+__all__ = ["Display", "interruption_told"]
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
 
 
-def print_cells(
-    columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int | None
-) -> None:
-    """Prints a table: `columns` says of each whether it is of numbers; no width is the terminal's.
-
-    Cells are shown as they are: rich markup in a model's name has no effect.
-    """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column, is_number in columns:
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(width=width).print(table)
-
-
 class Display:
-    """Shows the jobs of one run: live lines in a terminal, plain ones elsewhere.
+    """Shows the jobs of one run.
 
     `weights` are the expected seconds by job key, which the time left is reckoned with; a job
     without one counts like an average one. Use it as a context manager.

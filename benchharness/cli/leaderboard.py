@@ -71,7 +71,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
 
             boards = [add_standings(board, store) for board in boards]
     if as_json:
-        listed = [board_to_json(board, published=published) for board in boards]
+        listed = [_board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
         return
     if boards:
@@ -87,24 +87,12 @@ def show_boards(boards: list[Board], *, published: bool = False) -> None:
 
     Published rows follow if wanted.
     """
-    # rich, which --json does without
-    from rich.console import Console  # noqa: PLC0415
+    from benchharness.cli.tables import print_boards  # noqa: PLC0415  (rich: --json needs none)
 
-    from leaderboard.boards.terminal import (  # noqa: PLC0415
-        render,
-        render_published,
-        render_reproductions,
-    )
-
-    for board in boards:
-        render(board, Console())
-        render_reproductions(board, Console())
-        blocks = published_blocks(board) if published else ()
-        for block in (*imported_blocks(board), *blocks):
-            render_published(block, Console())
+    print_boards(boards, published=published)
 
 
-def board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
+def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
     """A board as plain data; scores are in their own unit, mostly 0 to 1.
 
     What is published stays in percent, as printed, also in an entry's reproductions.

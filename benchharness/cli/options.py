@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""The options of `bench run`, and those that several commands share."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from benchharness.plugins import load_plugins
 
 __all__ = [
     "BASELINE",
@@ -203,8 +205,6 @@ Timeout = Annotated[
 ]
 
 
-# Commands that look up models and tasks take --plugin, and load plugins before they begin.
-
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(
@@ -217,13 +217,13 @@ Plugins = Annotated[
 
 
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one more option, `--plugin`; installed plugins are loaded too."""
+    """The command with one more option, `--plugin`, for commands that look up models and tasks.
+
+    Installed plugins are loaded too, before the command begins.
+    """
 
     @wraps(command)
     def load_first(*words: Any, plugin: list[Path] | None = None, **options: Any) -> None:
-        # A plugin may bring anything: models, tasks, suites. `--help` needs none of them.
-        from benchharness.plugins import load_plugins  # noqa: PLC0415
-
         load_plugins(plugin or ())
         command(*words, **options)
 

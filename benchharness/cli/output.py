@@ -48,7 +48,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
     if not rows:
         typer.echo(empty)
         return
-    from benchharness.cli.display import print_cells  # noqa: PLC0415  (rich, for tables alone)
+    from benchharness.cli.tables import print_cells  # noqa: PLC0415  (rich: --json needs none)
 
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
     numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]

@@ -7,13 +7,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
+from benchharness.engines import ray, slurm
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Resources
 from benchharness.engines.fork_server import Forks, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Engine, worker_command
-from benchharness.engines.ray import RayCluster, connect, jobs_at_once, node_sizes
 from benchharness.engines.slots import Slot, find_gpus, find_slots
-from benchharness.engines.slurm import SlurmCluster
 from benchharness.kept_folders import SnapshotFolder
 from tasks.errors import BenchError, unknown_name
 
@@ -125,12 +124,12 @@ def _local(choice: EngineChoice) -> Place:
 def _ray(choice: EngineChoice) -> Place:
     numbers = _read_numbers(choice)
     _refuse_unknown(choice, NUMBERS)
-    connect(choice.address or "auto")
-    sizes = node_sizes()
+    ray.connect(choice.address or "auto")
+    sizes = ray.node_sizes()
     gpus = _gpus(choice, there=any(size.gpus for size in sizes))
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
     cpus = int(numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1))))
-    fit = jobs_at_once(sizes, gpus, cpus)
+    fit = ray.jobs_at_once(sizes, gpus, cpus)
     if not fit:
         raise BenchError(
             f"no node of the Ray cluster has {gpus} GPUs and {cpus} cores for a job; its "
@@ -138,7 +137,7 @@ def _ray(choice: EngineChoice) -> Place:
             f"{sum(size.cpus for size in sizes)} cores in all."
         )
     resources = _resources(choice, numbers, gpus, cpus)
-    return _place(RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
+    return _place(ray.RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
 
 
 def _slurm(choice: EngineChoice) -> Place:
@@ -154,7 +153,7 @@ def _slurm(choice: EngineChoice) -> Place:
     at_once = choice.jobs or (1 if is_local else SLURM_AT_ONCE)
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
     minutes = int(numbers.get("minutes", SLURM_MINUTES))
-    cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
+    cluster = slurm.SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
     return _place(cluster, _resources(choice, numbers, gpus, cpus), at_once)
 
 

@@ -29,7 +29,7 @@ def learn(monkeypatch):
     def put(world=0, stop_after=None, **shares):
         named = {f"glue/{task}": share for task, share in shares.items()}
         engine = LearnedEngine({**GOOD, **named}, world, stop_after)
-        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
         return engine.started
 
     return put

@@ -15,10 +15,10 @@ import sys
 from functools import partial
 sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
-import benchharness.engines.local as local
+import benchharness.engines.choice as choice
 import benchharness.driver.plan as plan
 from benchharness.cli.app import main
-local.LocalEngine = partial(local.LocalEngine, command=COMMAND)
+choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
 planned = plan.Plan(jobs=tuple(make_job(*job) for job in {jobs!r}), rows={{}})
 plan.plan_jobs = lambda *args, **options: planned
 sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]

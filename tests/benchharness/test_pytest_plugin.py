@@ -13,10 +13,10 @@ from tests.helpers.learned_engine import LearnedEngine
 CONFTEST = """
 from tests.helpers.learned_engine import LearnedEngine
 
-import benchharness.engines.local
+import benchharness.engines.choice
 
 shares = {"glue/rte": 0.8, "glue/sst2": 0.9}
-benchharness.engines.local.LocalEngine = LearnedEngine(shares, world=1)
+benchharness.engines.choice.LocalEngine = LearnedEngine(shares, world=1)
 """
 TESTS = """
 import pytest
@@ -41,7 +41,7 @@ def project(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     engine = LearnedEngine({"glue/rte": 0.98, "glue/sst2": 0.9})
-    monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+    monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
     words = "--model tiny --task glue/rte --task glue/sst2 --data mini"
     options = "--limit 100 --set epochs=2 --precision fp32 --no-floors --device cpu"
     for command in (f"run {words} {options}", f"baseline {words}"):
