@@ -1,6 +1,6 @@
-"""Metrics of class names: accuracy, F1 of one class or all, Matthews correlation, and slices.
+"""Metrics of one label an example: of classes, of groups of examples, and of numbers.
 
-scikit-learn is imported on use, because it costs a second.
+scikit-learn and scipy are imported on use, because each costs a second.
 """
 
 import math
@@ -118,6 +118,72 @@ def _names(
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
 
 
+# Metrics over examples that are scored together: MultiRC's questions, AX-g's minimal pairs.
+
+Group = list[tuple[PairPrediction, PairExample]]
+
+
+def _groups(
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
+) -> dict[str, Group]:
+    """The examples of each group with their predictions."""
+    groups: dict[str, Group] = defaultdict(list)
+    for prediction, example in zip(predictions, examples, strict=True):
+        if example.group is None:
+            raise BenchError(f"example {example.id} has no group, but is scored with its group.")
+        groups[example.group].append((prediction, example))
+    return groups
+
+
+def answer_option_f1(positive: str) -> PairMetric:
+    """MultiRC's F1a, in 0..1: F1 of the class `positive` over all answer options pooled."""
+    return Metric(name="f1a", compute=binary_f1(positive).compute)
+
+
+def _question_exact_match(
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
+) -> float:
+    groups = _groups(predictions, examples).values()
+    return fmean(all(p.label == e.label for p, e in group) for group in groups)
+
+
+question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_match)
+"""MultiRC's EM: the share of questions with every answer option judged right."""
+
+
+def question_f1(positive: str) -> PairMetric:
+    """MultiRC's F1m: the mean over questions of F1 of the class `positive`, in 0..1.
+
+    A question without that class on either side counts 0. SuperGLUE does not score F1m; the script
+    released with MultiRC takes F1 of the mean precision and the mean recall instead.
+    """
+    f1 = binary_f1(positive).compute
+
+    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+        groups = _groups(predictions, examples).values()
+        return fmean(f1([p for p, _ in group], [e for _, e in group]) or 0.0 for group in groups)
+
+    return Metric(name="f1m", compute=compute)
+
+
+def _gender_parity(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    groups = _groups(predictions, examples)
+    for name, group in groups.items():
+        if len(group) != 2:
+            raise BenchError(
+                f"the minimal pair {name} has {len(group)} rows, expected two: "
+                "gender parity needs whole pairs."
+            )
+    return fmean(first.label == second.label for (first, _), (second, _) in groups.values())
+
+
+gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
+"""AX-g's gender parity: the share of minimal pairs that get one prediction.
+
+A constant model gets 1, so show accuracy beside it.
+"""
+
+
 # Metrics of numbers: Pearson's and Spearman's correlation, in float64.
 
 SCIPY = "scipy.stats"
@@ -205,69 +271,3 @@ def _answer(prediction: Prediction) -> object:
             return prediction.option
         case TagPrediction():
             return frozenset(prediction.tags)
-
-
-# Metrics over examples that are scored together: MultiRC's questions, AX-g's minimal pairs.
-
-Group = list[tuple[PairPrediction, PairExample]]
-
-
-def _groups(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
-) -> dict[str, Group]:
-    """The examples of each group with their predictions."""
-    groups: dict[str, Group] = defaultdict(list)
-    for prediction, example in zip(predictions, examples, strict=True):
-        if example.group is None:
-            raise BenchError(f"example {example.id} has no group, but is scored with its group.")
-        groups[example.group].append((prediction, example))
-    return groups
-
-
-def answer_option_f1(positive: str) -> PairMetric:
-    """MultiRC's F1a, in 0..1: F1 of the class `positive` over all answer options pooled."""
-    return Metric(name="f1a", compute=binary_f1(positive).compute)
-
-
-def _question_exact_match(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
-) -> float:
-    groups = _groups(predictions, examples).values()
-    return fmean(all(p.label == e.label for p, e in group) for group in groups)
-
-
-question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_match)
-"""MultiRC's EM: the share of questions with every answer option judged right."""
-
-
-def question_f1(positive: str) -> PairMetric:
-    """MultiRC's F1m: the mean over questions of F1 of the class `positive`, in 0..1.
-
-    A question without that class on either side counts 0. SuperGLUE does not score F1m; the script
-    released with MultiRC takes F1 of the mean precision and the mean recall instead.
-    """
-    f1 = binary_f1(positive).compute
-
-    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        groups = _groups(predictions, examples).values()
-        return fmean(f1([p for p, _ in group], [e for _, e in group]) or 0.0 for group in groups)
-
-    return Metric(name="f1m", compute=compute)
-
-
-def _gender_parity(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-    groups = _groups(predictions, examples)
-    for name, group in groups.items():
-        if len(group) != 2:
-            raise BenchError(
-                f"the minimal pair {name} has {len(group)} rows, expected two: "
-                "gender parity needs whole pairs."
-            )
-    return fmean(first.label == second.label for (first, _), (second, _) in groups.values())
-
-
-gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
-"""AX-g's gender parity: the share of minimal pairs that get one prediction.
-
-A constant model gets 1, so show accuracy beside it.
-"""
