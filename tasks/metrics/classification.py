@@ -6,10 +6,10 @@ scikit-learn and scipy are imported on use, because each costs a second.
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
-from typing import Any
 
 from tasks.errors import BenchError
 from tasks.examples import (
@@ -190,25 +190,23 @@ SCIPY = "scipy.stats"
 
 
 def _correlation(
-    predictions: Sequence[PairPrediction],
-    examples: Sequence[PairExample],
-    statistic: Callable[[list[float], list[float]], Any],
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample], statistic: str
 ) -> float:
-    """The statistic; 0 where either side is constant, for which it is not defined.
+    """The statistic of scipy.stats; 0 where either side is constant, for which it is not defined.
 
     A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
     such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
     left out: the flag says so too.
     """
-    from scipy.stats import NearConstantInputWarning
+    from scipy import stats
 
     guess = [_finite(p.id, p.label) for p in predictions]
     gold = [_finite(e.id, e.label) for e in examples]
     if len(set(guess)) < 2 or len(set(gold)) < 2:
         return 0.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearConstantInputWarning)
-        return float(statistic(guess, gold).statistic)
+        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
+        return float(getattr(stats, statistic)(guess, gold).statistic)
 
 
 def _finite(name: str, label: str | float | None) -> float:
@@ -220,25 +218,13 @@ def _finite(name: str, label: str | float | None) -> float:
     return float(label)
 
 
-def _pearson(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-    from scipy.stats import pearsonr
-
-    return _correlation(predictions, examples, pearsonr)
-
-
-def _spearman(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-    from scipy.stats import spearmanr
-
-    return _correlation(predictions, examples, spearmanr)
-
-
 pearson: Metric[PairPrediction, PairExample] = Metric(
-    name="pearson", compute=_pearson, library=SCIPY
+    name="pearson", compute=partial(_correlation, statistic="pearsonr"), library=SCIPY
 )
 """Pearson correlation in -1..1."""
 
 spearman: Metric[PairPrediction, PairExample] = Metric(
-    name="spearman", compute=_spearman, library=SCIPY
+    name="spearman", compute=partial(_correlation, statistic="spearmanr"), library=SCIPY
 )
 """Spearman rank correlation in -1..1, ties sharing their mean rank."""
 
