@@ -1,4 +1,4 @@
-"""Stored predictions of two systems, read with their examples and held against each other."""
+"""What stored predictions say: of two systems how far apart they are, of a board how sure it is."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -81,7 +81,7 @@ def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
     return replace(found, interval=mean_interval([differences]) if several else None)
 
 
-# The same of a board's entries, for its intervals.
+# The intervals of a board's entries, and the splits that both are made of.
 
 
 def add_standings(board: Board, store: Store) -> Board:

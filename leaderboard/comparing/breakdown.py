@@ -31,88 +31,37 @@ __all__ = [
     "units_of",
 ]
 
-# Scores of the means of their parts, for any number of resamples at once.
-#
-# Every function takes an array [..., parts] and gives [...]. All are ratios, so that it does not
-# matter whether the parts are means or sums.
-
-
-def ratio(means: Array) -> Array:
-    """Points by what they are given for: (points, 1)."""
-    return _divided(means[..., 0], means[..., 1])
-
-
-def f1_of_counts(means: Array) -> Array:
-    """F1 of (right, predicted, gold)."""
-    return _divided(2 * means[..., 0], means[..., 1] + means[..., 2])
-
-
-def f1_of_label(means: Array, label: int) -> Array:
-    """F1 of one class of a confusion matrix, gold by predicted, laid flat."""
-    matrix = _matrix(means)
-    right = matrix[..., label, label]
-    return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
-
-
-def macro_f1(means: Array) -> Array:
-    """The mean of every class's F1."""
-    count = _matrix(means).shape[-1]
-    mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
-    return mean
-
-
-def matthews(means: Array) -> Array:
-    """Matthews correlation of a confusion matrix, for any number of classes.
-
-    Gorodkin, Comparing two K-category assignments by a K-category correlation coefficient,
-    Computational Biology and Chemistry 2004. 0 for constant predictions.
-    """
-    matrix = _matrix(means)
-    gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
-    shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
-    spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
-    return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
-
-
-def correlation(means: Array) -> Array:
-    """Pearson's correlation of the moments (1, x, y, xy, xx, yy)."""
-    one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
-    spreads = (one * xx - x**2) * (one * yy - y**2)
-    return _divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
-
-
-def _matrix(means: Array) -> Array:
-    size = round(means.shape[-1] ** 0.5)
-    return means.reshape(*means.shape[:-1], size, size)
-
-
-def _divided(above: Array, below: Array) -> Array:
-    """The quotient, 0 for a division by (nearly) nothing."""
-    empty = below < 1e-12
-    quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
-    return quotient
-
-
-# What a benchmark draws and scores as one: an example, or the examples of a group.
-
 Units = Sequence[Sequence[int]]
 """The places of each unit's examples."""
 
-
-def units_of(examples: Sequence[Example]) -> Units:
-    """The units of a split: MultiRC's questions, AX-g's minimal pairs, else single examples.
-
-    A choice's group is a slice (RACE's level) and ties nothing.
-    """
-    found: dict[object, list[int]] = {}
-    for place, example in enumerate(examples):
-        group = example.group if isinstance(example, PairExample) else None
-        found.setdefault(place if group is None else group, []).append(place)
-    return list(found.values())
-
-
 CLOSE = 1e-9
 """How near the score of the parts must come to the metric's own value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedSplit:
+    """The examples of a split, and the predictions of two systems: a tuple for each seed.
+
+    `other` is empty where one system stands alone.
+    """
+
+    task: Task
+    split: str
+    examples: tuple[Example, ...]
+    one: tuple[tuple[Prediction, ...], ...]
+    other: tuple[tuple[Prediction, ...], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The pairs of a task's score; `units` are the examples of each, split after split.
+
+    `is_accuracy` where the score is the share of examples that are right, of one split.
+    """
+
+    pairs: Pairs
+    units: Units
+    is_accuracy: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +75,139 @@ class Breakdown:
     parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
     score: Callable[[Array], Array]
     is_mean: bool = False
+
+
+def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
+    """The runs of two systems on one task, paired by their seeds.
+
+    What was made once and knows no seeds, a floor or an ensemble, stands against every run of the
+    other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
+    shared.
+    """
+    if len(one) == len(other) == 1 or _knows_no_seed(other):
+        return [(run, other[0]) for run in one]
+    if _knows_no_seed(one):
+        return [(one[0], run) for run in other]
+    by_seed = {run.seed: run for run in other}
+    pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
+    if not pairs:
+        raise BenchError(
+            f"{one[0].task}: {one[0].model} has the seeds {_seeds(one)} and {other[0].model} the "
+            f"seeds {_seeds(other)}, none in common: run both with the same --seed."
+        )
+    return pairs
+
+
+def _knows_no_seed(runs: Sequence[RunRow]) -> bool:
+    return len(runs) == 1 and runs[0].kind != "model"
+
+
+def _seeds(runs: Sequence[RunRow]) -> str:
+    return ", ".join(str(run.seed) for run in runs)
+
+
+# A task's headline score on its splits, as parts that can be resampled.
+
+Named = tuple[PredictedSplit, Metric[Any, Any]]
+
+
+def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
+    """The headline score, the mean of the scores of these names; None where one has no parts.
+
+    A name of a second split ends with what the split's name does: MNLI's "accuracy_mm".
+    """
+    known = _known(splits, names)
+    if known is None:
+        return None
+    one, other = (_side(splits, known, side) for side in ("one", "other"))
+    is_binary = all(bool(np.isin(side[..., 0], (0.0, 1.0)).all()) for side in (one, other))
+    alone = len(known) == len(splits) == 1 and known[0][1].is_mean
+    units = _all_units(splits)
+    return Headline(
+        pairs=Pairs(one=one, other=other, score=_mean_score(known)),
+        units=units,
+        is_accuracy=alone and is_binary and all(len(unit) == 1 for unit in units),
+    )
+
+
+def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
+    """The same of one system alone, whose predictions are `one`."""
+    known = _known(splits, names)
+    if known is None:
+        return None
+    return Outcomes(parts=_side(splits, known, "one"), score=_mean_score(known))
+
+
+def _known(
+    splits: Sequence[PredictedSplit], names: Sequence[str]
+) -> list[tuple[Named, Breakdown]] | None:
+    """Each score's split and metric, and how it is taken apart."""
+    columns = [_find(splits, name) for name in names]
+    ways = [None if column is None else _way(*column) for column in columns]
+    known = [(c, w) for c, w in zip(columns, ways, strict=True) if c is not None and w is not None]
+    return known if len(known) == len(names) else None
+
+
+def _side(
+    splits: Sequence[PredictedSplit], known: Sequence[tuple[Named, Breakdown]], side: str
+) -> Array:
+    """[units of all splits, seeds, parts of all scores]."""
+    return np.concatenate([_placed(splits, c[0], w, side) for c, w in known], axis=-1)
+
+
+def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> Callable[[Array], Array]:
+    """The mean of the scores, each of its own parts."""
+    widths = [_parts(c[0], w, c[0].one[0]).shape[-1] for c, w in known]
+    formulas = [w.score for _, w in known]
+
+    def score(means: Array) -> Array:
+        pieces = np.split(means, np.cumsum(widths)[:-1], axis=-1)
+        scores = [formula(piece) for formula, piece in zip(formulas, pieces, strict=True)]
+        mean: Array = np.mean(scores, axis=0)
+        return mean
+
+    return score
+
+
+def _find(splits: Sequence[PredictedSplit], name: str) -> Named | None:
+    """The split and the metric of a score's name."""
+    for split in splits:
+        ending = split.split.partition("_")[2]
+        for metric in (*split.task.metrics, *split.task.details):
+            if name == (f"{metric.name}_{ending}" if ending else metric.name):
+                return split, metric
+    return None
+
+
+def _way(split: PredictedSplit, metric: Metric[Any, Any]) -> Breakdown | None:
+    return break_down(split.task, metric, (*split.one, *split.other), split.examples)
+
+
+def _parts(split: PredictedSplit, way: Breakdown, run: Sequence[Any]) -> Array:
+    return way.parts(run, split.examples, units_of(split.examples))
+
+
+def _placed(
+    splits: Sequence[PredictedSplit], own: PredictedSplit, way: Breakdown, side: str
+) -> Array:
+    """[units of all splits, seeds, parts], 0 at the units of other splits."""
+    runs: Sequence[Sequence[Any]] = getattr(own, side)
+    parts = np.stack([_parts(own, way, run) for run in runs], axis=1)
+    empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
+    return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
+
+
+def _all_units(splits: Sequence[PredictedSplit]) -> Units:
+    """The units of all splits, whose examples are counted on from split to split."""
+    found: list[list[int]] = []
+    start = 0
+    for split in splits:
+        found += [[start + place for place in unit] for unit in units_of(split.examples)]
+        start += len(split.examples)
+    return found
+
+
+# How one score is taken apart.
 
 
 def break_down(
@@ -233,160 +315,78 @@ def _summed(rows: Any, units: Units) -> Array:
     return np.stack([table[list(unit)].sum(axis=0) for unit in units])
 
 
-# One split of a task as two systems have predicted it, with the same seeds.
+# What a benchmark draws and scores as one: an example, or the examples of a group.
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictedSplit:
-    """The examples of a split, and the predictions of two systems: a tuple for each seed.
+def units_of(examples: Sequence[Example]) -> Units:
+    """The units of a split: MultiRC's questions, AX-g's minimal pairs, else single examples.
 
-    `other` is empty where one system stands alone.
+    A choice's group is a slice (RACE's level) and ties nothing.
     """
+    found: dict[object, list[int]] = {}
+    for place, example in enumerate(examples):
+        group = example.group if isinstance(example, PairExample) else None
+        found.setdefault(place if group is None else group, []).append(place)
+    return list(found.values())
 
-    task: Task
-    split: str
-    examples: tuple[Example, ...]
-    one: tuple[tuple[Prediction, ...], ...]
-    other: tuple[tuple[Prediction, ...], ...] = ()
+
+# Scores of the means of their parts, for any number of resamples at once.
+#
+# Every function takes an array [..., parts] and gives [...]. All are ratios, so that it does not
+# matter whether the parts are means or sums.
 
 
-def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
-    """The runs of two systems on one task, paired by their seeds.
+def ratio(means: Array) -> Array:
+    """Points by what they are given for: (points, 1)."""
+    return _divided(means[..., 0], means[..., 1])
 
-    What was made once and knows no seeds, a floor or an ensemble, stands against every run of the
-    other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
-    shared.
+
+def f1_of_counts(means: Array) -> Array:
+    """F1 of (right, predicted, gold)."""
+    return _divided(2 * means[..., 0], means[..., 1] + means[..., 2])
+
+
+def f1_of_label(means: Array, label: int) -> Array:
+    """F1 of one class of a confusion matrix, gold by predicted, laid flat."""
+    matrix = _matrix(means)
+    right = matrix[..., label, label]
+    return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
+
+
+def macro_f1(means: Array) -> Array:
+    """The mean of every class's F1."""
+    count = _matrix(means).shape[-1]
+    mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
+    return mean
+
+
+def matthews(means: Array) -> Array:
+    """Matthews correlation of a confusion matrix, for any number of classes.
+
+    Gorodkin, Comparing two K-category assignments by a K-category correlation coefficient,
+    Computational Biology and Chemistry 2004. 0 for constant predictions.
     """
-    if len(one) == len(other) == 1 or _knows_no_seed(other):
-        return [(run, other[0]) for run in one]
-    if _knows_no_seed(one):
-        return [(one[0], run) for run in other]
-    by_seed = {run.seed: run for run in other}
-    pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
-    if not pairs:
-        raise BenchError(
-            f"{one[0].task}: {one[0].model} has the seeds {_seeds(one)} and {other[0].model} the "
-            f"seeds {_seeds(other)}, none in common: run both with the same --seed."
-        )
-    return pairs
+    matrix = _matrix(means)
+    gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
+    shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
+    spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
+    return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
 
 
-def _knows_no_seed(runs: Sequence[RunRow]) -> bool:
-    return len(runs) == 1 and runs[0].kind != "model"
+def correlation(means: Array) -> Array:
+    """Pearson's correlation of the moments (1, x, y, xy, xx, yy)."""
+    one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
+    spreads = (one * xx - x**2) * (one * yy - y**2)
+    return _divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
 
 
-def _seeds(runs: Sequence[RunRow]) -> str:
-    return ", ".join(str(run.seed) for run in runs)
+def _matrix(means: Array) -> Array:
+    size = round(means.shape[-1] ** 0.5)
+    return means.reshape(*means.shape[:-1], size, size)
 
 
-# A task's headline score on its splits as pairs that can be resampled.
-
-Named = tuple[PredictedSplit, Metric[Any, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Headline:
-    """The pairs of a task's score; `units` are the examples of each, split after split.
-
-    `is_accuracy` where the score is the share of examples that are right, of one split.
-    """
-
-    pairs: Pairs
-    units: Units
-    is_accuracy: bool
-
-
-def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
-    """The headline score, the mean of the scores of these names; None where one has no parts.
-
-    A name of a second split ends with what the split's name does: MNLI's "accuracy_mm".
-    """
-    known = _known(splits, names)
-    if known is None:
-        return None
-    one, other = (_side(splits, known, side) for side in ("one", "other"))
-    is_binary = all(bool(np.isin(side[..., 0], (0.0, 1.0)).all()) for side in (one, other))
-    alone = len(known) == len(splits) == 1 and known[0][1].is_mean
-    units = _all_units(splits)
-    return Headline(
-        pairs=Pairs(one=one, other=other, score=_mean_score(known)),
-        units=units,
-        is_accuracy=alone and is_binary and all(len(unit) == 1 for unit in units),
-    )
-
-
-def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
-    """The same of one system alone, whose predictions are `one`."""
-    known = _known(splits, names)
-    if known is None:
-        return None
-    return Outcomes(parts=_side(splits, known, "one"), score=_mean_score(known))
-
-
-def _known(
-    splits: Sequence[PredictedSplit], names: Sequence[str]
-) -> list[tuple[Named, Breakdown]] | None:
-    """Each score's split and metric, and how it is taken apart."""
-    columns = [_find(splits, name) for name in names]
-    ways = [None if column is None else _way(*column) for column in columns]
-    known = [(c, w) for c, w in zip(columns, ways, strict=True) if c is not None and w is not None]
-    return known if len(known) == len(names) else None
-
-
-def _side(
-    splits: Sequence[PredictedSplit], known: Sequence[tuple[Named, Breakdown]], side: str
-) -> Array:
-    """[units of all splits, seeds, parts of all scores]."""
-    return np.concatenate([_placed(splits, c[0], w, side) for c, w in known], axis=-1)
-
-
-def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> Callable[[Array], Array]:
-    """The mean of the scores, each of its own parts."""
-    widths = [_parts(c[0], w, c[0].one[0]).shape[-1] for c, w in known]
-    formulas = [w.score for _, w in known]
-
-    def score(means: Array) -> Array:
-        pieces = np.split(means, np.cumsum(widths)[:-1], axis=-1)
-        scores = [formula(piece) for formula, piece in zip(formulas, pieces, strict=True)]
-        mean: Array = np.mean(scores, axis=0)
-        return mean
-
-    return score
-
-
-def _find(splits: Sequence[PredictedSplit], name: str) -> Named | None:
-    """The split and the metric of a score's name."""
-    for split in splits:
-        ending = split.split.partition("_")[2]
-        for metric in (*split.task.metrics, *split.task.details):
-            if name == (f"{metric.name}_{ending}" if ending else metric.name):
-                return split, metric
-    return None
-
-
-def _way(split: PredictedSplit, metric: Metric[Any, Any]) -> Breakdown | None:
-    return break_down(split.task, metric, (*split.one, *split.other), split.examples)
-
-
-def _parts(split: PredictedSplit, way: Breakdown, run: Sequence[Any]) -> Array:
-    return way.parts(run, split.examples, units_of(split.examples))
-
-
-def _placed(
-    splits: Sequence[PredictedSplit], own: PredictedSplit, way: Breakdown, side: str
-) -> Array:
-    """[units of all splits, seeds, parts], 0 at the units of other splits."""
-    runs: Sequence[Sequence[Any]] = getattr(own, side)
-    parts = np.stack([_parts(own, way, run) for run in runs], axis=1)
-    empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
-    return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
-
-
-def _all_units(splits: Sequence[PredictedSplit]) -> Units:
-    """The units of all splits, whose examples are counted on from split to split."""
-    found: list[list[int]] = []
-    start = 0
-    for split in splits:
-        found += [[start + place for place in unit] for unit in units_of(split.examples)]
-        start += len(split.examples)
-    return found
+def _divided(above: Array, below: Array) -> Array:
+    """The quotient, 0 for a division by (nearly) nothing."""
+    empty = below < 1e-12
+    quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
+    return quotient

@@ -1,6 +1,6 @@
-"""Metrics of class names: accuracy, F1 of one class or all, Matthews correlation, and slices.
+"""Metrics of one label an example: of classes, of groups of examples, and of numbers.
 
-scikit-learn is imported on use, because it costs a second.
+scikit-learn and scipy are imported on use, because each costs a second.
 """
 
 import math
@@ -118,81 +118,6 @@ def _names(
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
 
 
-# Metrics of numbers: Pearson's and Spearman's correlation, in float64.
-
-SCIPY = "scipy.stats"
-
-
-def _correlation(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample], statistic: str
-) -> float:
-    """The statistic of scipy's name; 0 where either side is constant, for which it is not defined.
-
-    A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
-    such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
-    left out: the flag says so too.
-    """
-    from scipy import stats  # noqa: PLC0415  (half a second)
-
-    guess = [_finite(p.id, p.label) for p in predictions]
-    gold = [_finite(e.id, e.label) for e in examples]
-    if len(set(guess)) < 2 or len(set(gold)) < 2:
-        return 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
-        return float(getattr(stats, statistic)(guess, gold).statistic)
-
-
-def _finite(name: str, label: str | float | None) -> float:
-    if not isinstance(label, int | float) or not math.isfinite(label):
-        raise BenchError(
-            f"example {name} has {label!r} where a correlation needs a finite number: "
-            "the labels are hidden, or the model that predicted them has diverged."
-        )
-    return float(label)
-
-
-pearson: Metric[PairPrediction, PairExample] = Metric(
-    name="pearson", compute=partial(_correlation, statistic="pearsonr"), library=SCIPY
-)
-"""Pearson correlation in -1..1."""
-
-spearman: Metric[PairPrediction, PairExample] = Metric(
-    name="spearman", compute=partial(_correlation, statistic="spearmanr"), library=SCIPY
-)
-"""Spearman rank correlation in -1..1, ties sharing their mean rank."""
-
-
-# What a reader must know of a score besides its value.
-
-CONSTANT = "constant predictions"
-
-
-def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
-    """Says "constant predictions" where every example got one answer: the run collapsed."""
-    answers = {_answer(p) for p in predictions}
-    return (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
-
-
-def _answer(prediction: Prediction) -> object:
-    """What was answered; for tags the set of tags, because sentences differ in length.
-
-    Numbers are compared as GLUE's submission writes them, with three decimals: a collapsed
-    regression still differs in its last bits.
-    """
-    match prediction:
-        case PairPrediction(label=float() as number):
-            return f"{number:.3f}"
-        case PairPrediction():
-            return prediction.label
-        case SpanPrediction():
-            return prediction.text
-        case ChoicePrediction():
-            return prediction.option
-        case TagPrediction():
-            return frozenset(prediction.tags)
-
-
 # Metrics over examples that are scored together: MultiRC's questions, AX-g's minimal pairs.
 
 Group = list[tuple[PairPrediction, PairExample]]
@@ -257,3 +182,78 @@ gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
 
 A constant model gets 1, so show accuracy beside it.
 """
+
+
+# Metrics of numbers: Pearson's and Spearman's correlation, in float64.
+
+SCIPY = "scipy.stats"
+
+
+def _correlation(
+    predictions: Sequence[PairPrediction], examples: Sequence[PairExample], statistic: str
+) -> float:
+    """The statistic of scipy.stats; 0 where either side is constant, for which it is not defined.
+
+    A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
+    such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
+    left out: the flag says so too.
+    """
+    from scipy import stats
+
+    guess = [_finite(p.id, p.label) for p in predictions]
+    gold = [_finite(e.id, e.label) for e in examples]
+    if len(set(guess)) < 2 or len(set(gold)) < 2:
+        return 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
+        return float(getattr(stats, statistic)(guess, gold).statistic)
+
+
+def _finite(name: str, label: str | float | None) -> float:
+    if not isinstance(label, int | float) or not math.isfinite(label):
+        raise BenchError(
+            f"example {name} has {label!r} where a correlation needs a finite number: "
+            "the labels are hidden, or the model that predicted them has diverged."
+        )
+    return float(label)
+
+
+pearson: Metric[PairPrediction, PairExample] = Metric(
+    name="pearson", compute=partial(_correlation, statistic="pearsonr"), library=SCIPY
+)
+"""Pearson correlation in -1..1."""
+
+spearman: Metric[PairPrediction, PairExample] = Metric(
+    name="spearman", compute=partial(_correlation, statistic="spearmanr"), library=SCIPY
+)
+"""Spearman rank correlation in -1..1, ties sharing their mean rank."""
+
+
+# What a reader must know of a score besides its value.
+
+CONSTANT = "constant predictions"
+
+
+def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
+    """Says "constant predictions" where every example got one answer: the run collapsed."""
+    answers = {_answer(p) for p in predictions}
+    return (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
+
+
+def _answer(prediction: Prediction) -> object:
+    """What was answered; for tags the set of tags, because sentences differ in length.
+
+    Numbers are compared as GLUE's submission writes them, with three decimals: a collapsed
+    regression still differs in its last bits.
+    """
+    match prediction:
+        case PairPrediction(label=float() as number):
+            return f"{number:.3f}"
+        case PairPrediction():
+            return prediction.label
+        case SpanPrediction():
+            return prediction.text
+        case ChoicePrediction():
+            return prediction.option
+        case TagPrediction():
+            return frozenset(prediction.tags)

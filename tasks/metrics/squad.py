@@ -59,7 +59,7 @@ def token_f1(guess: str, gold: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def answer_f1(guess: str, gold: str) -> float:
+def _answer_f1(guess: str, gold: str) -> float:
     """SQuAD 2.0's F1: where either text has no word it is 1 if the other has none too, else 0."""
     if normalise(guess) and normalise(gold):
         return token_f1(guess, gold)
@@ -77,7 +77,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredAnswer:
+class _ScoredAnswer:
     """A question's points (0..1) for its answer as it stands, and what a threshold needs to know.
 
     `group` names what must not be split between fitting and scoring (the article).
@@ -96,7 +96,7 @@ class ScoredAnswer:
         return self.points
 
 
-def best_threshold(answers: Sequence[ScoredAnswer]) -> tuple[float, float | None]:
+def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | None]:
     """The most points in sum that a threshold can win, and that threshold.
 
     The threshold is None where no threshold beats answering nothing. As evaluate-v2.0.py does it:
@@ -113,7 +113,7 @@ def best_threshold(answers: Sequence[ScoredAnswer]) -> tuple[float, float | None
     return best, threshold
 
 
-def cross_fitted_points(answers: Sequence[ScoredAnswer]) -> float | None:
+def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     """The points in sum where each fold's threshold is the best one of the other folds.
 
     Groups are dealt to five folds in turn. None where there is one group only, which leaves
@@ -125,7 +125,7 @@ def cross_fitted_points(answers: Sequence[ScoredAnswer]) -> float | None:
     fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
     points = 0.0
     for fold in sorted(set(fold_of.values())):
-        _, fitted = best_threshold([a for a in answers if fold_of[a.group] != fold])
+        _, fitted = _best_threshold([a for a in answers if fold_of[a.group] != fold])
         threshold = -math.inf if fitted is None else fitted
         points += sum(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
     return points
@@ -181,13 +181,13 @@ SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
 
 def _v2_answers(
     predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], measure: Measure
-) -> list[ScoredAnswer]:
+) -> list[_ScoredAnswer]:
     """Every question's points. Gold answers without a word do not count, as in the script."""
     answers = []
     for prediction, example in zip(predictions, examples, strict=True):
         golds = [gold for gold in _gold_texts(example) if normalise(gold)] or [""]
         answers.append(
-            ScoredAnswer(
+            _ScoredAnswer(
                 points=max(measure(prediction.text, gold) for gold in golds),
                 is_answered=bool(prediction.text),
                 has_answer=bool(example.answers),
@@ -210,7 +210,7 @@ def official_v2(
     no-answer file, which decides between equal scores; without such a file there is no "best_...".
     """
     exact = _v2_answers(predictions, examples, exact_match)
-    f1 = _v2_answers(predictions, examples, answer_f1)
+    f1 = _v2_answers(predictions, examples, _answer_f1)
     result: dict[str, float] = {}
     for prefix, kinds in {"": (True, False), "HasAns_": (True,), "NoAns_": (False,)}.items():
         for key, answers in {"exact": exact, "f1": f1}.items():
@@ -222,14 +222,14 @@ def official_v2(
         place = {example.id: index for index, example in enumerate(examples)}
         for key, answers in {"exact": exact, "f1": f1}.items():
             swept = [answers[place[name]] for name in sweep_order if name in place]
-            best, found = best_threshold(swept)
+            best, found = _best_threshold(swept)
             result[f"best_{key}"] = 100.0 * best / len(answers)
             result[f"best_{key}_thresh"] = 0.0 if found is None else found
     return result
 
 
 def _v2_metric(
-    name: str, measure: Measure, reduce: Callable[[list[ScoredAnswer]], float | None]
+    name: str, measure: Measure, reduce: Callable[[list[_ScoredAnswer]], float | None]
 ) -> SpanMetric:
     def compute(
         predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
@@ -239,33 +239,33 @@ def _v2_metric(
     return Metric(name=name, compute=compute)
 
 
-def _at_zero(answers: Sequence[ScoredAnswer]) -> float | None:
+def _at_zero(answers: Sequence[_ScoredAnswer]) -> float | None:
     """The mean points at the threshold 0: "no answer" where the model prefers it."""
     return sum(a.points_at(0.0) for a in answers) / len(answers) if answers else None
 
 
-def _has_answer(answers: Sequence[ScoredAnswer]) -> float | None:
+def _has_answer(answers: Sequence[_ScoredAnswer]) -> float | None:
     return _at_zero([a for a in answers if a.has_answer])
 
 
-def _no_answer(answers: Sequence[ScoredAnswer]) -> float | None:
+def _no_answer(answers: Sequence[_ScoredAnswer]) -> float | None:
     return _at_zero([a for a in answers if not a.has_answer])
 
 
-def _best(answers: Sequence[ScoredAnswer]) -> float:
-    return best_threshold(answers)[0] / len(answers)
+def _best(answers: Sequence[_ScoredAnswer]) -> float:
+    return _best_threshold(answers)[0] / len(answers)
 
 
-def _threshold(answers: Sequence[ScoredAnswer]) -> float:
-    return best_threshold(answers)[1] or 0.0  # the script's 0.0 where answering nothing is best
+def _threshold(answers: Sequence[_ScoredAnswer]) -> float:
+    return _best_threshold(answers)[1] or 0.0  # the script's 0.0 where answering nothing is best
 
 
-def _cross(answers: Sequence[ScoredAnswer]) -> float | None:
-    points = cross_fitted_points(answers)
+def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
+    points = _cross_fitted_points(answers)
     return None if points is None else points / len(answers)
 
 
-SQUAD_V2 = (_v2_metric("em", exact_match, _at_zero), _v2_metric("f1", answer_f1, _at_zero))
+SQUAD_V2 = (_v2_metric("em", exact_match, _at_zero), _v2_metric("f1", _answer_f1, _at_zero))
 """Exact match "em" and "f1" over all questions at the fixed threshold 0."""
 
 SQUAD_V2_DETAILS = tuple(
@@ -277,7 +277,7 @@ SQUAD_V2_DETAILS = tuple(
         "best_threshold": _threshold,
         "cross": _cross,
     }.items()
-    for name, measure in {"em": exact_match, "f1": answer_f1}.items()
+    for name, measure in {"em": exact_match, "f1": _answer_f1}.items()
 )
 """The same of questions with and without an answer; at the threshold that is best on the scored
 questions ("f1_best", what papers print), that threshold (a logit difference, not a share); and at
