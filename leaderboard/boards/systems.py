@@ -69,7 +69,8 @@ def _by_model() -> Mapping[str, tuple[PublishedRow, ...]]:
 
 
 def _systems() -> Iterator[System]:
-    document = tomllib.loads((files(__package__) / "systems.toml").read_text(encoding="utf-8"))
+    file = files("leaderboard") / "published" / "systems.toml"
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
     lectures = set(document["lectures"])
     for key, model in document["runs"].items():
         yield _system(key, lectures, model=model, reason="")
