@@ -13,7 +13,7 @@ from leaderboard.text import visible
 
 if TYPE_CHECKING:
     from leaderboard.boards.board import Board
-    from leaderboard.report.plots.point import Sizes
+    from leaderboard.report.plots.cost import Sizes
     from leaderboard.result import Failure, Result, RunRow
     from leaderboard.store.store import Store
 
@@ -148,7 +148,7 @@ def known_sizes() -> "Sizes":
     A folder goes by its own name, which mostly is the last part of the hub's.
     """
     from benchharness.models import MODELS
-    from leaderboard.report.plots.point import ModelSize
+    from leaderboard.report.plots.cost import ModelSize
 
     found: dict[str, ModelSize] = {}
     for spec in MODELS.values():

@@ -7,7 +7,8 @@ from typing import Any
 
 from leaderboard.boards.cell import shown
 from leaderboard.job import SCORED_HERE, SCRATCH, START_FROM, Job
-from leaderboard.report.plots.curve import Panel, curve_panels
+from leaderboard.report.plots.curve import curve_figures
+from leaderboard.report.plots.figure import Figure
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result, curve_flags
 
@@ -115,7 +116,7 @@ class RunSection:
     log: str
     scores: tuple[ScoreLine, ...]
     curve: tuple[CurvePoint, ...]
-    panels: tuple[Panel, ...]
+    figures: tuple[Figure, ...]
     curve_flags: tuple[str, ...]
     cost: tuple[tuple[str, str], ...]
     provenance: Mapping[str, Any]
@@ -134,7 +135,7 @@ def build_run(run: Result | Failure) -> RunSection:
         log="",
         scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
         curve=run.curve,
-        panels=curve_panels(run.curve),
+        figures=curve_figures(run.curve),
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,
@@ -150,7 +151,7 @@ def _failed(run: Failure) -> RunSection:
         log=run.details,
         scores=(),
         curve=(),
-        panels=(),
+        figures=(),
         curve_flags=(),
         cost=(),
         provenance={},
