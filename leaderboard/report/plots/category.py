@@ -18,7 +18,6 @@ from leaderboard.report.plots.figure import (
     shortened,
 )
 from leaderboard.report.plots.point import NamedEntry
-from leaderboard.report.table import group_anchor
 from tasks.suites import ScoreRule, find_task
 
 __all__ = ["CATEGORIES", "categories_of_task", "category_names"]
@@ -52,14 +51,6 @@ class _Row:
     named: NamedEntry
     cell: Cell
     values: Mapping[str, float]
-
-    @property
-    def title(self) -> str:
-        return f"{self.named.entry.model} ({self.named.entry.recipe_label})"
-
-    @property
-    def href(self) -> str:
-        return "#" + group_anchor(self.named.entry, self.cell.runs[0].task)
 
 
 def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) -> Figure | None:
@@ -148,17 +139,17 @@ def _bar(number: int, row: _Row, label: str, x: Axis, y: float) -> Mark:
         kind=f"bar s{number}",
         x=x(value),
         y=y,
-        note=f"{row.title}, {label}: {value:.1f}, {over}",
+        note=f"{row.named.title}, {label}: {value:.1f}, {over}",
         paths={"rect": f"M{start:g},{y:g}H{end:g}v{_BAR - 5}H{start:g}z"},
         texts=(
             Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
             Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
         ),
         entry=row.named.id,
-        href=row.href,
+        href=row.named.href(row.cell),
     )
 
 
 def _text_row(row: _Row, labels: Sequence[str]) -> TableRow:
     cells = (shown(row.values[name] / 100) if name in row.values else "–" for name in labels)
-    return TableRow(name=row.title, href=row.href, cells=tuple(cells))
+    return TableRow(name=row.named.title, href=row.named.href(row.cell), cells=tuple(cells))

@@ -130,12 +130,19 @@ class Quantity:
     steps: tuple[float, ...]
 
 
+def _in_units(value: float, *units: tuple[float, str]) -> str:
+    """A number of three digits in the largest unit that it fills: "22.7M", "9.5 min"."""
+    # Three digits of 999.5 would be 1e+03: that is one of the next unit.
+    unit, sign = next((found for found in units if value >= 0.9995 * found[0]), units[-1])
+    return f"{value / unit:.3g}{sign}"
+
+
 def _count(value: float) -> str:
-    """A number of weights, three digits: "22.7M"."""
-    for unit, sign in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if value >= 0.9995 * unit:
-            return f"{value / unit:.3g}{sign}"
-    return f"{value:.3g}"
+    return _in_units(value, (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
+
+
+def _time(seconds: float) -> str:
+    return _in_units(seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s"))
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -149,14 +156,6 @@ def _power(value: float) -> str:
     factor = digits.removesuffix(".0")
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
     return power if factor == "1" else f"{factor}×{power}"
-
-
-def _time(seconds: float) -> str:
-    """A span of time, two or three digits: "9.5 min"."""
-    for unit, sign in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {sign}"
-    return f"{seconds:.3g} s"
 
 
 def _decades(first: int, last: int) -> tuple[float, ...]:

@@ -32,6 +32,15 @@ class NamedEntry:
     name: str
     entry: Entry
 
+    @property
+    def title(self) -> str:
+        """The model with its recipe."""
+        return f"{self.entry.model} ({self.entry.recipe_label})"
+
+    def href(self, cell: Cell) -> str:
+        """Leads to the runs of one of its cells."""
+        return "#" + group_anchor(self.entry, cell.runs[0].task)
+
 
 def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
     """The entries of a board, whose id in the page is `anchor`.
@@ -113,7 +122,7 @@ def _measured(
         high=100 * max((*values, score)),
         costs=costs,
         machine=machine,
-        href="#" + group_anchor(entry, cells[0].runs[0].task),
+        href=named.href(cells[0]),
     )
 
 

@@ -6,7 +6,6 @@ from leaderboard.boards.cell import Cell, shown
 from leaderboard.report.plots.axis import Axis, score_axis
 from leaderboard.report.plots.figure import WIDTH, Figure, Mark, Table, TableRow, Text, shortened
 from leaderboard.report.plots.point import NamedEntry
-from leaderboard.report.table import group_anchor
 from leaderboard.result import COLLAPSED
 from leaderboard.statistics import Interval, median_interval
 
@@ -70,11 +69,11 @@ def _mark(named: NamedEntry, cell: Cell, x: Axis, y: float) -> Mark:
         kind="row",
         x=x(100 * cell.median),
         y=y,
-        note=f"{_title(named)}: {said}: {seeds}",
+        note=f"{named.title}: {said}: {seeds}",
         paths={kind: d for kind, d in paths.items() if d},
         texts=(Text(x=x.start - 8, y=y + 3.5, text=name, anchor="end", kind="row-name"),),
         entry=named.id,
-        href=_href(named, cell),
+        href=named.href(cell),
     )
 
 
@@ -116,12 +115,4 @@ def _texts(cell: Cell) -> tuple[str, str, str]:
 def _row(named: NamedEntry, cell: Cell) -> TableRow:
     median, between, seeds = _texts(cell)
     cells = (median, between or "–", seeds)
-    return TableRow(name=_title(named), href=_href(named, cell), cells=cells)
-
-
-def _title(named: NamedEntry) -> str:
-    return f"{named.entry.model} ({named.entry.recipe_label})"
-
-
-def _href(named: NamedEntry, cell: Cell) -> str:
-    return "#" + group_anchor(named.entry, cell.runs[0].task)
+    return TableRow(name=named.title, href=named.href(cell), cells=cells)

@@ -172,7 +172,7 @@ def _marks(
 def _mark(point: Point, plane: _Plane, label: Text, *, on_front: bool) -> Mark:
     x, y = plane.place(point)
     seeds = polyline([(x, plane.y(point.low)), (x, plane.y(point.high))])
-    drawn = {"seeds": seeds} if point.low < point.high else {}
+    drawn = {"range": seeds} if point.low < point.high else {}
     return Mark(
         kind=f"{point.kind} on-front" if on_front else point.kind,
         x=x,

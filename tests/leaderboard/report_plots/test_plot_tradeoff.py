@@ -70,7 +70,7 @@ def test_points_stand_where_the_ticks_say() -> None:
 def test_seeds_are_a_line_through_the_point() -> None:
     figure = only([point(60, low=55.0, high=62.0), point(70, 1e8)])
     mark = figure.marks[0]
-    (_, low), (_, high) = corners(mark.paths["seeds"])
+    (_, low), (_, high) = corners(mark.paths["range"])
     assert read_off(figure, mark.x, low)[1] == pytest.approx(55, abs=0.1)
     assert read_off(figure, mark.x, high)[1] == pytest.approx(62, abs=0.1)
     assert "seeds from 55.0 to 62.0" in mark.note
