@@ -14,6 +14,7 @@ from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result, cu
 
 __all__ = ["RunSection", "build_run", "command_of"]
 
+
 @dataclass(frozen=True, kw_only=True)
 class _ScoreLine:
     """The scores of one predicted split."""

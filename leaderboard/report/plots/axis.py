@@ -80,9 +80,8 @@ def linear_axis(
 def score_axis(values: Sequence[float], score: str, span: tuple[float, float]) -> Axis:
     """An axis of a score in percent, which says where it starts if that is not 0."""
     axis = linear_axis(values, f"{score} × 100", span)
-    return (
-        replace(axis, label=f"{axis.label}, axis from {axis.text(axis.low)}") if axis.low else axis
-    )
+    starts = f", axis from {axis.text(axis.low)}" if axis.low else ""
+    return replace(axis, label=axis.label + starts)
 
 
 def _tick_text(value: float) -> str:

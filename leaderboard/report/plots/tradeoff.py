@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from leaderboard.report.plots.axis import Axis, log_axis, score_axis
@@ -103,7 +103,8 @@ def _figure(points: Sequence[Point], quantity: Quantity, score: str, known: int)
     plane = _plane(points, quantity, score)
     fronts = {kind: front for kind in _SHAPES if (front := _front(points, kind, plane))}
     lines = {kind: _steps(front, plane) for kind, front in fronts.items()}
-    marked = _marked(points, fronts)
+    best = {id(point) for front in fronts.values() for point in front}
+    marked = _marked(points, best)
     machine = quantity.name == "training-time" and points[0].machine
     choice = f"{quantity.title} ({shortened(machine, 40)})" if machine else quantity.title
     return Figure(
@@ -115,7 +116,7 @@ def _figure(points: Sequence[Point], quantity: Quantity, score: str, known: int)
         note=" ".join(_notes(quantity, known - len(points), len(points) - len(marked))),
         keys=tuple(map(_key, fronts)),
         paths=tuple(Path(kind=f"front {k}", d=polyline(line)) for k, line in lines.items()),
-        marks=tuple(_marks(marked, fronts, lines.values(), plane)),
+        marks=tuple(_marks(marked, best, lines.values(), plane)),
     )
 
 
@@ -142,13 +143,8 @@ def _steps(front: Sequence[Point], plane: _Plane) -> list[Corner]:
     return corners
 
 
-def _on_front(fronts: _Fronts) -> set[int]:
-    return {id(point) for front in fronts.values() for point in front}
-
-
-def _marked(points: Sequence[Point], fronts: _Fronts) -> list[Point]:
-    """The points that are drawn, those on fronts and the best, in their order: ours on top."""
-    best = _on_front(fronts)
+def _marked(points: Sequence[Point], best: Set[int]) -> list[Point]:
+    """The points that are drawn, those on fronts before others, in their order: ours on top."""
     ranked = sorted(points, key=lambda point: (id(point) not in best, -point.score))
     chosen = {id(point) for point in ranked[:MOST_MARKS]}
     marked = [point for point in points if id(point) in chosen]
@@ -156,9 +152,9 @@ def _marked(points: Sequence[Point], fronts: _Fronts) -> list[Point]:
 
 
 def _marks(
-    points: Sequence[Point], fronts: _Fronts, lines: Iterable[Sequence[Corner]], plane: _Plane
+    points: Sequence[Point], best: Set[int], lines: Iterable[Sequence[Corner]], plane: _Plane
 ) -> Iterator[Mark]:
-    best = _on_front(fronts)
+    """Marks with their names; `best` are the ids of the points on fronts."""
     # Ours get their labels before published rows take the room.
     named = [point for point in points if id(point) in best][::-1]
     texts = [_text(point, plane) for point in named]
