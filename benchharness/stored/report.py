@@ -8,7 +8,7 @@ from benchharness import __version__
 from benchharness.models import MODELS
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
 from leaderboard.boards.board import Board, best_of
-from leaderboard.report.plots.point import ModelSize, Sizes
+from leaderboard.report.plots.cost import ModelSize, Sizes
 from leaderboard.report.plots.section import Background
 from leaderboard.report.write import has_mark, write_report
 from leaderboard.result import Failure, Result, RunRow

@@ -1,4 +1,4 @@
-"""Published and imported rows as the report's tables show them: groups of their own, unranked."""
+"""What others have published or measured: rows of the tables, unranked, and numbers beside ours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ __all__ = [
     "reproduction_views",
 ]
 
-NOTES: Mapping[str, str] = MappingProxyType(
+_NOTES: Mapping[str, str] = MappingProxyType(
     {
         "published": "as printed in papers, model cards and leaderboards; unranked, because "
         "protocols and metrics differ from row to row",
@@ -35,7 +35,7 @@ def block_group(block: PublishedBlock, columns: Sequence[Column], anchor: str) -
         anchor=f"{anchor}-{block.origin}-{block.split}",
         kind=block.origin,
         title=f"{block.origin.capitalize()}, {block.split}",
-        note=NOTES[block.origin],
+        note=_NOTES[block.origin],
         rows=tuple(_row(line, block, columns) for line in block.lines),
     )
 
@@ -75,9 +75,9 @@ def _cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> 
     )
 
 
-# Published numbers as the report shows them: beside an entry's own runs, and below its board.
+# Published numbers beside ours: below a board, and at an entry's own runs.
 
-MOST = 50
+_MOST = 50
 """Entries below a board; a page has the comparisons of any other beside its runs."""
 
 
@@ -110,10 +110,10 @@ class ReproducedEntry:
 
 
 def reproduced_entries(board: Board) -> tuple[ReproducedEntry, ...]:
-    """The entries of which something is published, in the order of the board; the first MOST."""
+    """The entries of which something is published, in the order of the board; the first _MOST."""
     found: list[ReproducedEntry] = []
     for entry in board.entries:
-        if len(found) < MOST and (views := _views(reproductions(board, entry))):
+        if len(found) < _MOST and (views := _views(reproductions(board, entry))):
             found.append(ReproducedEntry(model=entry.model, recipe=entry.recipe_label, views=views))
     return tuple(found)
 

@@ -7,8 +7,9 @@ from itertools import accumulate
 from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Entry
 from leaderboard.report.blocks import ReproductionView, reproduction_views
-from leaderboard.report.plots.curve import Panel, seed_panels
-from leaderboard.report.plots.point import RunFacts, facts_of
+from leaderboard.report.plots.cost import RunFacts, facts_of
+from leaderboard.report.plots.curve import seed_figures
+from leaderboard.report.plots.figure import Figure
 from leaderboard.report.plots.section import Background, Plots, build_plots
 from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
@@ -37,7 +38,7 @@ class Group:
     recipe: str
     statistics: tuple[Statistics, ...]
     reproductions: tuple[ReproductionView, ...]
-    curves: tuple[Panel, ...]
+    curves: tuple[Figure, ...]
     runs: tuple[RunSection, ...]
 
 
@@ -159,7 +160,7 @@ def _group(
     )
 
 
-def _curves(runs: Sequence[RunSection]) -> tuple[Panel, ...]:
+def _curves(runs: Sequence[RunSection]) -> tuple[Figure, ...]:
     """The learning curves of several seeds in one chart; a single run's stand in its section."""
     curves = {f"seed {run.job.seed}": run.curve for run in runs if run.curve}
-    return seed_panels(curves) if len(curves) > 1 else ()
+    return seed_figures(curves) if len(curves) > 1 else ()

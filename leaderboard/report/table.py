@@ -26,7 +26,7 @@ from leaderboard.report.rows import (
 
 __all__ = ["Statistics", "TableView", "build_table", "group_anchor", "run_anchor", "statistics"]
 
-ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
+_ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
         "scored": ("Scored here", "prediction files of others, scored by bench score; unranked"),
@@ -142,7 +142,7 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
     by_kind: dict[RowKind, list[RowView]] = {}
     for entry in board.entries:
         by_kind.setdefault(_kind(entry), []).append(_row(board, entry, columns, best))
-    for kind, (title, note) in ABOUT.items():
+    for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
             rows = tuple(by_kind[kind])
             yield RowGroup(anchor=f"{anchor}-{kind}", kind=kind, title=title, note=note, rows=rows)

@@ -21,34 +21,10 @@ from leaderboard.text import visible, whole_file
 
 __all__ = ["has_mark", "render_report", "write_report"]
 
-# Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.
+_HERE = Path(__file__).parent
 
-
-def packed(text: str) -> Markup:
-    """The text for a data element; the same text is always packed alike."""
-    data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
-    return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
-
-
-def packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
-    """Rows of a table: for each its id, what a filter and an order need, and its HTML."""
-    board_row = templates.get_template("row.html.j2").module.board_row  # type: ignore[attr-defined]
-    listed = [
-        {
-            "id": row.anchor,
-            "words": visible(row.words),
-            "orders": [visible(order) for order in row.orders],
-            "html": board_row(row),
-        }
-        for row in rows
-    ]
-    return packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
-
-
-HERE = Path(__file__).parent
-
-STYLES = ("style.css", "plots.css")
-SCRIPTS = ("unpack.js", "table.js", "compare.js", "plots.js", "page.js")
+_STYLES = ("style.css", "plots.css")
+_SCRIPTS = ("unpack.js", "table.js", "compare.js", "plots.js", "page.js")
 """What the page carries, each file in an element of its own, whose digest is in the policy."""
 
 
@@ -84,7 +60,7 @@ def render_report(  # noqa: PLR0913  (those of write_report)
     mark: str = "",
 ) -> str:
     """The report as text."""
-    styles, scripts = tuple(map(_asset, STYLES)), tuple(map(_asset, SCRIPTS))
+    styles, scripts = tuple(map(_asset, _STYLES)), tuple(map(_asset, _SCRIPTS))
     return (
         _templates()
         .get_template("page.html.j2")
@@ -116,7 +92,7 @@ def _digests(texts: Iterable[str]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    text = (HERE / name).read_text(encoding="utf-8")
+    text = (_HERE / name).read_text(encoding="utf-8")
     if "</" in text:
         raise ValueError(f"{name} would end its own element: it contains '</'")
     return Markup(text)  # noqa: S704 - our own file, just checked
@@ -133,8 +109,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=_as_text,
     )
-    found.globals["packed_rows"] = partial(packed_rows, templates=found)
-    found.filters.update(packed=packed, json=json.dumps)
+    found.globals["packed_rows"] = partial(_packed_rows, templates=found)
+    found.filters.update(packed=_packed, json=json.dumps)
     return found
 
 
@@ -145,9 +121,33 @@ def _as_text(value: Any) -> Any:
     return value
 
 
+# Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.
+
+
+def _packed(text: str) -> Markup:
+    """The text for a data element; the same text is always packed alike."""
+    data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
+    return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
+
+
+def _packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
+    """Rows of a table: for each its id, what a filter and an order need, and its HTML."""
+    board_row = templates.get_template("row.html.j2").module.board_row  # type: ignore[attr-defined]
+    listed = [
+        {
+            "id": row.anchor,
+            "words": visible(row.words),
+            "orders": [visible(order) for order in row.orders],
+            "html": board_row(row),
+        }
+        for row in rows
+    ]
+    return _packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+
+
 # The mark in a report's head, by which one that shows the same already is told.
 
-HEAD_BYTES = 4096
+_HEAD_BYTES = 4096
 """In which a report's mark stands; the policy before it takes a few hundred."""
 
 
@@ -155,6 +155,6 @@ def has_mark(path: Path, mark: str) -> bool:
     """Whether a file is a report that was written with this mark."""
     try:
         with path.open("rb") as file:
-            return mark.encode() in file.read(HEAD_BYTES)
+            return mark.encode() in file.read(_HEAD_BYTES)
     except OSError:
         return False

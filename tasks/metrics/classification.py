@@ -198,7 +198,7 @@ def _correlation(
     such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
     left out: the flag says so too.
     """
-    from scipy import stats
+    from scipy import stats  # noqa: PLC0415  (half a second)
 
     guess = [_finite(p.id, p.label) for p in predictions]
     gold = [_finite(e.id, e.label) for e in examples]

@@ -1,121 +1,99 @@
-"""Learning curves as geometry: where the lines, dots, ticks and labels of a small chart stand."""
+"""Learning curves: small charts of the loss and the dev scores over the steps of training."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from leaderboard.report.plots.axis import Axis, Tick, linear_axis
+from leaderboard.report.plots.axis import Axis, linear_axis
+from leaderboard.report.plots.figure import Figure, Key, Path, polyline
 from leaderboard.result import CurvePoint
 
-__all__ = ["HEIGHT", "WIDTH", "Line", "Panel", "curve_panels", "seed_panels"]
+__all__ = ["curve_figures", "seed_figures"]
 
-WIDTH, HEIGHT = 340, 190
-LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 36
-"""The margins in which ticks and axis labels stand, in the chart's own units."""
+_WIDTH, _ACROSS, _UP = 340, (44, 328), (150, 12)
 
-LINES = 4
+_LINES = 4
 """More scores than this in one chart cannot be told apart; the table has them all."""
 
-SCORES = 2
+_SCORES = 2
 """The scores that seeds are compared by; a task's headline has no more."""
 
-Point = tuple[float, float]
+_Points = list[tuple[float, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One named line, in `pieces` where a value is not finite; `last` is its last value."""
-
-    name: str
-    pieces: tuple[str, ...]
-    dots: tuple[Point, ...]
-    last: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One chart over the steps of training: lines, and the ticks of both axes."""
-
-    title: str
-    y_label: str
-    lines: tuple[Line, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    x_label: str = "step"
-    left: float = LEFT
-    right: float = WIDTH - RIGHT
-    top: float = TOP
-    bottom: float = HEIGHT - BOTTOM
-    width: float = WIDTH
-    height: float = HEIGHT
-
-
-def curve_panels(curve: Sequence[CurvePoint]) -> tuple[Panel, ...]:
+def curve_figures(curve: Sequence[CurvePoint]) -> tuple[Figure, ...]:
     """A chart of the training loss and one of the dev scores (times 100), where there are points.
 
     Values that are not finite leave a gap.
     """
-    loss: list[Point] = [(point.step, point.loss) for point in curve]
-    names = dict.fromkeys(name for point in curve for name in point.scores)
-    scores: dict[str, list[Point]] = {
-        name: [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
-        for name in list(names)[:LINES]
-    }
+    scores = {name: _scores(curve, name) for name in _names([curve])[:_LINES]}
     charts = [
-        _panel("training loss", "loss", {"loss": loss}),
-        _panel("dev score", "score × 100", scores),
+        _figure("training loss", "loss", {"loss": _losses(curve)}),
+        _figure("dev score", "score × 100", scores),
     ]
     return tuple(chart for chart in charts if chart is not None)
 
 
-def seed_panels(curves: Mapping[str, Sequence[CurvePoint]]) -> tuple[Panel, ...]:
+def seed_figures(curves: Mapping[str, Sequence[CurvePoint]]) -> tuple[Figure, ...]:
     """The same charts with a line for each of several runs, by their names ("seed 0").
 
     Of several scores each has a chart, the first two.
     """
-    names = dict.fromkeys(
-        name for curve in curves.values() for point in curve for name in point.scores
-    )
-    loss: dict[str, list[Point]] = {
-        run: [(point.step, point.loss) for point in curve] for run, curve in curves.items()
-    }
-    charts = [_panel("training loss of every seed", "loss", loss)]
-    for name in list(names)[:SCORES]:
-        scores: dict[str, list[Point]] = {
-            run: [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
-            for run, curve in curves.items()
-        }
-        charts.append(_panel(f"dev {name} of every seed", f"{name} × 100", scores))
+    losses = {run: _losses(curve) for run, curve in curves.items()}
+    charts = [_figure("training loss of every seed", "loss", losses)]
+    for name in _names(curves.values())[:_SCORES]:
+        scores = {run: _scores(curve, name) for run, curve in curves.items()}
+        charts.append(_figure(f"dev {name} of every seed", f"{name} × 100", scores))
     return tuple(chart for chart in charts if chart is not None)
 
 
-def _panel(title: str, y_label: str, series: dict[str, list[Point]]) -> Panel | None:
-    finite = [(x, y) for line in series.values() for x, y in line if math.isfinite(y)]
+def _names(curves: Iterable[Sequence[CurvePoint]]) -> list[str]:
+    """The scores of the curves, as they come."""
+    return list(dict.fromkeys(n for curve in curves for point in curve for n in point.scores))
+
+
+def _losses(curve: Sequence[CurvePoint]) -> _Points:
+    return [(point.step, point.loss) for point in curve]
+
+
+def _scores(curve: Sequence[CurvePoint], name: str) -> _Points:
+    return [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
+
+
+def _figure(title: str, label: str, series: Mapping[str, _Points]) -> Figure | None:
+    finite = [(x, y) for points in series.values() for x, y in points if math.isfinite(y)]
     if not finite:
         return None
-    x = linear_axis([0, *(x for x, _ in finite)], LEFT, WIDTH - RIGHT, smallest=1)
-    y = linear_axis([y for _, y in finite], HEIGHT - BOTTOM, TOP)
-    return Panel(
+    x = linear_axis([0, *(x for x, _ in finite)], "step", _ACROSS, smallest=1)
+    y = linear_axis([y for _, y in finite], label, _UP)
+    lines = list(enumerate(series.items()))
+    return Figure(
         title=title,
-        y_label=y_label,
-        lines=tuple(_line(name, points, x, y) for name, points in series.items()),
-        x_ticks=x.ticks,
-        y_ticks=y.ticks,
+        x=x,
+        y=y,
+        width=_WIDTH,
+        keys=tuple(_key(number, *line) for number, line in lines),
+        paths=tuple(path for number, line in lines for path in _paths(number, *line, x, y)),
     )
 
 
-def _line(name: str, points: Iterable[Point], x_axis: Axis, y_axis: Axis) -> Line:
-    pieces: list[list[Point]] = [[]]
-    last = ""
-    for x, y in points:
-        if math.isfinite(y):
-            pieces[-1].append((x_axis(x), y_axis(y)))
-            last = f"{y:.3g}"
+def _key(number: int, name: str, points: _Points) -> Key:
+    """A line's name and its last value."""
+    last = next((f"{y:.3g}" for _, y in reversed(points) if math.isfinite(y)), "")
+    return Key(line=_style(number), text=f"{name} {last}")
+
+
+def _style(number: int) -> str:
+    """The classes of a line: colours come again, with other dashes."""
+    return f"line s{number % 4} l{number}"
+
+
+def _paths(number: int, name: str, points: _Points, x: Axis, y: Axis) -> Iterator[Path]:
+    pieces: list[_Points] = [[]]
+    for step, value in points:
+        if math.isfinite(value):
+            pieces[-1].append((x(step), y(value)))
         else:
             pieces.append([])
-    return Line(
-        name=name,
-        pieces=tuple(" ".join(f"{x:g},{y:g}" for x, y in piece) for piece in pieces if piece),
-        dots=tuple(dot for piece in pieces for dot in piece),
-        last=last,
-    )
+    dots = (f"M{across:g},{up:g}h0" for piece in pieces for across, up in piece)
+    yield Path(kind=_style(number), d="".join(map(polyline, pieces)), note=name)
+    yield Path(kind=f"dots s{number % 4}", d="".join(dots))

@@ -8,74 +8,32 @@ from statistics import fmean, median
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import build_cell, is_sweep, shown
 from leaderboard.boards.grouping import evaluation_fingerprints
-from leaderboard.report.plots.axis import (
+from leaderboard.report.plots.axis import Axis, date_axis, date_text, score_axis, seconds_of
+from leaderboard.report.plots.figure import (
     WIDTH,
-    Axis,
-    Frame,
-    date_axis,
-    date_text,
-    frame_of,
-    linear_axis,
-    seconds_of,
+    Figure,
+    Key,
+    Mark,
+    Path,
+    Table,
+    TableRow,
+    Text,
+    place_labels,
+    polyline,
+    shape,
+    shortened,
 )
-from leaderboard.report.plots.labels import Box, Label, place_labels, shortened
-from leaderboard.report.plots.tradeoff import score_label
 from leaderboard.report.table import run_anchor
 from leaderboard.result import RunRow
 from leaderboard.store.store import PastRun
 
-__all__ = ["Batch", "History", "Moment", "Series", "histories"]
+__all__ = ["histories"]
 
-HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 250, 48, 36, 16, 46
+_ACROSS, _UP = (48, WIDTH - 36), (204, 16)
+"""Where the axes lie."""
 
-SHAPES = 4
+_STYLES = 4
 """Shapes and colours that can be told apart; further recipes share the last."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Moment:
-    """One run: when it finished, and its score."""
-
-    x: float
-    y: float
-    note: str
-    href: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Runs of one recipe by one version of the code, each seed once; texts for the table."""
-
-    first: str
-    last: str
-    code: str
-    recipe: str
-    seeds: str
-    median: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """The runs of one recipe; `line` joins the medians of its batches. `shape` counts from 0."""
-
-    name: str
-    shape: int
-    line: str
-    moments: tuple[Moment, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class History:
-    """One figure: a model on a task. `labels` name the code at its first batch."""
-
-    model: str
-    task: str
-    title: str
-    description: str
-    frame: Frame
-    series: tuple[Series, ...]
-    labels: tuple[Label, ...]
-    batches: tuple[Batch, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +43,16 @@ class _Run:
     seconds: float
     score: float
 
+    @property
+    def recipe(self) -> str:
+        return f"{self.row.recipe}, {self.row.precision}"
 
-def histories(
-    board: Board, past: Sequence[PastRun], sections: Iterable[str]
-) -> tuple[History, ...]:
+
+_Batch = Sequence[_Run]
+"""Runs of one recipe by one version of the code, each seed once."""
+
+
+def histories(board: Board, past: Sequence[PastRun], sections: Iterable[str]) -> tuple[Figure, ...]:
     """The figures of a board: of each model and task where some seed was run more than once.
 
     Only runs that were scored on the board's own rows are taken. `sections` are the keys that the
@@ -97,7 +61,7 @@ def histories(
     return tuple(_histories(board, past, frozenset(sections)))
 
 
-def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> Iterator[History]:
+def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> Iterator[Figure]:
     by_model: dict[str, list[PastRun]] = {}
     for run in past:
         if run.row.kind == "model" and not is_sweep(run.row.recipe):
@@ -109,7 +73,7 @@ def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> I
             found = _runs_of(board, task, by_model.get(model, ()), evaluated)
             seeds = Counter(run.row.seed for run in found)
             if seeds and max(seeds.values()) > 1:
-                yield _history(model, task, found, keys)
+                yield _figure(model, task.rpartition("/")[2], found, keys)
 
 
 def _evaluated(board: Board) -> Mapping[str, str]:
@@ -143,25 +107,32 @@ def _is_same_data(row: RunRow, task: str, evaluated: Mapping[str, str]) -> bool:
     return bool(splits) and all(own[split] == evaluated.get(split) for split in splits)
 
 
-def _history(model: str, task: str, runs: Sequence[_Run], keys: frozenset[str]) -> History:
-    x = date_axis([run.seconds for run in runs], LEFT, WIDTH - RIGHT)
-    y = linear_axis([run.score for run in runs], HEIGHT - BOTTOM, TOP)
-    name = task.rpartition("/")[2]
-    groups = {recipe: list(_batches(found)) for recipe, found in _by_recipe(runs).items()}
-    series = tuple(
-        _series(recipe, min(number, SHAPES - 1), batches, (x, y), keys)
-        for number, (recipe, batches) in enumerate(groups.items())
-    )
-    every = sorted((b for found in groups.values() for b in found), key=lambda b: b[0].seconds)
-    return History(
-        model=model,
-        task=task,
+def _figure(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -> Figure:
+    x = date_axis([run.seconds for run in runs], "finished (UTC)", _ACROSS)
+    y = score_axis([run.score for run in runs], name, _UP)
+    series = {recipe: list(_batches(found)) for recipe, found in _by_recipe(runs).items()}
+    every = sorted((b for found in series.values() for b in found), key=lambda b: b[0].seconds)
+    styled = [(min(number, _STYLES - 1), *each) for number, each in enumerate(series.items())]
+    return Figure(
         title=f"{model} on {name} over time",
-        description=_describe(every),
-        frame=frame_of(x, y, height=HEIGHT, x_label="finished (UTC)", y_label=score_label(name, y)),
-        series=series,
-        labels=tuple(_labels(every, x, y)),
-        batches=tuple(map(_batch, every)),
+        x=x,
+        y=y,
+        description=f"{len(runs)} runs from {date_text(runs[0].seconds)} to "
+        f"{date_text(runs[-1].seconds)}. The table below has the median of each version.",
+        keys=tuple(_key(style, recipe) for style, recipe, _ in styled),
+        paths=tuple(_line(style, batches, x, y) for style, _, batches in styled),
+        marks=tuple(
+            _mark(style, run, x, y, keys)
+            for style, _, batches in styled
+            for batch in batches
+            for run in batch
+        ),
+        texts=tuple(_labels(every, x, y)),
+        table=Table(
+            columns=("first finished (UTC)", "last", "code", "recipe", "seeds", "median × 100"),
+            words=("last", "code", "recipe"),
+            rows=tuple(map(_row, every)),
+        ),
     )
 
 
@@ -169,22 +140,16 @@ def _by_recipe(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
     """By recipe and precision; values that differ under one name are told apart by their digest."""
     digests: dict[str, set[str]] = {}
     for run in runs:
-        digests.setdefault(_recipe(run), set()).add(run.row.recipe_digest)
+        digests.setdefault(run.recipe, set()).add(run.row.recipe_digest)
     found: dict[str, list[_Run]] = {}
     for run in runs:
-        name = _recipe(run)
-        several = len(digests[name]) > 1
-        found.setdefault(f"{name} ~{run.row.recipe_digest[:4]}" if several else name, []).append(
-            run
-        )
+        several = len(digests[run.recipe]) > 1
+        name = f"{run.recipe} ~{run.row.recipe_digest[:4]}" if several else run.recipe
+        found.setdefault(name, []).append(run)
     return found
 
 
-def _recipe(run: _Run) -> str:
-    return f"{run.row.recipe}, {run.row.precision}"
-
-
-def _batches(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
+def _batches(runs: Sequence[_Run]) -> Iterator[_Batch]:
     """Runs in a row by the same code; a seed that comes again begins another batch."""
     batch: list[_Run] = []
     for run in runs:
@@ -197,65 +162,51 @@ def _batches(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
         yield batch
 
 
-def _middle(batch: Sequence[_Run]) -> tuple[float, float]:
-    return fmean(run.seconds for run in batch), median(run.score for run in batch)
+def _middle(batch: _Batch, x: Axis, y: Axis) -> tuple[float, float]:
+    return x(fmean(run.seconds for run in batch)), y(median(run.score for run in batch))
 
 
-def _series(
-    recipe: str,
-    shape: int,
-    batches: Sequence[Sequence[_Run]],
-    axes: tuple[Axis, Axis],
-    keys: frozenset[str],
-) -> Series:
-    x, y = axes
-    middles = [(x(when), y(score)) for when, score in map(_middle, batches)]
-    return Series(
-        name=recipe,
-        shape=shape,
-        line=" ".join(f"{across:g},{up:g}" for across, up in middles),
-        moments=tuple(_moment(run, x, y, keys) for batch in batches for run in batch),
-    )
+def _key(style: int, recipe: str) -> Key:
+    past = f"past s{style}"
+    return Key(line=f"line s{style}", mark=past, shape=shape(style, 15, 6), text=recipe)
 
 
-def _moment(run: _Run, x: Axis, y: Axis, keys: frozenset[str]) -> Moment:
-    row = run.row
-    said = (f"seed {row.seed}", f"{run.score:.1f}", date_text(run.seconds), _recipe(run), run.code)
-    return Moment(
-        x=x(run.seconds),
-        y=y(run.score),
+def _line(style: int, batches: Iterable[_Batch], x: Axis, y: Axis) -> Path:
+    """Joins the medians of a recipe's batches."""
+    middles = [_middle(batch, x, y) for batch in batches]
+    return Path(kind=f"line s{style}", d=polyline(middles))
+
+
+def _mark(style: int, run: _Run, x: Axis, y: Axis, keys: frozenset[str]) -> Mark:
+    row, across, up = run.row, x(run.seconds), y(run.score)
+    said = (f"seed {row.seed}", f"{run.score:.1f}", date_text(run.seconds), run.recipe, run.code)
+    return Mark(
+        kind=f"past s{style}",
+        x=across,
+        y=up,
         note=", ".join(part for part in said if part),
+        paths={"shape": shape(style, across, up)},
         href="#" + run_anchor(row.key) if row.key in keys else "",
     )
 
 
-def _labels(batches: Sequence[Sequence[_Run]], x: Axis, y: Axis) -> Iterator[Label]:
+def _labels(batches: Sequence[_Batch], x: Axis, y: Axis) -> Iterator[Text]:
     """The version of the code beside the first median that it made."""
-    firsts: dict[str, tuple[float, float]] = {}
+    firsts: dict[str, _Batch] = {}
     for batch in batches:
-        when, score = _middle(batch)
         if batch[0].code:
-            firsts.setdefault(batch[0].code, (x(when), y(score)))
+            firsts.setdefault(batch[0].code, batch)
+    points = []
+    for code, batch in firsts.items():
+        across, up = _middle(batch, x, y)
+        points.append(Text(x=across, y=up, text=shortened(code)))
     marks = [(x(run.seconds), y(run.score)) for batch in batches for run in batch]
-    frame = Box(left=x.start, top=y.end - 8, right=x.end, bottom=y.start)
-    points = [(*place, shortened(code)) for code, place in firsts.items()]
-    lines = [[(x(when), y(score)) for when, score in map(_middle, batches)]]
-    labels = place_labels(points, marks, frame, lines)
-    yield from (label for label in labels if label is not None)
+    line = [_middle(batch, x, y) for batch in batches]
+    yield from filter(None, place_labels(points, marks, [line], (x, y)))
 
 
-def _batch(runs: Sequence[_Run]) -> Batch:
-    return Batch(
-        first=date_text(runs[0].seconds),
-        last=date_text(runs[-1].seconds),
-        code=runs[0].code or "–",
-        recipe=_recipe(runs[0]),
-        seeds=str(len(runs)),
-        median=shown(_middle(runs)[1] / 100),
-    )
-
-
-def _describe(batches: Sequence[Sequence[_Run]]) -> str:
-    texts = map(_batch, batches)
-    said = (f"{b.first}: median {b.median} of {b.seeds}, {b.recipe}, code {b.code}" for b in texts)
-    return "; ".join(said) + "."
+def _row(batch: _Batch) -> TableRow:
+    first, last = date_text(batch[0].seconds), date_text(batch[-1].seconds)
+    score = shown(median(run.score for run in batch) / 100)
+    code, recipe = batch[0].code or "–", batch[0].recipe
+    return TableRow(name=first, cells=(last, code, recipe, str(len(batch)), score))

@@ -1,16 +1,39 @@
 """Scores against what they cost: points, the Pareto front, and the names of those on it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from leaderboard.report.plots.axis import WIDTH, Axis, Frame, frame_of, linear_axis, log_axis
-from leaderboard.report.plots.labels import Box, Label, place_labels, shortened
-from leaderboard.report.plots.point import QUANTITIES, Point, Quantity
+from leaderboard.report.plots.axis import Axis, log_axis, score_axis
+from leaderboard.report.plots.cost import QUANTITIES, Quantity
+from leaderboard.report.plots.figure import (
+    WIDTH,
+    Corner,
+    Figure,
+    Key,
+    Mark,
+    Path,
+    Table,
+    TableRow,
+    Text,
+    place_labels,
+    polyline,
+    shape,
+    shortened,
+)
+from leaderboard.report.plots.point import Point
 
-__all__ = ["Tradeoff", "pareto_front", "score_label", "tradeoffs"]
+__all__ = ["MOST_MARKS", "cost_table", "pareto_front", "tradeoffs"]
 
-# The Pareto front: what nothing else beats in both cost and score. Pure.
+_ACROSS, _UP = (48, WIDTH - 14), (284, 14)
+"""Where the axes lie."""
+
+MOST_MARKS = 200
+"""More marks with names and links than this make a page slow, and no reader finds one by eye."""
+
+_SHAPES = {"measured": 0, "published": 3}
+"""Circles are ours, diamonds are published."""
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -31,214 +54,201 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     return found
 
 
-HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 48, 14, 14, 46
-MOST_MARKS = 200
-"""More marks with names and links than this make a page slow, and no reader finds one by eye."""
+def tradeoffs(points: Sequence[Point], score: str) -> tuple[Figure, ...]:
+    """A figure for each quantity that a point has; `score` names what is scored: "GLUE-9", "rte".
 
-KINDS = ("published", "measured")
-"""In the order they are drawn, ours on top."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """One point as drawn. `label` is the name that is always there, `hover` the one that comes."""
-
-    kind: str
-    entry: str
-    href: str
-    note: str
-    x: float
-    y: float
-    low: float
-    high: float
-    on_front: bool
-    label: Label | None
-    hover: Label
-
-
-@dataclass(frozen=True, kw_only=True)
-class Front:
-    """The best score so far at each cost: the points, cheapest first, and the corners of steps."""
-
-    kind: str
-    points: tuple[Point, ...]
-    corners: tuple[tuple[float, float], ...]
-
-    @property
-    def line(self) -> str:
-        """The corners as SVG's polyline takes them."""
-        return " ".join(f"{x:g},{y:g}" for x, y in self.corners)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tradeoff:
-    """One figure. `note` says how the cost is counted, `left_out` how many have no such cost.
-
-    Of very many points the best have marks with names and links, and those on the fronts; the
-    others are dots of one path, `rest`, and counted.
+    Times are those on one kind of machine, the one that trained most of the points.
     """
-
-    quantity: str
-    choice: str
-    title: str
-    description: str
-    note: str
-    frame: Frame
-    fronts: tuple[Front, ...]
-    marks: tuple[Mark, ...]
-    rest: str
-    rest_count: int
-    left_out: int
+    known = ((quantity, _with_cost(points, quantity)) for quantity in QUANTITIES)
+    return tuple(_figure(found, quantity, score, len(points)) for quantity, found in known if found)
 
 
-def tradeoffs(points: Sequence[Point], score: str) -> tuple[Tradeoff, ...]:
-    """A figure for each quantity that a point has; of times one for each kind of machine.
-
-    `score` names what is scored: "GLUE-9", "rte".
-    """
-    return tuple(_tradeoffs(points, score))
-
-
-def _tradeoffs(points: Sequence[Point], score: str) -> Iterator[Tradeoff]:
-    for quantity in QUANTITIES:
-        known = [point for point in points if quantity.name in point.costs]
-        if quantity.name != "training-time":
-            if known:
-                yield _figure(known, quantity, quantity.title, score, len(points) - len(known))
-            continue
-        machines = dict.fromkeys(point.machine for point in known)
-        for machine in sorted(machines, key=lambda m: -sum(p.machine == m for p in known)):
-            group = [point for point in known if point.machine == machine]
-            choice = f"{quantity.title} ({shortened(machine, 40)})" if machine else quantity.title
-            yield _figure(group, quantity, choice, score, len(points) - len(group))
+def _with_cost(points: Sequence[Point], quantity: Quantity) -> list[Point]:
+    known = [point for point in points if quantity.name in point.costs]
+    if quantity.name != "training-time" or not known:
+        return known
+    ((machine, _),) = Counter(point.machine for point in known).most_common(1)
+    return [point for point in known if point.machine == machine]
 
 
-def _figure(
-    points: Sequence[Point], quantity: Quantity, choice: str, score: str, left_out: int
-) -> Tradeoff:
-    x = log_axis(
-        [point.costs[quantity.name] for point in points],
-        LEFT,
-        WIDTH - RIGHT,
-        steps=quantity.steps,
-        text=quantity.text,
+@dataclass(frozen=True, kw_only=True)
+class _Plane:
+    """The axes of one figure, which know where a point stands."""
+
+    quantity: Quantity
+    x: Axis
+    y: Axis
+
+    def cost(self, point: Point) -> float:
+        return point.costs[self.quantity.name]
+
+    def cost_text(self, point: Point) -> str:
+        return self.quantity.text(self.cost(point))
+
+    def place(self, point: Point) -> tuple[float, float]:
+        return self.x(self.cost(point)), self.y(point.score)
+
+
+def _plane(points: Sequence[Point], quantity: Quantity, score: str) -> _Plane:
+    costs = [point.costs[quantity.name] for point in points]
+    scores = [value for point in points for value in (point.low, point.high)]
+    return _Plane(
+        quantity=quantity,
+        x=log_axis(costs, quantity.axis, _ACROSS, steps=quantity.steps, text=quantity.text),
+        y=score_axis(scores, score, _UP),
     )
-    heights = [value for point in points for value in (point.low, point.high)]
-    y = linear_axis(heights, HEIGHT - BOTTOM, TOP)
-    fronts = tuple(_front(points, kind, quantity, x, y) for kind in KINDS[::-1])
-    marked, rest = _divided(points, fronts)
-    return Tradeoff(
-        quantity=quantity.name,
-        choice=choice,
+
+
+def _figure(points: Sequence[Point], quantity: Quantity, score: str, known: int) -> Figure:
+    plane = _plane(points, quantity, score)
+    fronts = {kind: front for kind in _SHAPES if (front := _front(points, kind, plane))}
+    lines = {kind: _steps(front, plane) for kind, front in fronts.items()}
+    best = {id(point) for front in fronts.values() for point in front}
+    marked = _marked(points, best)
+    machine = quantity.name == "training-time" and points[0].machine
+    choice = f"{quantity.title} ({shortened(machine, 40)})" if machine else quantity.title
+    return Figure(
         title=f"{score} against {choice}",
-        description=_describe(points, fronts, quantity),
-        note=quantity.note,
-        frame=frame_of(x, y, height=HEIGHT, x_label=quantity.axis, y_label=score_label(score, y)),
-        fronts=fronts,
-        marks=tuple(_marks(marked, fronts, quantity, x, y)),
-        rest=_dots(rest, quantity, x, y),
-        rest_count=len(rest),
-        left_out=left_out,
+        choice=choice,
+        x=plane.x,
+        y=plane.y,
+        description=_describe(points, fronts, plane),
+        note=" ".join(_notes(quantity, known - len(points), len(points) - len(marked))),
+        keys=tuple(map(_key, fronts)),
+        paths=tuple(Path(kind=f"front {k}", d=polyline(line)) for k, line in lines.items()),
+        marks=tuple(_marks(marked, best, lines.values(), plane)),
     )
 
 
-def score_label(score: str, axis: Axis) -> str:
-    """What stands beside an axis of scores, which says where it starts if that is not 0."""
-    return f"{score} × 100" + (f", axis from {axis.text(axis.low)}" if axis.low else "")
+_Fronts = Mapping[str, Sequence[Point]]
+"""By kind: measured and published scores are not ranked together."""
 
 
-def _front(points: Sequence[Point], kind: str, quantity: Quantity, x: Axis, y: Axis) -> Front:
-    """The front of one kind: measured and published scores are not ranked together."""
+def _front(points: Sequence[Point], kind: str, plane: _Plane) -> list[Point]:
     alike = [point for point in points if point.kind == kind]
-    pairs = [(point.costs[quantity.name], point.score) for point in alike]
-    best = [alike[place] for place in pareto_front(pairs)]
-    corners: list[tuple[float, float]] = []
-    for point in best:
-        across, up = x(point.costs[quantity.name]), y(point.score)
-        if corners:
-            corners.append((across, corners[-1][1]))
-        corners.append((across, up))
-    return Front(kind=kind, points=tuple(best), corners=tuple(corners))
+    return [alike[i] for i in pareto_front([(plane.cost(p), p.score) for p in alike])]
 
 
-def _divided(points: Sequence[Point], fronts: Sequence[Front]) -> tuple[list[Point], list[Point]]:
-    """The points that get a mark, in the order they are drawn, and the others."""
-    on_front = {id(point) for front in fronts for point in front.points}
-    ranked = sorted(points, key=lambda point: (id(point) not in on_front, -point.score))
+def _key(kind: str) -> Key:
+    mark = f"{kind} on-front"
+    text = f"{kind}, filled on its Pareto front"
+    return Key(line=f"front {kind}", mark=mark, shape=shape(_SHAPES[kind], 15, 6), text=text)
+
+
+def _steps(front: Sequence[Point], plane: _Plane) -> list[Corner]:
+    """The best score so far at each cost."""
+    corners: list[Corner] = []
+    for x, y in map(plane.place, front):
+        corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
+    return corners
+
+
+def _marked(points: Sequence[Point], best: Set[int]) -> list[Point]:
+    """The points that are drawn, those on fronts before others, in their order: ours on top."""
+    ranked = sorted(points, key=lambda point: (id(point) not in best, -point.score))
     chosen = {id(point) for point in ranked[:MOST_MARKS]}
-    marked = [point for kind in KINDS for point in points if point.kind == kind]
-    return [point for point in marked if id(point) in chosen], ranked[MOST_MARKS:]
-
-
-def _dots(points: Sequence[Point], quantity: Quantity, x: Axis, y: Axis) -> str:
-    """Lines of no length, which round caps make dots; those of one place are one."""
-    places = ((x(point.costs[quantity.name]), y(point.score)) for point in points)
-    grid = dict.fromkeys((round(across / 2) * 2, round(up / 2) * 2) for across, up in places)
-    return "".join(f"M{across},{up}h0" for across, up in grid)
+    marked = [point for point in points if id(point) in chosen]
+    return sorted(marked, key=lambda point: point.kind == "measured")
 
 
 def _marks(
-    points: Sequence[Point], fronts: Sequence[Front], quantity: Quantity, x: Axis, y: Axis
+    points: Sequence[Point], best: Set[int], lines: Iterable[Sequence[Corner]], plane: _Plane
 ) -> Iterator[Mark]:
-    places = [(x(point.costs[quantity.name]), y(point.score)) for point in points]
-    on_front = {id(point) for front in fronts for point in front.points}
+    """Marks with their names; `best` are the ids of the points on fronts."""
     # Ours get their labels before published rows take the room.
-    named = [i for i, point in enumerate(points) if id(point) in on_front][::-1]
-    frame = Box(left=x.start, top=y.end, right=x.end, bottom=y.start)
-    labels = place_labels(
-        [(*places[i], shortened(points[i].name)) for i in named],
-        places,
-        frame,
-        lines=[front.corners for front in fronts],
+    named = [point for point in points if id(point) in best][::-1]
+    texts = [_text(point, plane) for point in named]
+    labels = place_labels(texts, list(map(plane.place, points)), lines, (plane.x, plane.y))
+    by_point = {id(point): label for point, label in zip(named, labels, strict=True)}
+    for point in points:
+        label = by_point.get(id(point)) or _hover(point, plane)
+        yield _mark(point, plane, label, on_front=id(point) in best)
+
+
+def _mark(point: Point, plane: _Plane, label: Text, *, on_front: bool) -> Mark:
+    x, y = plane.place(point)
+    seeds = polyline([(x, plane.y(point.low)), (x, plane.y(point.high))])
+    drawn = {"range": seeds} if point.low < point.high else {}
+    return Mark(
+        kind=f"{point.kind} on-front" if on_front else point.kind,
+        x=x,
+        y=y,
+        note=_note(point, plane),
+        paths={**drawn, "shape": shape(_SHAPES[point.kind], x, y)},
+        texts=(label,),
+        entry=point.entry,
+        href=point.href,
     )
-    by_place = dict(zip(named, labels, strict=True))
-    for i, (point, (across, up)) in enumerate(zip(points, places, strict=True)):
-        yield Mark(
-            kind=point.kind,
-            entry=point.entry,
-            href=point.href,
-            note=_note(point, quantity),
-            x=across,
-            y=up,
-            low=y(point.low),
-            high=y(point.high),
-            on_front=i in by_place,
-            label=by_place.get(i),
-            hover=_hover(point, across, up, (x.start + x.end) / 2),
-        )
 
 
-def _hover(point: Point, x: float, y: float, middle: float) -> Label:
+def _text(point: Point, plane: _Plane) -> Text:
+    x, y = plane.place(point)
+    return Text(x=x, y=y, text=shortened(point.name))
+
+
+def _hover(point: Point, plane: _Plane) -> Text:
     """The name that comes while the mark is pointed at or chosen; there is room on one side."""
-    right = x < middle
-    return Label(
+    x, y = plane.place(point)
+    right = x < sum(_ACROSS) / 2
+    return Text(
         x=round(x + (9 if right else -9), 1),
         y=y + 4,
-        anchor="start" if right else "end",
         text=shortened(point.name),
+        anchor="start" if right else "end",
+        kind="label hover",
     )
 
 
-def _note(point: Point, quantity: Quantity) -> str:
-    parts = [f"{point.name} ({point.details})", f"{quantity.title} {_cost(point, quantity)}"]
+def _note(point: Point, plane: _Plane) -> str:
+    cost = f"{plane.quantity.title} {plane.cost_text(point)}"
     score = f"score {point.score:.1f}"
     if point.low < point.high:
         score += f" (seeds from {point.low:.1f} to {point.high:.1f})"
-    return ", ".join((*parts, score, point.kind))
+    return f"{point.name} ({point.details}), {cost}, {score}, {point.kind}"
 
 
-def _cost(point: Point, quantity: Quantity) -> str:
-    return quantity.text(point.costs[quantity.name])
+def _notes(quantity: Quantity, unknown: int, rest: int) -> Iterator[str]:
+    yield quantity.note
+    if unknown:
+        yield f"Of {unknown} more row{'' if unknown == 1 else 's'} it is not known."
+    if rest:
+        yield f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table."
 
 
-def _describe(points: Sequence[Point], fronts: Sequence[Front], quantity: Quantity) -> str:
+def _describe(points: Sequence[Point], fronts: _Fronts, plane: _Plane) -> str:
     """The figure in words: how many points, and the names on each front, cheapest first."""
-    counts = [(sum(p.kind == front.kind for p in points), front.kind) for front in fronts]
-    said = " and ".join(f"{count} {kind}" for count, kind in counts if count)
-    fronts_said = [
-        f"Front of the {front.kind}: "
-        + "; ".join(f"{p.name} {p.score:.1f} at {_cost(p, quantity)}" for p in front.points)
-        for front in fronts
-        if front.points
-    ]
-    return ". ".join((f"{said} point{'' if len(points) == 1 else 's'}", *fronts_said)) + "."
+    counts = Counter[str](point.kind for point in points)
+    said = " and ".join(f"{counts[kind]} {kind}" for kind in fronts)
+    named = (
+        f"Front of the {kind}: "
+        + "; ".join(
+            f"{p.name} {p.score:.1f} at {plane.quantity.text(plane.cost(p))}" for p in front
+        )
+        for kind, front in fronts.items()
+    )
+    return ". ".join((f"{said} point{'' if len(points) == 1 else 's'}", *named)) + "."
+
+
+def cost_table(points: Sequence[Point]) -> Table:
+    """Points with all their costs, the best first and only so many of each kind."""
+    known = [point for point in points if point.costs]
+    rows = []
+    for kind in _SHAPES:
+        alike = [point for point in known if point.kind == kind]
+        rows += [_row(p) for p in sorted(alike, key=lambda point: -point.score)[:MOST_MARKS]]
+    titles = (quantity.title for quantity in QUANTITIES)
+    return Table(
+        columns=("model", "kind", "score × 100", *titles, "trained on"),
+        words=("kind", "trained on"),
+        rows=tuple(rows),
+    )
+
+
+def _row(point: Point) -> TableRow:
+    costs = (q.text(point.costs[q.name]) if q.name in point.costs else "–" for q in QUANTITIES)
+    return TableRow(
+        name=point.name,
+        href=point.href,
+        details=point.details,
+        cells=(point.kind, f"{point.score:.1f}", *costs, point.machine or "–"),
+    )

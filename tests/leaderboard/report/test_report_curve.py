@@ -1,9 +1,11 @@
 import math
+import re
 from collections.abc import Mapping
 
 import pytest
 
-from leaderboard.report.plots.curve import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, curve_panels
+from leaderboard.report.plots.curve import curve_figures, seed_figures
+from leaderboard.report.plots.figure import Figure
 from leaderboard.result import CurvePoint
 
 
@@ -13,27 +15,48 @@ def point(step: int, loss: float, scores: Mapping[str, float] | None = None) -> 
     )
 
 
+def dots(figure: Figure, line: int = 0) -> list[tuple[float, float]]:
+    """Where the points of a line stand."""
+    return [
+        (float(x), float(y)) for x, y in re.findall(r"M([\d.]+),([\d.]+)h0", _dots(figure)[line])
+    ]
+
+
+def _dots(figure: Figure) -> list[str]:
+    return [path.d for path in figure.paths if path.kind.startswith("dots")]
+
+
 def test_no_points_no_chart() -> None:
-    assert curve_panels([]) == ()
+    assert curve_figures([]) == ()
 
 
 def test_loss_and_scores_have_a_chart_each() -> None:
-    loss, score = curve_panels([point(10, 0.7), point(20, 0.5, {"f1": 0.81})])
-    assert [line.name for line in loss.lines] == ["loss"]
-    assert [(line.name, line.last) for line in score.lines] == [("f1", "81")]
+    loss, score = curve_figures([point(10, 0.7), point(20, 0.5, {"f1": 0.81})])
+    assert [key.text for key in loss.keys] == ["loss 0.5"]
+    assert [key.text for key in score.keys] == ["f1 81"]
+
+
+def test_seeds_have_a_line_each() -> None:
+    curves = {f"seed {seed}": [point(0, 1.0), point(10, seed / 10)] for seed in range(5)}
+    (loss,) = seed_figures(curves)
+    assert [key.text for key in loss.keys] == [f"seed {n} {n / 10:g}" for n in range(5)]
+    assert len({key.line for key in loss.keys}) == 5
+    ends = [dots(loss, line)[-1][1] for line in range(5)]
+    assert ends == sorted(ends, reverse=True)
 
 
 def test_points_stand_where_the_ticks_say() -> None:
-    (loss,) = curve_panels([point(0, 0.0), point(50, 0.5), point(100, 1.0)])
-    middle = ((LEFT + WIDTH - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2)
-    assert loss.lines[0].dots == ((LEFT, HEIGHT - BOTTOM), middle, (WIDTH - RIGHT, TOP))
-    assert [tick.text for tick in loss.x_ticks] == ["0", "50", "100"]
-    assert [tick.text for tick in loss.y_ticks] == ["0", "0.5", "1"]
+    (loss,) = curve_figures([point(0, 0.0), point(50, 0.5), point(100, 1.0)])
+    x, y = loss.x, loss.y
+    middle = ((x.start + x.end) / 2, (y.start + y.end) / 2)
+    assert dots(loss) == [(x.start, y.start), middle, (x.end, y.end)]
+    assert [tick.text for tick in x.ticks] == ["0", "50", "100"]
+    assert [tick.text for tick in y.ticks] == ["0", "0.5", "1"]
 
 
 def test_steps_are_whole_numbers() -> None:
-    (loss,) = curve_panels([point(1, 0.7), point(2, 0.5)])
-    assert [tick.text for tick in loss.x_ticks] == ["0", "1", "2"]
+    (loss,) = curve_figures([point(1, 0.7), point(2, 0.5)])
+    assert [tick.text for tick in loss.x.ticks] == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -51,25 +74,27 @@ def test_steps_are_whole_numbers() -> None:
     ],
 )
 def test_every_value_is_inside_and_ticks_are_few(values: tuple[float, float]) -> None:
-    (loss,) = curve_panels([point(step, value) for step, value in enumerate(values, start=1)])
+    (loss,) = curve_figures([point(step, value) for step, value in enumerate(values, start=1)])
+    assert len(dots(loss)) == len(values)
     assert all(
-        LEFT <= x <= WIDTH - RIGHT and TOP <= y <= HEIGHT - BOTTOM for x, y in loss.lines[0].dots
+        loss.x.start <= x <= loss.x.end and loss.top <= y <= loss.bottom for x, y in dots(loss)
     )
-    assert 2 <= len(loss.y_ticks) <= 6
-    assert len({tick.text for tick in loss.y_ticks}) == len(loss.y_ticks)
+    assert 2 <= len(loss.y.ticks) <= 6
+    assert len({tick.text for tick in loss.y.ticks}) == len(loss.y.ticks)
 
 
 def test_value_that_is_not_finite_leaves_a_gap() -> None:
     losses = [0.7, 0.6, math.nan, 0.5, math.inf, 0.4]
-    (loss,) = curve_panels([point(step, value) for step, value in enumerate(losses)])
-    assert [len(piece.split()) for piece in loss.lines[0].pieces] == [2, 1, 1]
+    (loss,) = curve_figures([point(step, value) for step, value in enumerate(losses)])
+    line, _ = loss.paths
+    assert [len(piece.split()) for piece in line.d.split("M")[1:]] == [2, 1, 1]
 
 
 def test_nothing_finite_no_chart() -> None:
-    assert curve_panels([point(1, math.nan)]) == ()
+    assert curve_figures([point(1, math.nan)]) == ()
 
 
 def test_four_scores_at_most() -> None:
     scores = {f"metric {number}": 0.5 for number in range(9)}
-    _, score = curve_panels([point(1, 0.5, scores)])
-    assert len(score.lines) == 4
+    _, score = curve_figures([point(1, 0.5, scores)])
+    assert len(score.keys) == 4

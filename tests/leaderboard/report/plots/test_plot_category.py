@@ -1,12 +1,10 @@
+import re
+
 import pytest
 
 from leaderboard.boards.board import build_boards
-from leaderboard.report.plots.category import (
-    CATEGORIES,
-    Categories,
-    categories_of_task,
-    category_names,
-)
+from leaderboard.report.plots.category import CATEGORIES, categories_of_task, category_names
+from leaderboard.report.plots.figure import Figure, Mark
 from leaderboard.report.plots.point import named_entries
 from leaderboard.result import Result
 from tasks.suites import SUITES, TASKS
@@ -16,9 +14,16 @@ from tests.helpers.plotted_runs import plotted
 SQUAD, RACE = "squad/v2.0", "race/all"
 
 
-def figure_of(suite: str, runs: list[Result], task: str) -> Categories | None:
+def figure_of(suite: str, runs: list[Result], task: str) -> Figure | None:
     (board,) = build_boards([row_of(run) for run in runs], SUITES[suite])
     return categories_of_task(named_entries(board, "board-1"), board.rule, task)
+
+
+def ends(bar: Mark) -> tuple[float, float]:
+    """Where a bar begins and ends."""
+    found = re.fullmatch(r"M([\d.]+),[\d.]+H([\d.]+)v12H.*z", bar.paths["rect"])
+    assert found is not None
+    return float(found[1]), float(found[2])
 
 
 def squad(model: str, seed: int = 0, **scores: float) -> Result:
@@ -29,35 +34,36 @@ def test_bars_are_as_long_as_the_scores() -> None:
     runs = [squad("bert", f1_hasans=0.8, f1_noans=0.4, f1_best=0.9), squad("tiny", f1_hasans=0.2)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
-    has, no = figure.lines
-    assert (has.name, no.name) == ("questions with an answer", "questions without one")
-    lengths = {bar.name: bar.end - bar.start for bar in has.bars}
-    unit = figure.frame.x_ticks[1].place - figure.frame.x_ticks[0].place
-    step = float(figure.frame.x_ticks[1].text) - float(figure.frame.x_ticks[0].text)
+    assert [it.text for it in figure.texts] == ["questions with an answer", "questions without one"]
+    *has, no = figure.marks
+    lengths = {bar.texts[0].text: ends(bar)[1] - ends(bar)[0] for bar in has}
+    first, second, *_ = figure.x.ticks
+    unit, step = second.place - first.place, float(second.text) - float(first.text)
     assert lengths["bert"] / unit * step == pytest.approx(80, abs=0.2)
     assert lengths["tiny"] / unit * step == pytest.approx(20, abs=0.2)
-    assert [bar.text for bar in no.bars] == ["40.0"]
-    assert figure.frame.x_label == "f1 × 100"
+    assert no.texts[1].text == "40.0"
+    assert has[0].y < has[1].y < no.y
+    assert figure.x.label == "f1 × 100"
 
 
 def test_every_bar_begins_at_zero_and_bad_scores_go_left() -> None:
     runs = [plotted("a", RACE, scores={"accuracy": 0.5, "accuracy_high": 0.4})]
     figure = figure_of("race", runs, RACE)
     assert figure is not None
-    assert figure.frame.x_ticks[0].text == "0"
-    assert [bar.start for line in figure.lines for bar in line.bars] == [figure.zero]
+    assert figure.x.ticks[0].text == "0"
+    assert [ends(bar)[0] for bar in figure.marks] == [figure.x(0)]
     runs = [plotted("a", SQUAD, scores={"em": 0.5, "f1": 0.5, "f1_hasans": -0.3})]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
-    assert [bar.end for line in figure.lines for bar in line.bars] == [figure.zero]
+    assert [ends(bar)[1] for bar in figure.marks] == [figure.x(0)]
 
 
 def test_value_is_the_median_over_seeds() -> None:
     runs = [squad("bert", seed, f1_hasans=score) for seed, score in enumerate((0.1, 0.7, 0.8))]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
-    (bar,) = figure.lines[0].bars
-    assert bar.text == "70.0"
+    (bar,) = figure.marks
+    assert bar.texts[1].text == "70.0"
     assert "median of 3 seeds" in bar.note
 
 
@@ -65,9 +71,10 @@ def test_four_entries_are_drawn_and_the_table_has_all() -> None:
     runs = [squad(f"model {i}", f1_hasans=i / 10) for i in range(7)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
-    assert len(figure.lines[0].bars) == 4
-    assert figure.left_out == 3
-    assert len(figure.rows) == 7
+    assert len(figure.marks) == 4
+    assert figure.note == "The first 4 of the board; the table has the other 3."
+    assert figure.table is not None
+    assert len(figure.table.rows) == 7
 
 
 def test_only_categories_count_as_such() -> None:

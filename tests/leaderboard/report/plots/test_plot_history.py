@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.report.plots.history import History, histories
+from leaderboard.report.plots.figure import Figure
+from leaderboard.report.plots.history import histories
 from leaderboard.result import Result
 from leaderboard.store.store import PastRun, Store, open_store
 from tests.helpers.boards import one_board, row_of
@@ -21,18 +22,25 @@ def past(
 OLD, NEW = "2026-06-01T00:00:00Z", "2026-08-01T00:00:00Z"
 
 
-def only(runs: list[PastRun]) -> History:
+def only(runs: list[PastRun]) -> Figure:
     (figure,) = histories(one_board([run.row for run in runs]), runs, ())
     return figure
 
 
+def rows_of(figure: Figure) -> list[tuple[str, str, str]]:
+    """The code, the seeds and the median of each row of the table."""
+    assert figure.table is not None
+    return [
+        (code, seeds, median) for _, code, _, seeds, median in (r.cells for r in figure.table.rows)
+    ]
+
+
 def test_runs_stand_at_their_day_and_score() -> None:
     figure = only([past(0.60, OLD), past(0.65, "2026-07-01T12:00:00Z"), past(0.70, NEW)])
-    (series,) = figure.series
-    first, middle, last = series.moments
+    first, middle, last = figure.marks
     assert middle.x == pytest.approx((first.x + last.x) / 2, abs=0.2)
     assert middle.y == pytest.approx((first.y + last.y) / 2, abs=0.2)
-    low, *_, high = figure.frame.y_ticks
+    low, *_, high = figure.y.ticks
     found = float(low.text) + (first.y - low.place) / (high.place - low.place) * (
         float(high.text) - float(low.text)
     )
@@ -44,26 +52,24 @@ def test_line_joins_the_medians_of_each_version() -> None:
     runs = [past(0.5 + seed / 10, OLD, "0.1", seed) for seed in range(3)]
     runs += [past(0.7 + seed / 10, NEW, "0.2", seed) for seed in range(3)]
     figure = only(runs)
-    (series,) = figure.series
-    corners = [tuple(map(float, corner.split(","))) for corner in series.line.split()]
-    heights = [sorted(m.y for m in series.moments[i : i + 3]) for i in (0, 3)]
+    (line,) = figure.paths
+    corners = [tuple(map(float, corner.split(","))) for corner in line.d[1:].split()]
+    heights = [sorted(m.y for m in figure.marks[i : i + 3]) for i in (0, 3)]
     assert [y for _, y in corners] == [middle for _, middle, _ in heights]
-    assert [x for x, _ in corners] == [series.moments[0].x, series.moments[5].x]
-    assert [(b.code, b.seeds, b.median) for b in figure.batches] == [
-        ("0.1", "3", "60.0"),
-        ("0.2", "3", "80.0"),
-    ]
-    assert {label.text for label in figure.labels} == {"0.1", "0.2"}
+    assert [x for x, _ in corners] == [figure.marks[0].x, figure.marks[5].x]
+    assert rows_of(figure) == [("0.1", "3", "60.0"), ("0.2", "3", "80.0")]
+    assert {label.text for label in figure.texts} == {"0.1", "0.2"}
 
 
 def test_seed_that_was_forced_again_begins_another_batch() -> None:
     figure = only([past(0.6, OLD), past(0.7, NEW)])
-    assert [batch.median for batch in figure.batches] == ["60.0", "70.0"]
+    assert [median for _, _, median in rows_of(figure)] == ["60.0", "70.0"]
 
 
 def test_recipes_are_series_of_their_own() -> None:
     figure = only([past(0.6, OLD), past(0.7, NEW, recipe="fast", settings={"epochs": 1})])
-    assert [(s.name, s.shape) for s in figure.series] == [("paper, fp32", 0), ("fast, fp32", 1)]
+    assert [key.text for key in figure.keys] == ["paper, fp32", "fast, fp32"]
+    assert [mark.kind for mark in figure.marks] == ["past s0", "past s1"]
 
 
 def test_seeds_run_once_are_no_history() -> None:
@@ -80,16 +86,16 @@ def test_scores_on_other_rows_are_no_history() -> None:
 
 def test_day_that_is_none_leaves_a_run_out() -> None:
     runs = [past(0.6, "some day"), past(0.7, NEW), past(0.8, OLD)]
-    assert len(only(runs).series[0].moments) == 2
+    assert len(only(runs).marks) == 2
 
 
 def test_only_runs_with_a_section_are_linked() -> None:
     run, again = past(0.6, OLD), past(0.7, NEW)
     board = one_board([again.row])
     (figure,) = histories(board, [run, again], [again.row.key])
-    assert {moment.href for moment in figure.series[0].moments} == {f"#run-{run.row.key[:16]}"}
+    assert {mark.href for mark in figure.marks} == {f"#run-{run.row.key[:16]}"}
     (figure,) = histories(board, [run, again], ())
-    assert {moment.href for moment in figure.series[0].moments} == {""}
+    assert {mark.href for mark in figure.marks} == {""}
 
 
 @pytest.fixture

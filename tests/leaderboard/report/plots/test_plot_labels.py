@@ -1,45 +1,68 @@
 import random
 
-from leaderboard.report.plots.labels import LETTER, LINE, Box, Label, place_labels, shortened
+from leaderboard.report.plots.axis import Axis
+from leaderboard.report.plots.figure import Text, place_labels, shortened
 
-FRAME = Box(left=40, top=10, right=500, bottom=300)
+X = Axis(label="", low=0, high=1, start=40, end=500)
+Y = Axis(label="", low=0, high=1, start=300, end=10)
+
+Box = tuple[float, float, float, float]
 
 
-def box_of(label: Label) -> Box:
-    width = LETTER * len(label.text)
+def box_of(label: Text) -> Box:
+    """About 7 units a letter: left, top, right and bottom."""
+    width = 7.0 * len(label.text)
     left = label.x - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
-    bottom = label.y + 2
-    return Box(left=left, top=bottom - LINE, right=left + width, bottom=bottom)
+    return left, label.y - 11, left + width, label.y + 2
+
+
+def meet(one: Box, other: Box) -> bool:
+    across = one[0] < other[2] and other[0] < one[2]
+    return across and one[1] < other[3] and other[1] < one[3]
+
+
+def placed(
+    points: list[Text], marks: list[tuple[float, float]], *lines: list[tuple[float, float]]
+) -> list[Text | None]:
+    return place_labels(points, marks, lines, (X, Y))
+
+
+def minilm(x: float, y: float) -> Text:
+    return Text(x=x, y=y, text="minilm")
 
 
 def test_label_stands_beside_its_point() -> None:
-    (label,) = place_labels([(200, 100, "minilm")], [(200, 100)], FRAME)
+    (label,) = placed([minilm(200, 100)], [(200, 100)])
     assert label is not None
     assert label.text == "minilm"
     assert abs(label.x - 200) <= 10
     assert abs(label.y - 100) <= 20
 
 
-def test_two_hundred_labels_never_cover_each_other_nor_leave_the_frame() -> None:
+def test_two_hundred_labels_cover_no_label_and_no_mark_nor_leave_the_frame() -> None:
     draw = random.Random(0)
-    points = [(draw.uniform(40, 500), draw.uniform(10, 300), f"model {i}") for i in range(200)]
-    labels = place_labels(points, [(x, y) for x, y, _ in points], FRAME)
-    boxes = [box_of(label) for label in labels if label is not None]
-    assert len(labels) == 200
-    assert 5 < len(boxes) < 200
-    assert all(FRAME.holds(box) for box in boxes)
-    pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
-    assert not any(a.meets(b) for a, b in pairs)
+    points = [
+        Text(x=draw.uniform(40, 500), y=draw.uniform(10, 300), text=f"model {i}")
+        for i in range(200)
+    ]
+    marks = [(point.x, point.y) for point in points]
+    boxes = [box_of(label) for label in placed(points[:50], marks) if label is not None]
+    assert 5 < len(boxes) < 50
+    assert all(box[0] >= 40 and box[2] <= 500 and box[1] >= 10 and box[3] <= 300 for box in boxes)
+    assert not any(meet(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert not any(meet(box, (x, y, x, y)) for box in boxes for x, y in marks)
 
 
 def test_label_without_room_is_left_out() -> None:
-    assert place_labels([(60, 100, "x" * 200)], [], FRAME) == [None]
+    assert placed([Text(x=60, y=100, text="x" * 200)], []) == [None]
+    around = [(250.0 + dx, 150.0 + dy) for dx in (-60, -30, 0, 30, 60) for dy in (-14, 0, 14)]
+    assert placed([minilm(250.0, 150.0)], around) == [None]
 
 
 def test_points_at_one_place_have_labels_on_different_sides() -> None:
-    labels = place_labels([(250, 150, "one"), (250, 150, "other")], [(250, 150)], FRAME)
+    labels = placed([minilm(250, 150), minilm(250, 150)], [(250, 150)])
     one, other = (box_of(label) for label in labels if label is not None)
-    assert not one.meets(other)
+    assert not meet(one, other)
 
 
 def test_long_names_are_cut_and_unseen_characters_spelled_out() -> None:
@@ -50,20 +73,9 @@ def test_long_names_are_cut_and_unseen_characters_spelled_out() -> None:
 
 
 def test_label_keeps_off_lines_where_it_can() -> None:
-    point = (200.0, 100.0, "minilm")
     across = [(40.0, 88.0), (500.0, 88.0)]
-    (free,), (moved,) = place_labels([point], [], FRAME), place_labels([point], [], FRAME, [across])
+    (free,), (moved,) = placed([minilm(200, 100)], []), placed([minilm(200, 100)], [], across)
     assert free is not None
     assert moved is not None
-    assert box_of(free).top < 88 < box_of(free).bottom
-    assert not box_of(moved).top < 88 < box_of(moved).bottom
-
-
-def test_label_without_room_beside_its_point_has_a_line_to_it() -> None:
-    around = [(250.0 + dx, 150.0 + dy) for dx in (-60, -30, 0, 30, 60) for dy in (-14, 0, 14)]
-    (label,) = place_labels([(250.0, 150.0, "minilm")], around, FRAME)
-    assert label is not None
-    assert label.leader is not None
-    assert label.leader[:2] == (250.0, 150.0)
-    assert abs(label.leader[3] - 150) < abs(label.y - 150) + 11
-    assert not any(box_of(label).holds(Box(left=x, top=y, right=x, bottom=y)) for x, y in around)
+    assert box_of(free)[1] < 88 < box_of(free)[3]
+    assert not box_of(moved)[1] < 88 < box_of(moved)[3]

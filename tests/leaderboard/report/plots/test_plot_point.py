@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from leaderboard.report.plots.cost import ModelSize
 from leaderboard.report.plots.point import (
-    ModelSize,
     Point,
     measured_points,
     named_entries,
@@ -33,7 +33,6 @@ def test_costs_are_medians_over_seeds() -> None:
     assert point.costs == {
         "parameters": 22e6,
         "training-flops": 6 * 10e6 * 2000,
-        "inference-flops": 2 * 10e6,
         "training-time": 20.0,
     }
 
@@ -72,7 +71,6 @@ def test_point_needs_the_facts_of_every_seed() -> None:
 def test_unknown_model_is_estimated_by_all_of_its_weights() -> None:
     (point,) = points_of([plotted("mine", parameters=5_000_000)])
     assert point.costs["training-flops"] == 6 * 5e6 * 1000
-    assert "inference-flops" not in point.costs
 
 
 def test_floors_and_ensembles_are_no_points() -> None:
@@ -109,7 +107,7 @@ def test_published_points_are_dev_scores_of_single_models() -> None:
     assert "GLUE Human Baselines" not in systems
     assert not any("ensemble" in point.details for point in points)
     (minilm,) = (point for point in points if point.name == "MiniLM-L6-H384")
-    assert minilm.costs == {"parameters": 22e6, "inference-flops": 20e6}
+    assert minilm.costs == {"parameters": 22e6}
 
 
 def test_published_score_must_be_the_very_one_of_the_board() -> None:

@@ -1,12 +1,11 @@
 import pytest
 
 from leaderboard.job import Setting
-from leaderboard.report.plots.point import (
+from leaderboard.report.plots.cost import (
     ModelSize,
     RunFacts,
     facts_of,
     size_of_run,
-    token_flops,
     training_flops,
 )
 from tests.helpers.boards import make_job
@@ -37,14 +36,11 @@ def test_flops_are_six_for_each_weight_and_token() -> None:
     run = facts(cost=make_cost(train_tokens=1000))
     assert training_flops(BERT, run) == 6 * 85.1e6 * 1000
     assert training_flops(ModelSize(parameters=10), run) == 6 * 10 * 1000
-    assert token_flops(BERT) == 2 * 85.1e6
 
 
-def test_shared_layers_and_unknown_backbones_have_no_estimate() -> None:
+def test_shared_layers_have_no_estimate() -> None:
     albert = ModelSize(parameters=12e6, backbone=7.2e6, is_dense=False)
     assert training_flops(albert, facts()) is None
-    assert token_flops(albert) is None
-    assert token_flops(ModelSize(parameters=12e6)) is None
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@ import re
 
 import pytest
 
-from leaderboard.report.plots.axis import Frame
+from leaderboard.report.plots.axis import Axis
+from leaderboard.report.plots.figure import Figure, Mark
 from leaderboard.report.plots.point import named_entries
-from leaderboard.report.plots.spread import Spread, spread_of_task
+from leaderboard.report.plots.spread import spread_of_task
 from leaderboard.result import Result
 from leaderboard.statistics import median_interval
 from tests.helpers.plotted_runs import board_of, plotted
 
 
-def figure_of(runs: list[Result], task: str = "glue/rte") -> Spread:
+def figure_of(runs: list[Result], task: str = "glue/rte") -> Figure:
     figure = spread_of_task(named_entries(board_of(runs), "board-1"), task)
     assert figure is not None
     return figure
@@ -20,10 +21,20 @@ def seeds_of(model: str, *scores: float) -> list[Result]:
     return [plotted(model, seed=seed, score=score) for seed, score in enumerate(scores)]
 
 
-def score_at(frame: Frame, x: float) -> float:
-    first, *_, last = frame.x_ticks
+def score_at(axis: Axis, x: float) -> float:
+    first, *_, last = axis.ticks
     low, high = float(first.text), float(last.text)
     return low + (x - first.place) / (last.place - first.place) * (high - low)
+
+
+def name(mark: Mark) -> str:
+    return mark.texts[0].text
+
+
+def line(mark: Mark) -> tuple[float, float]:
+    """The ends of a mark's interval."""
+    low, high = re.findall(r"^M([\d.]+),[\d.]+H([\d.]+)", mark.paths["interval"])[0]
+    return float(low), float(high)
 
 
 def dots(path: str) -> list[float]:
@@ -32,36 +43,35 @@ def dots(path: str) -> list[float]:
 
 def test_every_seed_is_a_dot_where_its_score_is() -> None:
     figure = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702))
-    found = [score_at(figure.frame, x) for x in dots(figure.rows[0].dots)]
+    found = [score_at(figure.x, x) for x in dots(figure.marks[0].paths["dots"])]
     assert found == pytest.approx([61.0, 63.4, 70.2], abs=0.05)
 
 
 def test_bar_is_the_median_and_the_line_its_interval() -> None:
     figure = figure_of([*seeds_of("minilm", 0.60, 0.61, 0.63), *seeds_of("bert", 0.2, 0.9)])
-    row = next(row for row in figure.rows if row.name == "minilm")
+    row = next(row for row in figure.marks if name(row) == "minilm")
     interval = median_interval([60.0, 61.0, 63.0])
-    found = [score_at(figure.frame, x) for x in (row.median, row.low, row.high) if x is not None]
+    found = [score_at(figure.x, x) for x in (*dots(row.paths["median"]), *line(row))]
     assert found == pytest.approx([61.0, interval.low, interval.high], abs=0.2)
-    assert len(row.caps) == 2
+    assert row.paths["interval"].count("v6") == 2
 
 
 def test_interval_that_leaves_the_plot_has_no_end_there() -> None:
     figure = figure_of(seeds_of("minilm", 0.600, 0.601, 0.6095))
-    row = figure.rows[0]
-    assert (row.low, row.high) == (figure.frame.left, figure.frame.right)
-    assert row.caps == ()
+    (row,) = figure.marks
+    assert line(row) == (figure.x.start, figure.x.end)
+    assert "v6" not in row.paths["interval"]
 
 
 def test_two_seeds_have_no_interval_and_one_has_no_median_either() -> None:
-    two, one = figure_of([*seeds_of("two", 0.7, 0.8), *seeds_of("one", 0.6)]).rows
-    assert (two.low, two.high) == (None, None)
-    assert two.median is not None
-    assert one.median is None
+    two, one = figure_of([*seeds_of("two", 0.7, 0.8), *seeds_of("one", 0.6)]).marks
+    assert set(two.paths) == {"median", "dots"}
+    assert set(one.paths) == {"dots"}
 
 
 def test_best_median_stands_on_top_and_rows_are_apart() -> None:
-    rows = figure_of([*seeds_of("low", 0.5), *seeds_of("high", 0.9), *seeds_of("mid", 0.7)]).rows
-    assert [row.name for row in rows] == ["high", "mid", "low"]
+    rows = figure_of([*seeds_of("low", 0.5), *seeds_of("high", 0.9), *seeds_of("mid", 0.7)]).marks
+    assert [name(row) for row in rows] == ["high", "mid", "low"]
     assert [row.y for row in rows] == sorted(row.y for row in rows)
     assert len({row.entry for row in rows}) == 3
 
@@ -72,13 +82,14 @@ def test_collapsed_runs_are_crosses() -> None:
         type(e)(**{**vars(e), "flags": ("constant predictions",)}) for e in bad.evaluations
     )
     figure = figure_of([good, type(bad)(**{**vars(bad), "evaluations": flagged})])
-    assert figure.has_crosses
-    assert len(dots(figure.rows[0].dots)) == 1
-    assert score_at(figure.frame, dots(figure.rows[0].crosses)[0] + 3) == pytest.approx(50, abs=0.1)
+    assert len(dots(figure.marks[0].paths["dots"])) == 1
+    assert score_at(figure.x, dots(figure.marks[0].paths["crosses"])[0] + 3) == pytest.approx(
+        50, abs=0.1
+    )
 
 
 def test_note_says_every_seed() -> None:
-    note = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702)).rows[0].note
+    note = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702)).marks[0].note
     assert note.startswith("minilm (paper): median 63.4 (95 % from ")
     assert note.endswith("61.0 (seed 0), 63.4 (seed 1), 70.2 (seed 2)")
 
@@ -86,9 +97,18 @@ def test_note_says_every_seed() -> None:
 def test_two_hundred_rows_make_a_long_figure() -> None:
     runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(200)]
     figure = figure_of(runs)
-    assert figure.frame.height > 200 * 15
-    assert all(figure.frame.top < row.y < figure.frame.bottom for row in figure.rows)
-    assert "195 more in the table below" in figure.description
+    assert figure.height > 200 * 15
+    assert len(figure.marks) == 200
+    assert all(figure.top < row.y < figure.bottom for row in figure.marks)
+    assert figure.note == ""
+    assert "model 199 79.8" in figure.description
+
+
+def test_more_rows_are_counted() -> None:
+    runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(203)]
+    figure = figure_of(runs)
+    assert len(figure.marks) == 200
+    assert figure.note == "The best 200; 3 more are in the board's table."
 
 
 def test_task_that_nobody_ran_has_no_figure() -> None:

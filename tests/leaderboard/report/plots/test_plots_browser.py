@@ -127,14 +127,14 @@ def test_mark_under_the_pointer_says_its_name(page: Opened) -> None:
     name = mark.locator("text")
     look = "(text) => getComputedStyle(text).visibility"
     assert name.evaluate(look) == "hidden"
-    mark.locator("circle").hover()
+    mark.locator(".shape").hover()
     assert name.evaluate(look) == "visible"
 
 
 def test_mark_leads_to_its_runs(page: Opened) -> None:
     mark = page.page.locator(".plots figure:visible .chart .mark.measured").first
     target = mark.get_attribute("data-href")
-    mark.locator("circle").click()
+    mark.locator(".shape").click()
     assert page.run("location.hash") == target
     assert page.page.locator(target or "").is_visible()
 

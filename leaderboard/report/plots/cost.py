@@ -1,0 +1,216 @@
+"""What a model costs: the facts of its runs, its size, what they compute, and how it is written."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leaderboard.job import Job
+from leaderboard.result import Failure, Result
+
+__all__ = [
+    "QUANTITIES",
+    "Facts",
+    "ModelSize",
+    "Quantity",
+    "RunFacts",
+    "Sizes",
+    "facts_of",
+    "find_quantity",
+    "size_of_run",
+    "training_flops",
+]
+
+_EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
+"""The settings of a recipe that trains every weight at every step; they stand where others do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """The cost of one run.
+
+    `tokens` are real ones seen in training; `train_seconds` are 0 where nothing was trained.
+    `trains_all` where every weight was trained with every token.
+    """
+
+    parameters: int
+    tokens: int
+    train_seconds: float
+    machine: str
+    trains_all: bool
+
+
+Facts = Mapping[str, RunFacts]
+"""By the keys of runs."""
+
+
+def facts_of(run: Result | Failure) -> RunFacts | None:
+    """The facts of a run of an encoder; None for a failure, a floor or an ensemble."""
+    if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
+        return None
+    return RunFacts(
+        parameters=run.cost.parameters,
+        tokens=run.cost.train_tokens,
+        train_seconds=run.cost.train_seconds,
+        machine=_machine(run.provenance.get("machine", {})),
+        trains_all=_trains_all(run.job),
+    )
+
+
+def _trains_all(job: Job) -> bool:
+    return all(
+        name not in job.settings or job.settings[name].value == value
+        for name, value in _EVERY_WEIGHT.items()
+    )
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    """A GPU by its name, a CPU with its threads; empty where nothing was recorded."""
+    device = str(machine.get("device") or "")
+    if device not in ("", "cpu"):
+        return device
+    name, threads = str(machine.get("cpu") or ""), machine.get("threads")
+    if not name or not threads:
+        return name
+    return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
+
+
+# Sizes of checkpoints, and what a run of one has computed.
+
+_NEAR = 0.15
+"""A checkpoint's published size and that of a run of it differ by less, whatever its head is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSize:
+    """A checkpoint's weights: all of them, and those besides embeddings, None where unknown.
+
+    `is_dense` where every token passes every weight besides embeddings once: not where layers share
+    weights (ALBERT), nor where later layers see fewer tokens (Funnel).
+    """
+
+    parameters: float
+    backbone: float | None = None
+    is_dense: bool = True
+
+
+Sizes = Mapping[str, ModelSize]
+"""By the names, in lower case, that checkpoints have on a board."""
+
+
+def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
+    """The size of a run's model, as far as its name says it; else that of all weights it had.
+
+    A known name (a folder's last part) is not believed where the numbers of weights differ.
+    """
+    known = sizes.get(model.rpartition("/")[2].lower())
+    if known is None or abs(known.parameters - facts.parameters) > _NEAR * facts.parameters:
+        return ModelSize(parameters=facts.parameters)
+    return known
+
+
+def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
+    """6·N·T (Kaplan et al. 2020, section 2.1), None where weights were not all trained."""
+    if not (size.is_dense and facts.trains_all and facts.tokens):
+        return None
+    return 6.0 * (size.backbone or size.parameters) * facts.tokens
+
+
+# What a model costs, as something to hold its score against: how it is written and counted.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A cost. `note` says how it is counted, and after whom; `steps` are values for ticks."""
+
+    name: str
+    title: str
+    axis: str
+    note: str
+    text: Callable[[float], str]
+    steps: tuple[float, ...]
+
+
+def _in_units(value: float, *units: tuple[float, str]) -> str:
+    """A number of three digits in the largest unit that it fills: "22.7M", "9.5 min"."""
+    # Three digits of 999.5 would be 1e+03: that is one of the next unit.
+    unit, sign = next((found for found in units if value >= 0.9995 * found[0]), units[-1])
+    return f"{value / unit:.3g}{sign}"
+
+
+def _count(value: float) -> str:
+    return _in_units(value, (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
+
+
+def _time(seconds: float) -> str:
+    return _in_units(seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s"))
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _power(value: float) -> str:
+    """A number of operations, mostly two digits: "2.3×10¹⁵"."""
+    if value < 1000:
+        return f"{value:.3g}"
+    digits, _, exponent = f"{value:.1e}".partition("e+")
+    factor = digits.removesuffix(".0")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    return power if factor == "1" else f"{factor}×{power}"
+
+
+def _decades(first: int, last: int) -> tuple[float, ...]:
+    return tuple(
+        float(factor * 10**power) for power in range(first, last + 1) for factor in (1, 2, 5)
+    )
+
+
+_TIMES = tuple(
+    float(factor * unit)
+    for unit, factors in (
+        (1, (1, 2, 5, 10, 20, 30)),
+        (60, (1, 2, 5, 10, 20, 30)),
+        (3600, (1, 2, 5, 10)),
+        (86400, (1, 2, 5, 10, 20, 50, 100)),
+    )
+    for factor in factors
+)
+
+_KAPLAN = "Kaplan et al. 2020, arXiv:2001.08361, section 2.1"
+
+QUANTITIES = (
+    Quantity(
+        name="parameters",
+        title="parameters",
+        axis="parameters (log scale)",
+        note="Measured: all weights that were loaded, the head's included. Published: as the "
+        "source prints them, else as the checkpoint's paper does.",
+        text=_count,
+        steps=_decades(2, 13),
+    ),
+    Quantity(
+        name="training-flops",
+        title="training FLOPs",
+        axis="fine-tuning, FLOPs (log scale)",
+        note="Estimated as 6·N·T: N weights besides embeddings (all weights where that is not "
+        f"known) and T tokens seen in training, without padding ({_KAPLAN}). Attention between "
+        "tokens, pretraining and the training of an earlier task are not in it. Left out: what "
+        "does not train every weight with every token (adapters, frozen encoders, ALBERT's shared "
+        "layers, Funnel's pooling), and published rows, which do not say T.",
+        text=_power,
+        steps=_decades(3, 27),
+    ),
+    Quantity(
+        name="training-time",
+        title="training time",
+        axis="training (log scale)",
+        note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
+        "the kind of machine that has most are shown; other work on it may have slowed them.",
+        text=_time,
+        steps=_TIMES,
+    ),
+)
+
+
+def find_quantity(name: str) -> Quantity:
+    """The quantity of that name."""
+    return next(quantity for quantity in QUANTITIES if quantity.name == name)
