@@ -116,7 +116,7 @@ def test_revisions_are_one_line_and_numbered() -> None:
 
 
 def test_the_migrations_are_packaged() -> None:
-    folder = files("leaderboard") / "migrations"
+    folder = files("leaderboard") / "store" / "migrations"
     assert (folder / "env.py").is_file()
     assert (folder / "versions" / "r0001.py").is_file()
 
