@@ -1,6 +1,7 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
 # make test    lint, types, floors and tests, as CI runs them
 # make check   the first three alone
+# make extras  installs the optional packages whose tests are skipped without them
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
 # make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about an hour
 # make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
@@ -15,7 +16,7 @@ WORKERS ?= 2
 ROUNDS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests soak benchmark benchmark-growth gold clean
+.PHONY: help demo test check tests extras soak benchmark benchmark-growth gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -29,6 +30,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) --editable '.[dev,peer]'
+	@touch $@
+
+$(VENV)/installed-extras: $(VENV)/installed-dev
+	$(PIP) --editable '.[mlflow,postgresql,tensorboard,trackio,wandb]'
 	@touch $@
 
 demo: $(VENV)/installed
@@ -45,6 +50,8 @@ tests: $(VENV)/installed-dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --durations 25
 
 test: check tests
+
+extras: $(VENV)/installed-extras
 
 soak: $(VENV)/installed-dev
 	$(BIN)/pytest -m soak --timeout 7200 --durations 25 tests

@@ -20,6 +20,20 @@ class Ended(NamedTuple):
     err: str
 
 
+@pytest.fixture(scope="session", autouse=True)
+def heeds_sigint():
+    """Ctrl-C works here and in the processes that tests start.
+
+    A script's `make test &` starts with SIGINT ignored, which every child inherits and, as it
+    should, goes on ignoring.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives how it ended."""

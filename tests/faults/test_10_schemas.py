@@ -1,6 +1,6 @@
 """Fault 10: stores of older and newer versions, as a command meets them.
 
-That each revision keeps everything is tested in tests/leaderboard/test_migrations.py.
+That each revision keeps everything is tested in tests/leaderboard/store/test_migrations.py.
 """
 
 import sqlite3
