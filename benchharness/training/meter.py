@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -137,12 +138,12 @@ class Meter:
             )
         )
 
-    def pause(self, evaluate: Callable[[], Mapping[str, float]]) -> Mapping[str, float]:
-        """Evaluates, and keeps that time apart."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block, such as an evaluation, whose time is counted apart from that of training."""
         start = time.monotonic()
-        scores = evaluate()
+        yield
         self.evaluating += time.monotonic() - start
-        return scores
 
     def mark(self, scores: Mapping[str, float]) -> None:
         """Puts a point on the curve: the mean loss since the point before."""
@@ -179,6 +180,10 @@ class Meter:
         self.evaluating = numbers["evaluating"]
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
+
+    def announce_saving(self) -> None:
+        """Tells the engine that a state is about to be saved, for which it has to wait."""
+        self.report(Progress(phase="saving", step=self.step, steps=self.steps))
 
     def result(self) -> Fit:
         """What is known when training has ended."""

@@ -156,13 +156,14 @@ NUMBER_KEPT = 2
 class Snapshots:
     """The snapshots of the job `key` in its `folder`, one every `every` seconds.
 
-    They are used where all conditions are still as they were, most of which `provenance` tells.
-    `accumulation` is the number of parts in which batches are computed. Of several processes of a
-    job all read states, and one is the writer. `saved` is when one was written last and `position`
-    how far the job was then; `ours` are those that are there and can be gone on from, oldest first.
+    Where `folder` is None, none are kept. They are used where all conditions are still as they
+    were, most of which `provenance` tells. `accumulation` is the number of parts in which batches
+    are computed. Of several processes of a job all read states, and one is the writer. `saved` is
+    when one was written last and `position` how far the job was then; `ours` are those that are
+    there and can be resumed from, oldest first.
     """
 
-    folder: Path
+    folder: Path | None
     key: str
     every: float
     provenance: Mapping[str, Any]
@@ -217,13 +218,22 @@ class Snapshots:
             self.save(take)
 
     @contextmanager
-    def saved_at_a_signal(self, take: Callable[[], State]) -> Iterator[None]:
-        """A block in which a state is kept before SIGTERM or SIGINT end it."""
-        try:
+    def saved_at_a_signal(
+        self, take: Callable[[], State], announce: Callable[[], None]
+    ) -> Iterator[None]:
+        """A block in which a state is kept before SIGTERM or SIGINT end it.
+
+        `announce` is called where the signal has to wait for a step to end.
+        """
+        if self.folder is None:
             yield
-        except Interrupted:
-            self.save(take)
-            raise
+            return
+        with SIGNALS.announced_by(announce):
+            try:
+                yield
+            except Interrupted:
+                self.save(take)
+                raise
 
     def save(self, take: Callable[[], State]) -> None:
         """Writes the state that `take` gives, whole or not at all; no signal interrupts that.
@@ -231,7 +241,7 @@ class Snapshots:
         Nothing is written where the last one is of the same position. A job does not fail because
         its state cannot be kept: that is reported, and tried again when the next one is due.
         """
-        if not self.is_writer:
+        if self.folder is None or not self.is_writer:
             return
         with SIGNALS.held_back():
             state = take()
@@ -239,17 +249,17 @@ class Snapshots:
                 return
             self.report(Progress(phase="saving", step=state.step))
             try:
-                path = self._write(state)
+                path = self._write(self.folder, state)
             except (OSError, SafetensorError) as error:
                 self._note(f"goes on, but its state cannot be kept: {error}")
             else:
                 self.position = state.position
-                self._keep_newest(path)
+                self._delete_older(path)
             finally:
                 self.saved = time.monotonic()
 
-    def _write(self, state: State) -> Path:
-        path = self.folder / f"step-{state.step:010}"
+    def _write(self, folder: Path, state: State) -> Path:
+        path = folder / f"step-{state.step:010}"
         facts = {
             "run": self.key,
             "step": state.step,
@@ -260,15 +270,15 @@ class Snapshots:
             write_state(draft, state)
         return path
 
-    def _keep_newest(self, path: Path) -> None:
+    def _delete_older(self, path: Path) -> None:
         self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
-        for other in self.folder.iterdir():
+        for other in path.parent.iterdir():
             if other not in self.ours:
                 shutil.rmtree(other, ignore_errors=True)
 
     def _there(self) -> list[Path]:
         """Those on the disk, the newest first; deletes drafts of a process that was killed."""
-        if not self.folder.is_dir():
+        if self.folder is None or not self.folder.is_dir():
             return []
         found = sorted(self.folder.iterdir(), reverse=True)
         for draft in [path for path in found if path.suffix]:

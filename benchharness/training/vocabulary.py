@@ -16,14 +16,14 @@ from torch import nn
 
 from benchharness.training.batching import Features
 
-__all__ = ["UsedRows", "keep_used_rows"]
+__all__ = ["UsedVocabulary", "cut_vocabulary"]
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep")
 """Tokens that a config may know by their ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsedRows:
+class UsedVocabulary:
     """A network's whole `embedding`, and the numbers of those of its rows that are trained."""
 
     network: Any
@@ -40,9 +40,9 @@ class UsedRows:
         self.network.set_input_embeddings(whole)
 
 
-def keep_used_rows(
+def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
-) -> tuple[dict[str, Features], UsedRows]:
+) -> tuple[dict[str, Features], UsedVocabulary]:
     """Cuts an encoder's vocabulary down to what occurs in the features, whose ids it renumbers.
 
     Rows up to the last special token stay where they are, because networks look for some of them.
@@ -54,7 +54,7 @@ def keep_used_rows(
     used = np.unique(np.concatenate([special, *ids]))
     network.set_input_embeddings(_cut(whole, used))
     renumbered = {name: _renumber(part, used) for name, part in features.items()}
-    return renumbered, UsedRows(network=network, embedding=whole, rows=used)
+    return renumbered, UsedVocabulary(network=network, embedding=whole, rows=used)
 
 
 def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:

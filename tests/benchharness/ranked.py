@@ -10,9 +10,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchharness.training.compute import Compute, Ranks
-from benchharness.training.loop import fit
 from benchharness.training.predict import OutOfMemoryError, predict
 from tests.benchharness.test_training import RECIPE, begin, make_data, make_network, weights_of
+from tests.helpers.fitting import fit
 
 # The last batch of an epoch has one row, so that all ranks but one have nothing to do.
 ROWS = 65

@@ -14,12 +14,13 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.training import batching
 from benchharness.training.batching import pad
 from benchharness.training.compute import Compute
-from benchharness.training.loop import Training, fit
+from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
 from tasks.task import ChoiceTask
 from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.fitting import fit
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]
 CPU = Compute(device=torch.device("cpu"), precision="fp32")

@@ -13,7 +13,6 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
 from benchharness.recipes.recipe import Recipe
-from benchharness.training.loop import fit
 from benchharness.training.predict import predict
 from tasks.errors import ModelError
 from tasks.read import read
@@ -24,6 +23,7 @@ from tests.benchharness.family_tokenizers import make_family_tokenizer
 from tests.benchharness.parity import make_inputs
 from tests.benchharness.task_training import begin_task
 from tests.benchharness.test_training import CPU
+from tests.helpers.fitting import fit
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
 RECIPE = Recipe(

@@ -9,7 +9,7 @@ from families import make_config, make_network
 from test_packing import LENGTHS
 from torch import Tensor, nn
 
-from benchharness.encoder.cpu_attention import use_cpu_attention
+from benchharness.encoder.cpu import use_cpu_attention
 from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.packing import PACKABLE, is_packed
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from benchharness.progress import Progress
-from benchharness.training.loop import fit
 from benchharness.training.predict import (
     OutOfMemoryError,
     each_batch,
@@ -32,6 +31,7 @@ from tests.benchharness.test_training import (
     weights_of,
 )
 from tests.benchharness.test_worker import make_job
+from tests.helpers.fitting import fit
 
 CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"
 

@@ -9,7 +9,7 @@ from checkpoints import make_config
 from torch import nn
 from transformers import AutoModel
 
-from benchharness.encoder.cpu_attention import NAME, use_cpu_attention
+from benchharness.encoder.cpu import NAME, use_cpu_attention
 from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
 
 WINDOWS = {"modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2}}

@@ -12,12 +12,13 @@ from benchharness.heads import Limits
 from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, targets
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.compute import Compute
-from benchharness.training.loop import Training, fit
+from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import TagExample
 from tasks.task import TagTask
 from tests.benchharness.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.fitting import fit
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TASK: TagTask = SimpleNamespace(name="conll2003/ner", tags=TAGS)  # type: ignore[assignment]

@@ -16,10 +16,11 @@ from benchharness.training import loop as training
 from benchharness.training import meter
 from benchharness.training.batching import Features, pad
 from benchharness.training.compute import Compute
-from benchharness.training.loop import Training, fit, learning_rate
+from benchharness.training.loop import Training, learning_rate
 from benchharness.training.meter import DivergedError, Fit
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.benchharness.checkpoints import make_config
+from tests.helpers.fitting import fit
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 RECIPE = Recipe(

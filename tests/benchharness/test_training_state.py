@@ -14,11 +14,12 @@ import torch
 from torch import nn
 
 from benchharness.progress import SIGNALS, Interrupted
-from benchharness.training.loop import Training, fit
+from benchharness.training.loop import Training
 from benchharness.training.meter import DivergedError, Fit
 from benchharness.training.snapshots import State, read_state, write_state
 from benchharness.transfer.adapters import add_adapters
 from tests.benchharness.test_training import RECIPE, begin, make_network, weights_of
+from tests.helpers.fitting import fit
 
 FOUR_STEPS = replace(RECIPE, epochs=2, batch_size=32, evaluations=2)
 ACROSS_EPOCHS = replace(RECIPE, epochs=3, batch_size=24, accumulation=3, layer_decay=0.9)
