@@ -83,8 +83,8 @@ def _windows(
                 f"the marks of {example.id} are {last - first} tokens apart and there is room for "
                 f"{share}: give a larger max_tokens."
             )
-        before = max(0, first - (share - (last - first)) // 2)
-        start = min(before, len(part) - share)
+        before = max(0, first - (share - (last - first)) // 2)  # as much on either side
+        start = min(before, len(part) - share)  # but a whole share, at the end of a text too
         yield slice(start, start + share)
 
 
@@ -118,16 +118,17 @@ class MarkPooling(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.attention = nn.Linear(size, 1, bias=False)
-        nn.init.zeros_(self.attention.weight)
+        nn.init.zeros_(self.attention.weight)  # equal scores: the plain mean of a mark's tokens
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
         """The states of a row's marks, side by side."""
         places = torch.arange(hidden.shape[1], device=hidden.device)
         is_marked = (places >= marks[..., :1]) & (places < marks[..., 1:])  # (rows, marks, tokens)
+        # (rows, tokens, 1) -> (rows, 1, tokens) -> (rows, marks, tokens)
         scores = self.attention(hidden).transpose(1, 2).expand_as(is_marked)
         weights = scores.float().masked_fill(~is_marked, -torch.inf).softmax(-1)
-        states: Tensor = weights.to(hidden.dtype) @ hidden
-        return states.flatten(1)
+        states: Tensor = weights.to(hidden.dtype) @ hidden  # (rows, marks, size)
+        return states.flatten(1)  # (rows, marks * size)
 
 
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
@@ -156,6 +157,7 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
+    # The shorter is cut only where half of the room is less than it has.
     kept = min(shorter, max(room - longer, room // 2))
     sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
     return [text[:size] for text, size in zip(texts, sizes, strict=True)]
@@ -205,7 +207,7 @@ def network(encoder: Encoder, task: PairTask) -> PairNetwork:
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """One loss per row in fp32: cross-entropy for class numbers, squared error for numbers."""
-    if targets.is_floating_point():
+    if targets.is_floating_point():  # (rows, 1) -> (rows,): against (rows,) it would spread
         return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
     return functional.cross_entropy(logits.float(), targets, reduction="none")
 
@@ -222,8 +224,9 @@ def decode(
             PairPrediction(id=example.id, label=float(row[0]))
             for example, row in zip(examples, logits, strict=True)
         )
-    probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()
-    winners = logits.argmax(-1)
+    # The winner by the logits: of probabilities that are rounded to 1, several may be the largest.
+    probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()  # (rows, labels)
+    winners = logits.argmax(-1)  # (rows,)
     return tuple(
         PairPrediction(id=example.id, label=task.labels[winner], scores=tuple(row))
         for example, winner, row in zip(examples, winners, probabilities, strict=True)

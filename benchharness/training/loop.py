@@ -97,6 +97,8 @@ class Training:
         report: Reporter,
     ) -> Self:
         """A training before its first step; seeds every generator."""
+        # The network was drawn from the seed too. Seeded again, what is drawn from here on does not
+        # depend on how many numbers a family's layers took.
         _seed_everything(seed)
         network.to(compute.device).train()
         items = len(features.item_sizes)
@@ -163,7 +165,7 @@ class Training:
         mean = self._gradients(batch)
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = self.features.lengths[self.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
         if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
@@ -173,6 +175,7 @@ class Training:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
         ranks, lost = self.compute.ranks, 0
         if ranks.count > 1:
+            # Each draws its own dropout. From the step, so that a resumed job draws the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         try:
             with self.compute.autocast():
@@ -186,6 +189,7 @@ class Training:
                 )
         except OutOfMemoryError as error:
             lost = error.items
+        # All stop where memory ran out on one: the others would wait for its gradients for ever.
         if lost := ranks.greatest(lost):
             raise OutOfMemoryError(lost)
         ranks.add_gradients(self.weights)
@@ -208,13 +212,14 @@ class Training:
 
     def _cut(self, batch: Indices) -> list[Indices]:
         device = self.compute.device.type
+        # A packed batch has no padding to save: another micro-batch would only cost its start.
         overhead = sys.maxsize if is_packed(self.network) else CUT_OVERHEAD[device]
         lengths, sizes = self.features.item_lengths, self.features.item_sizes
         return cut_by_length(batch, lengths, self.recipe.accumulation, overhead, sizes)
 
     def state(self) -> State:
         """All that the next step depends on. Raises DivergedError rather than keep what is lost."""
-        self.meter.read()
+        self.meter.read()  # losses still on the device are in no number that is written
         return State(
             tensors={
                 "weights": dict(self._changing()),
@@ -226,11 +231,13 @@ class Training:
 
     def restore(self, state: State) -> None:
         """Goes back, or on, to a state of the same training; before its first step."""
+        # Into the tensors that are there, which the optimizer and others refer to.
         with torch.no_grad():
             for name, tensor in self._changing():
                 tensor.copy_(state.tensors["weights"][name])
         restore_moments(self.optimizer, state.tensors["optimizer"])
         self.meter.restore(state.numbers["meter"])
+        # Last, because whatever was drawn on the way here must not count.
         restore_random(state.tensors["random"], state.numbers["random"])
 
     def _changing(self) -> Iterator[tuple[str, Tensor]]:
@@ -261,7 +268,7 @@ def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
 
     Returns their share of the batch's mean loss, without waiting for it.
     """
-    total = torch.zeros((), device=goals.device)
+    total = torch.zeros((), device=goals.device)  # stays there, so that the host does not wait
     for part in parts:
         try:
             total += _backward_part(network, features, goals, loss, part=part, terms=terms)
@@ -284,10 +291,12 @@ def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
     terms: int,
 ) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
+    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) of options
     logits = network(**inputs_of(features, features.rows_of(part), goals.device))
     if features.items is not None:
-        logits = _side_by_side(logits, features.item_sizes[part])
-    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms
+        logits = _side_by_side(logits, features.item_sizes[part])  # (items, options)
+    # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
+    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     return share.detach()
 
@@ -295,7 +304,8 @@ def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
 def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     """Logits (rows,) of items of several rows as (items, rows), -inf where an item has fewer."""
     table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
-    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])
+    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])  # (items, rows)
+    # masked_scatter fills row by row, which is the order of the logits.
     return table.masked_scatter(is_row.to(logits.device), logits)
 
 

@@ -20,7 +20,8 @@ from tasks.errors import JobError
 __all__ = ["DivergedError", "Fit", "Meter", "Plan"]
 
 CURVE_POINTS = 40
-"""How many losses a learning curve shows at most, besides the evaluations."""
+"""How many losses a learning curve shows at most, besides the evaluations; enough for a small plot,
+and few enough to be stored with every result."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
 """Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
@@ -94,6 +95,7 @@ class Meter:
     @property
     def seconds(self) -> float:
         """Training time so far, without evaluations."""
+        # Not 0, by which examples per second would be divided where the clock has not moved.
         return max(time.monotonic() - self.started - self.evaluating, 1e-9)
 
     @property
@@ -112,13 +114,13 @@ class Meter:
         self.rate = rate
         self.examples += items
         self.tokens += tokens
-        self.unread.append(torch.stack([loss, norm]))
+        self.unread.append(torch.stack([loss, norm]))  # (2,), not waited for
 
     def read(self) -> None:
         """Reads the losses since the last time, reports the last, and stops at one not finite."""
         if not self.unread:
             return
-        values = torch.stack(self.unread).tolist()
+        values = torch.stack(self.unread).tolist()  # (steps, 2): the host waits once for all
         self.unread.clear()
         for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -142,7 +144,7 @@ class Meter:
     def paused(self) -> Iterator[None]:
         """A block, such as an evaluation, whose time is counted apart from that of training."""
         start = time.monotonic()
-        yield
+        yield  # one that raises is repeated when the job is resumed, and counted then
         self.evaluating += time.monotonic() - start
 
     def mark(self, scores: Mapping[str, float]) -> None:
@@ -178,6 +180,7 @@ class Meter:
         self.examples, self.rate = numbers["examples"], numbers["rate"]
         self.losses = list(numbers["losses"])
         self.evaluating = numbers["evaluating"]
+        # As if this process had begun so long ago, without the time in which none ran.
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 

@@ -68,6 +68,7 @@ def trim_memory() -> None:
     Batches of ever other lengths leave holes that no later one fills: RACE's at 256 tokens held
     6 GB after some steps, of which a step uses half.
     """
+    # musl, on Alpine, has no malloc_trim.
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
 
@@ -91,6 +92,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
                 "memory ran out in the prediction of a single row: run fewer --jobs at once, or "
                 "--set max_tokens to less."
             )
+        # The later batches too: of like size, they would run out one by one.
         halves = (np.array_split(batch, min(2, len(batch))) for batch in batches[at:])
         batches[at:] = [half for pair in halves for half in pair]
 
@@ -123,9 +125,11 @@ def predict(
     def logits_of(rows: Indices) -> Tensor:
         inputs = inputs_of(features, rows, compute.device)
         logits: Tensor = network(**inputs).float()
+        # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
         return logits[inputs["attention_mask"].bool()] if logits.ndim == 3 else logits
 
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
+    # A process without a batch would not know the shape of the logits: then each computes all.
     if is_shared := len(batches) >= compute.ranks.count > 1:
         batches = batches[compute.ranks.rank :: compute.ranks.count]
     start, done, outputs = time.monotonic(), 0, []
@@ -142,8 +146,9 @@ def predict(
                     examples_per_second=speed,
                 )
             )
+    # each_batch may have halved batches, so what they are now is what was computed.
     ordered = _in_order(torch.cat(outputs).cpu(), np.concatenate(batches), features)
-    if is_shared:
+    if is_shared:  # what others have computed is zero here
         ordered = compute.ranks.add_up(ordered)
     if not ordered.isfinite().all():
         raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
@@ -155,6 +160,7 @@ def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
 
     What belongs to rows that are not among these is zero.
     """
+    # As many tokens as rows: every row has one token, and both ways give the same.
     each_row = len(logits) == len(rows)
     total = len(features) if each_row else len(features.token_ids)
     ordered = logits.new_zeros((total, *logits.shape[1:]))

@@ -32,9 +32,10 @@ class UsedVocabulary:
 
     def restore(self) -> None:
         """Gives the network its whole embedding back, as training all of it would have left it."""
-        trained = self.network.get_input_embeddings().weight.detach()
-        whole = self.embedding.to(trained.device)
+        trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
+        whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():
+            # The probe was 1 and has only decayed, as every row without a gradient would have.
             whole.weight.mul_(trained[-1, 0])
             whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
         self.network.set_input_embeddings(whole)
@@ -50,8 +51,9 @@ def cut_vocabulary(
     whole = network.get_input_embeddings()
     known = (getattr(network.config, f"{name}_token_id", None) for name in SPECIAL)
     special = np.arange(min(1 + max(token or 0 for token in known), len(whole.weight)))
+    # The padding id, which no text has, is looked up in padded batches.
     ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
-    used = np.unique(np.concatenate([special, *ids]))
+    used = np.unique(np.concatenate([special, *ids]))  # (used,), rising
     network.set_input_embeddings(_cut(whole, used))
     renumbered = {name: _renumber(part, used) for name, part in features.items()}
     return renumbered, UsedVocabulary(network=network, embedding=whole, rows=used)
@@ -61,6 +63,7 @@ def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
     """An embedding of some rows of another, with the probe behind them."""
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])
+    # (used + 1, size). No text has the probe's id, so it never gets a gradient.
     kept = torch.cat([weight[torch.from_numpy(rows)], probe])
     return nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
 
@@ -68,6 +71,7 @@ def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
 def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:
     return replace(
         features,
+        # rows are sorted, so where an id stands among them is its new number.
         token_ids=np.searchsorted(rows, features.token_ids).astype(np.int32),
         pad_id=int(np.searchsorted(rows, features.pad_id)),
     )

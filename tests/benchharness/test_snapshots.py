@@ -227,7 +227,7 @@ def test_one_is_saved_when_the_last_is_old_enough(tmp_path: Path, monkeypatch):
 
 
 def interrupt(kept: Snapshots) -> None:
-    with kept.saved_at_a_signal(lambda: state(9)):
+    with kept.saved_at_a_signal(lambda: state(9), lambda: None):
         raise Interrupted(signal.SIGTERM)
 
 
