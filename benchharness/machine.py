@@ -5,9 +5,11 @@ import os
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,22 @@ from benchharness.models.weights import hub_revision
 from leaderboard.job import Job
 
 __all__ = [
+    "LOADED",
+    "NOT_IN_WORKERS",
+    "SOURCES",
+    "STORE",
     "cache_folder",
     "collect",
+    "count_processes",
     "cpu_flags",
     "cpu_has_bf16",
     "cpu_model",
+    "forget_others",
     "library_versions",
     "main_memory",
+    "own_rank",
     "source_commit",
+    "source_digest",
     "text_digest",
 ]
 
@@ -203,3 +213,61 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
+
+
+LOADED = time.time()
+"""When this process has loaded our code, or begun to."""
+
+
+SOURCES = {
+    "benchharness": "**/*.py",
+    "leaderboard": "*.py",
+    "tasks": "**/*.py",
+}
+"""Our Python files by package, without pages and plots."""
+
+
+NOT_IN_WORKERS = ("cli", "driver", "engines", "pytest_plugin.py")
+
+
+def source_digest() -> str:
+    """The SHA-256 (hex) of the Python files that a job may use: an edit counts at once.
+
+    Where a file was edited after this process has loaded it, what runs is not known: the digest is
+    then of no code.
+    """
+    digest, edited = hashlib.sha256(), 0.0
+    for package, pattern in SOURCES.items():
+        root = Path(str(files(package)))
+        for path in sorted(root.glob(pattern)):
+            name = path.relative_to(root)
+            if name.parts[0] in NOT_IN_WORKERS:
+                continue
+            digest.update(f"{package}/{name}\0".encode())
+            digest.update(path.read_bytes())
+            edited = max(edited, path.stat().st_mtime)
+    if edited > LOADED:
+        digest.update(f"edited at {edited}, loaded at {LOADED}".encode())
+    return digest.hexdigest()
+
+
+STORE = "BENCH_RANKS_FILE"
+"""The variable by which our launcher names the file in which its processes meet."""
+
+
+def count_processes() -> int:
+    """How many processes train together; one where nobody said anything."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def own_rank() -> int:
+    """The number of this process among them, from 0."""
+    return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
+
+
+def forget_others() -> None:
+    """Makes this process work alone, whatever it was told: `bench run` may be started by torchrun.
+
+    Its workers inherit the variables, and would wait for others that never come.
+    """
+    os.environ.pop("WORLD_SIZE", None)

@@ -1,6 +1,5 @@
 """Exact restart: the states that a running job keeps, and resumes from after it was stopped."""
 
-import hashlib
 import json
 import random
 import shutil
@@ -9,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchharness.kept_folders import DamagedError, check_folder, new_folder
+from benchharness.machine import source_digest
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "random_tensors",
     "read_state",
     "restore_random",
-    "source_digest",
     "what_differs",
     "write_state",
 ]
@@ -232,18 +230,6 @@ def read_state(folder: Path) -> State:
 #
 # Recipe, data, weights and seed are in the key of the job, by which its states are found.
 
-LOADED = time.time()
-"""When this process has loaded our code, or begun to."""
-
-SOURCES = {
-    "benchharness": "**/*.py",
-    "leaderboard": "*.py",
-    "tasks": "**/*.py",
-}
-"""Our Python files by package, without pages and plots."""
-
-NOT_IN_WORKERS = ("cli", "engines")
-
 MACHINE = ("device", "capability", "threads")
 """Which processor computes, its widest instructions, and in how many parts it adds up."""
 
@@ -259,27 +245,6 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
         "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
     }
     return {name: str(value) for name, value in found.items()}
-
-
-def source_digest() -> str:
-    """The SHA-256 (hex) of the Python files that a job may use: an edit counts at once.
-
-    Where a file was edited after this process has loaded it, what runs is not known: the digest is
-    then of no code.
-    """
-    digest, edited = hashlib.sha256(), 0.0
-    for package, pattern in SOURCES.items():
-        root = Path(str(files(package)))
-        for path in sorted(root.glob(pattern)):
-            name = path.relative_to(root)
-            if name.parts[0] in NOT_IN_WORKERS:
-                continue
-            digest.update(f"{package}/{name}\0".encode())
-            digest.update(path.read_bytes())
-            edited = max(edited, path.stat().st_mtime)
-    if edited > LOADED:
-        digest.update(f"edited at {edited}, loaded at {LOADED}".encode())
-    return digest.hexdigest()
 
 
 def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.kept_folders import EVERY_SECONDS
+from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
-from benchharness.training.compute import STORE, forget_others, own_rank
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import BenchError, JobError

@@ -31,6 +31,7 @@ from benchharness.splits import evaluate_split, read_split
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Ranks
 from benchharness.training.loop import Training
+from benchharness.training.meter import Fit
 from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
 from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary
@@ -73,7 +74,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     compute = Compute(device=device, precision=job.precision, ranks=ranks)
     keep = keep if ranks.is_first else None
 
-    def attempt(accumulation: int) -> Result:
+    def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
         began, started = time.monotonic(), _now()
 
         # ---- Read the rows, by "task:split".
@@ -84,7 +85,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         trained = f"{job.task}:train"
         evaluated, *others = (name for name in rows if name != trained)
 
-        # ---- Load the encoder, whose own dropout and weights may be replaced.
+        # ---- Load the encoder, with the recipe's dropout and the weights of the start.
         trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
         encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, trust)
         writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
@@ -119,7 +120,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             report=report,
             is_writer=ranks.is_first,
         )
-        newest = states.newest()  # may be of a run that had to compute its batches in more parts
+        newest = states.newest()  # may raise the accumulation: memory has run out there already
         training = Training.begin(
             network,
             features[trained],
@@ -153,23 +154,21 @@ def run_job(  # noqa: PLR0913  (the worker's options)
                 done.predicting += time.monotonic() - start
                 states.save_when_due(done.state)
 
-        # ---- Keep the encoder that other jobs start from.
+        # ---- Keep the encoder, where other jobs start from it.
         _write(writer, network, vocabulary)
 
+        fitted = training.meter.result()
         used_recipe = provenance["recipe"] | {"accumulation": training.recipe.accumulation}
         return Result(
             job=job,
             evaluations=tuple(done.evaluations.values()),
-            curve=tuple(training.meter.curve),
-            cost=_cost(parameters, done),
+            curve=fitted.curve,
+            cost=_cost(parameters, fitted, done),
             provenance={**provenance, "recipe": used_recipe, **done.record},
             finished=_now(),
         )
 
     return in_enough_parts(attempt, job, report)
-
-
-# A job whose memory runs out is tried again in smaller micro-batches.
 
 
 def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter) -> Result:
@@ -194,7 +193,7 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
             )
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
             parts *= 2
-        free_memory()
+        free_memory()  # no name here refers to the attempt, and its traceback is gone
         sentence = f"ran out of memory and starts anew with each batch in {parts} parts"
         report(Progress(phase="loading", note=sentence))
 
@@ -212,6 +211,78 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
             f"memory ran out outside of batches, which no smaller batch can mend ({error}): run "
             "fewer --jobs at once, or --set lora_rank=8."
         ) from error
+
+
+def _find_device() -> torch.device:
+    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    # More processes than GPUs share them, as on a machine with one.
+    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _provenance(
+    job: Job, splits: Mapping[str, SplitRows], encoder: Encoder, compute: Compute, started: str
+) -> Mapping[str, Any]:
+    return collect(
+        job,
+        rows={name: len(rows.examples) for name, rows in splits.items()},
+        left_out={name: rows.left_out for name, rows in splits.items()},
+        repeats=count_repeats(splits),
+        tokenizer=text_digest(_describe(encoder.tokenizer)),
+        device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
+        threads=torch.get_num_threads(),
+        processes=compute.ranks.count,
+        started=started,
+    )
+
+
+def _describe(tokenizer: Any) -> str:
+    """A tokenizer as JSON; taken before its first use, because encoding leaves traces in it."""
+    if tokenizer.is_fast:
+        return str(tokenizer.backend_tokenizer.to_str())
+    return json.dumps(tokenizer.get_vocab(), sort_keys=True)
+
+
+def _network(
+    head: Head, encoder: Encoder, task: Task, recipe: Recipe, device: torch.device
+) -> nn.Module:
+    """The network of a task, made fast for the device."""
+    network = head.network(encoder, task)
+    # Frozen states are computed once for every layer and kept: there the last one is whole.
+    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
+        use_first_token(encoder.network)
+    prepare_for(device, network)
+    return network
+
+
+def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
+    """The recipe's limits, within what the encoder takes."""
+    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
+    if recipe.stride is None or recipe.max_question_tokens is None:
+        return Limits(max_tokens=max_tokens)
+    return Limits(
+        max_tokens=max_tokens,
+        stride=recipe.stride,
+        max_question_tokens=recipe.max_question_tokens,
+    )
+
+
+def _used_vocabulary(
+    network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
+) -> tuple[dict[str, Features], UsedVocabulary | None]:
+    """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
+    if recipe.is_frozen or recipe.lora_rank:
+        return features, None
+    features, vocabulary = cut_vocabulary(network.encoder, features)
+    # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+    return features, vocabulary if is_kept else None
 
 
 @dataclass(kw_only=True)
@@ -276,9 +347,20 @@ class JobState:
         return {"resumed": {"times": len(self.resumed), "steps": list(self.resumed)}}
 
 
-def _cost(parameters: int, done: JobState) -> Cost:
+def _write(
+    writer: CheckpointWriter | None, network: nn.Module, vocabulary: UsedVocabulary | None
+) -> None:
+    """Writes the whole encoder, with what adapters have learned and with all of its vocabulary."""
+    if writer is None:
+        return
+    merge_adapters(network)
+    if vocabulary is not None:
+        vocabulary.restore()
+    writer.write()
+
+
+def _cost(parameters: int, fitted: Fit, done: JobState) -> Cost:
     """What a job has taken that is over, in all processes that it took."""
-    fitted = done.training.meter.result()
     return Cost(
         seconds=done.seconds,
         train_seconds=fitted.seconds,
@@ -297,85 +379,3 @@ def _peak_memory() -> int:
         return torch.cuda.max_memory_allocated()
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _network(
-    head: Head, encoder: Encoder, task: Task, recipe: Recipe, device: torch.device
-) -> nn.Module:
-    """The network of a task, made fast for the device."""
-    network = head.network(encoder, task)
-    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
-        use_first_token(encoder.network)
-    prepare_for(device, network)
-    return network
-
-
-def _used_vocabulary(
-    network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
-) -> tuple[dict[str, Features], UsedVocabulary | None]:
-    """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
-    if recipe.is_frozen or recipe.lora_rank:
-        return features, None
-    features, vocabulary = cut_vocabulary(network.encoder, features)
-    # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
-    return features, vocabulary if is_kept else None
-
-
-def _write(
-    writer: CheckpointWriter | None, network: nn.Module, vocabulary: UsedVocabulary | None
-) -> None:
-    """Writes the whole encoder, with what adapters have learned and with all of its vocabulary."""
-    if writer is None:
-        return
-    merge_adapters(network)
-    if vocabulary is not None:
-        vocabulary.restore()
-    writer.write()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
-    """The recipe's limits, within what the encoder takes."""
-    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
-    if recipe.stride is None or recipe.max_question_tokens is None:
-        return Limits(max_tokens=max_tokens)
-    return Limits(
-        max_tokens=max_tokens,
-        stride=recipe.stride,
-        max_question_tokens=recipe.max_question_tokens,
-    )
-
-
-def _provenance(
-    job: Job, splits: Mapping[str, SplitRows], encoder: Encoder, compute: Compute, started: str
-) -> Mapping[str, Any]:
-    return collect(
-        job,
-        rows={name: len(rows.examples) for name, rows in splits.items()},
-        left_out={name: rows.left_out for name, rows in splits.items()},
-        repeats=count_repeats(splits),
-        tokenizer=text_digest(_describe(encoder.tokenizer)),
-        device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
-        threads=torch.get_num_threads(),
-        processes=compute.ranks.count,
-        started=started,
-    )
-
-
-def _describe(tokenizer: Any) -> str:
-    """A tokenizer as JSON; taken before its first use, because encoding leaves traces in it."""
-    if tokenizer.is_fast:
-        return str(tokenizer.backend_tokenizer.to_str())
-    return json.dumps(tokenizer.get_vocab(), sort_keys=True)
-
-
-def _find_device() -> torch.device:
-    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(number)
-    return torch.device("cuda", number)

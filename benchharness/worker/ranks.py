@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchharness.training.compute import STORE
+from benchharness.machine import STORE
 from benchharness.worker.__main__ import die_with, rank_file
 from leaderboard.job import Job
 from leaderboard.result import Failure

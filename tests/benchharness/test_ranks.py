@@ -10,7 +10,8 @@ import pytest
 import torch
 from ranked import train
 
-from benchharness.training.compute import ALONE, STORE, Ranks, _buckets
+from benchharness.machine import STORE
+from benchharness.training.compute import ALONE, Ranks, _buckets
 
 SCRIPT = str(Path(__file__).with_name("ranked.py"))
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from benchharness.kept_folders import MANIFEST, SnapshotFolder
+from benchharness.machine import source_digest
 from benchharness.progress import SIGNALS, Interrupted, Progress
 from benchharness.training import snapshots as conditions_module
 from benchharness.training import snapshots as snapshots_module
@@ -24,7 +25,6 @@ from benchharness.training.snapshots import (
     random_numbers,
     random_tensors,
     restore_random,
-    source_digest,
     what_differs,
 )
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fake_worker import make_job as make_fake_job
 
-from benchharness.training.compute import STORE, count_processes, forget_others, own_rank
+from benchharness.machine import STORE, count_processes, forget_others, own_rank
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
