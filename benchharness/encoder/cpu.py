@@ -161,7 +161,7 @@ def _attention_interface(  # noqa: PLR0913, PLR0917  (transformers' signature of
         key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
     if is_at_first_token(module):
         with torch.autocast("cpu", enabled=False):
-            return attend_first(query, key, value, packing, scale, dropout)[None], None
+            return _attend_first(query, key, value, packing, scale, dropout)[None], None
     if torch.is_grad_enabled():
         return attend(query, key, value, packing, scale, dropout, sliding_window)[None], None
     return predict_attend(query, key, value, packing, scale, sliding_window)[None], None
@@ -344,7 +344,7 @@ def _is_seen(group: Group, window: int | None) -> Tensor | None:
     return ~is_far if is_real is None else is_real & ~is_far
 
 
-def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
 ) -> Tensor:
     """`attend` for the first tokens of sequences; zero for all others."""
