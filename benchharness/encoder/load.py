@@ -17,6 +17,7 @@ from benchharness.encoder.network import (
     load_config,
     load_network,
 )
+from benchharness.encoder.packing import first_position
 from benchharness.models.find import checkpoint_files
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.models.weights import download
@@ -108,21 +109,8 @@ def _max_tokens(network: nn.Module, config: Any, tokenizer: Any) -> int:
     limits = [int(min(tokenizer.model_max_length, 10**9))]
     positions = getattr(config, "max_position_embeddings", None) or -1
     if positions > 0:
-        limits.append(positions - _reserved_positions(network))
+        limits.append(positions - first_position(network))
     return min(limits)
-
-
-def _reserved_positions(network: nn.Module) -> int:
-    return max(
-        (
-            module.padding_idx + 1
-            for name, module in network.named_modules()
-            if name.endswith("position_embeddings")
-            and isinstance(module, nn.Embedding)
-            and module.padding_idx is not None
-        ),
-        default=0,
-    )
 
 
 # An encoder's tokenizer, with what its network needs to see of it.

@@ -38,6 +38,7 @@ __all__ = [
     "Group",
     "HeadRows",
     "Packing",
+    "first_position",
     "is_packed",
     "ordered",
     "use_packing",
@@ -225,7 +226,7 @@ PER_TOKEN = ("input_ids", "token_type_ids")
 
 def use_packing(network: Any) -> None:
     """Has an encoder of transformers compute packed rows, whose attention reads PACKING."""
-    first = _first_position(network)
+    first = first_position(network)
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
         packing = Packing.of(inputs["attention_mask"])
@@ -255,12 +256,18 @@ def is_packed(network: nn.Module) -> bool:
     return any(getattr(module, "is_packed", False) for module in network.modules())
 
 
-def _first_position(network: nn.Module) -> int:
+def first_position(network: nn.Module) -> int:
     """The position of a first token: RoBERTa and its kin count from behind the padding index."""
-    for name, module in network.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return 0 if module.padding_idx is None else module.padding_idx + 1
-    return 0
+    return max(
+        (
+            module.padding_idx + 1
+            for name, module in network.named_modules()
+            if name.endswith("position_embeddings")
+            and isinstance(module, nn.Embedding)
+            and module.padding_idx is not None
+        ),
+        default=0,
+    )
 
 
 def _unpack(output: Any, packing: Packing) -> Any:
