@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness import machine as conditions_module
 from benchharness.kept_folders import MANIFEST, SnapshotFolder
 from benchharness.machine import source_digest
 from benchharness.progress import SIGNALS, Interrupted, Progress
-from benchharness.training import snapshots as conditions_module
 from benchharness.training import snapshots as snapshots_module
 from benchharness.training.snapshots import (
     Snapshots,
