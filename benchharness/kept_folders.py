@@ -1,6 +1,11 @@
-"""A folder that is there whole or not at all: it takes its name when its manifest is written.
+"""What jobs leave in folders that are there whole or not at all: checkpoints and snapshots.
 
-The manifest holds the digest of every file, so whoever reads the folder can tell damage.
+    results/checkpoints/KEY/                  config.json, model.safetensors, the tokenizer's files
+    results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
+
+Both stand beside the database, KEY is the run's, and each folder has a manifest.json. A folder
+takes its name when its manifest is written. The manifest holds the digest of every file, so whoever
+reads the folder can tell damage. Snapshots may be deleted while nothing runs: jobs then start over.
 """
 
 import json
@@ -34,6 +39,15 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
+
+CHECKPOINTS = Path("results/checkpoints")
+"""Where they are kept beside a database that is no file."""
+
+SNAPSHOTS = "snapshots"
+"""The name of the folder beside the database."""
+
+EVERY_SECONDS = 300.0
+"""How often a job keeps its state unless told otherwise: so much work a crash may cost."""
 
 
 class DamagedError(Exception):
@@ -76,15 +90,8 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
     return manifest
 
 
-def delete_folder(folder: Path) -> None:
-    """Deletes a folder and the drafts of it that a killed process has left."""
-    with suppress(OSError):
-        (folder / MANIFEST).unlink()
-    for path in (folder, *folder.parent.glob(f"{folder.name}.*")):
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def _draft(folder: Path, kind: str) -> Path:
+    # Beside it, because a rename is whole only within a file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
@@ -96,7 +103,7 @@ def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
     manifest = {**facts, "files": {path.name: file_digest(path) for path in files}}
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     flush_to_disk(draft / MANIFEST)
-    flush_to_disk(draft)
+    flush_to_disk(draft)  # the names of its files
     return manifest
 
 
@@ -123,14 +130,7 @@ def _take_place(draft: Path, folder: Path) -> None:
     flush_to_disk(folder.parent)
 
 
-# Encoders that one run leaves for others to start from: folders that are there whole or not.
-#
-#     results/checkpoints/KEY/  config.json, model.safetensors, the tokenizer's files, manifest.json
-#
-# KEY is the run's.
-
-CHECKPOINTS = Path("results/checkpoints")
-"""Where they are kept beside a database that is no file."""
+# Checkpoints: encoders that one run leaves for others to start from.
 
 
 def checkpoint_folder(root: Path, key: str) -> Path:
@@ -185,7 +185,11 @@ def is_whole(folder: Path, key: str) -> bool:
 
 def delete_checkpoint(folder: Path) -> None:
     """Deletes a checkpoint and the drafts of it that a killed process has left."""
-    delete_folder(folder)
+    # Without its manifest it is no checkpoint, should the rest take a while or fail.
+    with suppress(OSError):
+        (folder / MANIFEST).unlink()
+    for path in (folder, *folder.parent.glob(f"{folder.name}.*")):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def require_room(folder: Path, size: int) -> None:
@@ -199,17 +203,7 @@ def require_room(folder: Path, size: int) -> None:
         )
 
 
-# Where running jobs keep their states: beside the database, by the job's key.
-#
-#     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json, manifest.json
-#
-# All of it may be deleted while nothing runs: jobs then start over.
-
-SNAPSHOTS = "snapshots"
-"""The name of the folder beside the database."""
-
-EVERY_SECONDS = 300.0
-"""How often a job keeps its state unless told otherwise."""
+# Snapshots: the states of running jobs.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
     """Seconds by kind, and of the job's parts."""
     from torch.profiler import ProfilerActivity, profile
 
-    from benchharness.encoder.fast_dropout import FastDropout
+    from benchharness.encoder.cpu import FastDropout
     from benchharness.worker.job import run_job
 
     FastDropout.forward = _named("dropout", FastDropout.forward)  # type: ignore[method-assign]

@@ -47,6 +47,7 @@ def _weights(part: nn.Module) -> tuple[int, ...]:
 def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
     """The parts in their order, each with whether it is a layer."""
     for name, child in module.named_children():
+        # Every family keeps its layers in a ModuleList, at its top or further inside.
         if isinstance(child, nn.ModuleList):
             yield from ((layer, True) for layer in _flat(child))
         elif any(isinstance(inner, nn.ModuleList) for inner in child.modules()):
@@ -97,6 +98,7 @@ def use_first_token(network: Any) -> None:
     if network.config.model_type not in FAMILIES or len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")
+    # Its inputs are attention's output and the residual: both are narrowed, and so all after it is.
     attention.get_submodule("output").register_forward_pre_hook(_narrow)
     attention.get_submodule("self").is_at_first_token = True  # type: ignore[assignment]
 
@@ -109,5 +111,6 @@ def is_at_first_token(attention: nn.Module) -> bool:
 def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The first tokens' states, of (rows, tokens, size) or of packed (1, tokens, size)."""
     packing = PACKING.get()
+    # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)
     first = torch.zeros(1, dtype=torch.long) if packing is None else packing.firsts
     return tuple(states.index_select(1, first.to(states.device)) for states in inputs)

@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import processors
 from torch import nn
+from transformers import AutoTokenizer
+from transformers.utils import logging
 
 from benchharness.encoder.network import (
     check_trusted,
@@ -14,6 +17,7 @@ from benchharness.encoder.network import (
     load_config,
     load_network,
 )
+from benchharness.encoder.packing import first_position
 from benchharness.models.find import checkpoint_files
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.models.weights import download
@@ -21,83 +25,6 @@ from benchharness.tiny import folder as tiny_folder
 from tasks.errors import ModelError
 
 __all__ = ["Encoder", "load_encoder", "load_tokenizer", "set_dropout"]
-
-# An encoder's tokenizer, with what its network needs to see of it.
-
-TYPES = "token_type_ids"
-
-TYPED = ("albert", "funnel", "xlnet")
-"""Families that were pretrained with token types, which their tokenizers in transformers 5 know and
-do not give."""
-
-GPT = ("gpt2", "openai-gpt")
-START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
-"""The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
-
-
-def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
-    """The tokenizer of a checkpoint; ModelError where it is not usable.
-
-    It gives token types where the network has learned any, and only there.
-    """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=trust.remote_code, local_files_only=True
-        )
-    except Exception as error:  # whatever a damaged file makes transformers run into
-        check_trusted(folder, error)
-        raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ModelError(
-            f"the tokenizer in {folder} is not usable: its model_max_length is "
-            f"{tokenizer.model_max_length!r}, expected a number."
-        )
-    names = [name for name in tokenizer.model_input_names if name != TYPES]
-    gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
-    types = [TYPES] if gives_types and _has_types(config) else []
-    tokenizer.model_input_names = [*names, *types]
-    return tokenizer
-
-
-def _has_types(config: Any) -> bool:
-    """Whether there are embeddings of several types; Funnel and XLNet compare types instead."""
-    compares = config.model_type in ("funnel", "xlnet")
-    return compares or getattr(config, "type_vocab_size", 0) > 1
-
-
-def mark_texts(tokenizer: Any, network: Any) -> None:
-    """Gives GPT, whose tokenizer puts nothing around texts, tokens to tell them apart.
-
-    As Radford et al. 2018, section 3.3: a start, a delimiter between two texts, and an end at which
-    the text is classified, all with embeddings that start from random numbers.
-    """
-    if network.config.model_type not in GPT or not tokenizer.is_fast:
-        return
-    from tokenizers import processors
-
-    tokenizer.add_special_tokens(
-        {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
-    )
-    marks = (START, DELIMITER, CLASSIFY)
-    template = processors.TemplateProcessing(
-        single=f"{START} $A {CLASSIFY}",
-        pair=f"{START} $A {DELIMITER} $B {CLASSIFY}",
-        special_tokens=list(zip(marks, tokenizer.convert_tokens_to_ids(marks), strict=True)),
-    )
-    own = tokenizer.backend_tokenizer.post_processor
-    both = template if own is None else processors.Sequence([own, template])
-    tokenizer.backend_tokenizer.post_processor = both
-    _grow(network, len(tokenizer))
-
-
-def _grow(network: Any, tokens: int) -> None:
-    """Draws embeddings for tokens that the network has none for."""
-    embeddings: nn.Embedding = network.get_input_embeddings()
-    if tokens > embeddings.num_embeddings:
-        network.resize_token_embeddings(tokens, mean_resizing=False)
-
 
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
 
@@ -128,7 +55,7 @@ def load_encoder(
     finite, or needs more trust than it has.
     """
     _silence_transformers()
-    torch.manual_seed(seed)
+    torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
     is_builtin = checkpoint in BUILTIN_FOLDERS
     folder = (
         BUILTIN_FOLDERS[checkpoint]() if is_builtin else _find_folder(checkpoint, revision, trust)
@@ -138,7 +65,7 @@ def load_encoder(
     network = (
         draw_network(config) if is_builtin else load_network(folder, config, checkpoint, trust)
     )
-    mark_texts(tokenizer, network)
+    _mark_texts(tokenizer, network)
     _check_vocabulary(network, tokenizer, checkpoint)
     return Encoder(
         network=network,
@@ -150,8 +77,6 @@ def load_encoder(
 
 
 def _silence_transformers() -> None:
-    from transformers.utils import logging
-
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
@@ -180,24 +105,87 @@ def _max_tokens(network: nn.Module, config: Any, tokenizer: Any) -> int:
     RoBERTa and its kin count positions from the padding index on, so 514 of them are 512 tokens.
     XLNet and T5 have no limit of their own, which transformers writes as -1 or leaves out.
     """
+    # transformers writes 10**30 where a tokenizer has no limit, more than numpy's integers hold.
     limits = [int(min(tokenizer.model_max_length, 10**9))]
     positions = getattr(config, "max_position_embeddings", None) or -1
     if positions > 0:
-        limits.append(positions - _reserved_positions(network))
+        limits.append(positions - first_position(network))
     return min(limits)
 
 
-def _reserved_positions(network: nn.Module) -> int:
-    return max(
-        (
-            module.padding_idx + 1
-            for name, module in network.named_modules()
-            if name.endswith("position_embeddings")
-            and isinstance(module, nn.Embedding)
-            and module.padding_idx is not None
-        ),
-        default=0,
+# An encoder's tokenizer, with what its network needs to see of it.
+
+TYPES = "token_type_ids"
+
+TYPED = ("albert", "funnel", "xlnet")
+"""Families that were pretrained with token types, which their tokenizers in transformers 5 know and
+do not give."""
+
+GPT = ("gpt2", "openai-gpt")
+START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
+"""The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
+
+
+def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
+    """The tokenizer of a checkpoint; ModelError where it is not usable.
+
+    It gives token types where the network has learned any, and only there.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=trust.remote_code, local_files_only=True
+        )
+    except Exception as error:  # whatever a damaged file makes transformers run into
+        check_trusted(folder, error)
+        raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(
+            f"the tokenizer in {folder} is not usable: its model_max_length is "
+            f"{tokenizer.model_max_length!r}, expected a number."
+        )
+    names = [name for name in tokenizer.model_input_names if name != TYPES]
+    gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
+    types = [TYPES] if gives_types and _has_types(config) else []
+    tokenizer.model_input_names = [*names, *types]
+    return tokenizer
+
+
+def _has_types(config: Any) -> bool:
+    """Whether there are embeddings of several types; Funnel and XLNet compare types instead."""
+    compares = config.model_type in ("funnel", "xlnet")
+    return compares or getattr(config, "type_vocab_size", 0) > 1
+
+
+def _mark_texts(tokenizer: Any, network: Any) -> None:
+    """Gives GPT, whose tokenizer puts nothing around texts, tokens to tell them apart.
+
+    As Radford et al. 2018, section 3.3: a start, a delimiter between two texts, and an end at which
+    the text is classified, all with embeddings that start from random numbers.
+    """
+    if network.config.model_type not in GPT or not tokenizer.is_fast:
+        return
+    tokenizer.add_special_tokens(
+        {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
     )
+    marks = (START, DELIMITER, CLASSIFY)
+    template = processors.TemplateProcessing(
+        single=f"{START} $A {CLASSIFY}",
+        pair=f"{START} $A {DELIMITER} $B {CLASSIFY}",
+        special_tokens=list(zip(marks, tokenizer.convert_tokens_to_ids(marks), strict=True)),
+    )
+    # GPT-2's own makes offsets leave out the space that begins a token: it still runs, first.
+    own = tokenizer.backend_tokenizer.post_processor
+    both = template if own is None else processors.Sequence([own, template])
+    tokenizer.backend_tokenizer.post_processor = both
+    _grow(network, len(tokenizer))
+
+
+def _grow(network: Any, tokens: int) -> None:
+    """Draws embeddings for tokens that the network has none for."""
+    embeddings: nn.Embedding = network.get_input_embeddings()
+    if tokens > embeddings.num_embeddings:
+        # From the initial distribution, as in GPT's paper, not from the mean of all embeddings.
+        network.resize_token_embeddings(tokens, mean_resizing=False)
 
 
 # Dropout other than the checkpoint's own: some papers fine-tune without it.
@@ -230,7 +218,7 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
 
 
 def _set_rate(module: Any, rate: float) -> None:
-    if isinstance(module, nn.Dropout):
+    if isinstance(module, nn.Dropout):  # FastDropout takes its rate from here later
         module.p = rate
     for name in NUMBERS:
         if isinstance(getattr(module, name, None), float):

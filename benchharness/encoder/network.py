@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
+from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.models.spec import NOTHING, Trust
@@ -28,10 +30,8 @@ and XLNet would keep states for tokens that never follow."""
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """The config of a checkpoint; ModelError where it is not usable."""
-    from transformers import AutoConfig
-
     try:
-        config = AutoConfig.from_pretrained(
+        config = transformers.AutoConfig.from_pretrained(
             folder, trust_remote_code=trust.remote_code, local_files_only=True
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
@@ -69,6 +69,7 @@ def load_network(folder: Path, config: Any, checkpoint: str, trust: Trust = NOTH
             config=config,
             dtype=torch.float32,
             trust_remote_code=trust.remote_code,
+            # None: a pickle where there is nothing else.
             use_safetensors=None if trust.pickle else True,
             local_files_only=True,
             output_loading_info=True,
@@ -84,11 +85,9 @@ def load_network(folder: Path, config: Any, checkpoint: str, trust: Trust = NOTH
 
 def _find_class(config: Any) -> Any:
     """The class whose weights a checkpoint has: of T5 the encoder, of ModernBERT the head too."""
-    import transformers
-    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
-
     if config.model_type == "modernbert":
         return transformers.AutoModelForSequenceClassification
+    # The names of that mapping are of whole models too; T5's and its kin's are encoders alone.
     name = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(config.model_type, "")
     if name.endswith("EncoderModel"):
         return transformers.AutoModelForTextEncoding
@@ -107,7 +106,7 @@ def _settle(network: Any, config: Any) -> nn.Module:
         encoder = network.model
         encoder.pooler = network.head
     if config.model_type == "deberta":
-        use_fp32_attention(encoder)
+        _use_fp32_attention(encoder)
     return encoder
 
 
@@ -151,8 +150,8 @@ class _Fp32Attention(DisentangledSelfAttention):
             return super().forward(hidden_states.float(), *args, **options)
 
 
-def use_fp32_attention(network: nn.Module) -> None:
+def _use_fp32_attention(network: nn.Module) -> None:
     """Computes the attention of every layer in fp32, whatever the precision around it."""
     for module in network.modules():
         if isinstance(module, DisentangledSelfAttention):
-            module.__class__ = _Fp32Attention
+            module.__class__ = _Fp32Attention  # keeps weights and names as they are

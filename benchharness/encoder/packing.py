@@ -2,8 +2,27 @@
 
 Only attention knows where a sequence begins and ends. A padded batch goes into the encoder and
 padded hidden states come out, so heads see no difference; what lies between computes no padding.
+
+    padded batch, (3, 5)        packed row, (1, 10), as every layer but attention sees it
+
+    row 0  a b c . .            a b c D E F G H k l
+    row 1  D E F G H            ^     ^         ^
+    row 2  k l . . .            firsts = 0, 3, 8     position ids 0 1 2 0 1 2 3 4 0 1
+
+Attention takes the sequences out again, in groups of like length: widths are rounded up to
+multiples of ROUNDING (here of 4), so that few places are padding.
+
+    group of width 4: rows 0, 2         group of width 8: row 1
+
+    places  0 1 2 0     is_real  1 1 1 0     places  3 4 5 6 7 0 0 0
+            8 9 0 0              1 1 0 0     is_real 1 1 1 1 1 0 0 0
+
+Within a group each head of a sequence is a matrix of its own, so the order of attention is group,
+sequence, head, token (see HeadRows): with two heads, a b c . of head 0, a b c . of head 1, then
+k l . . of head 0, and so on.
 """
 
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +32,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = ["PACKABLE", "PACKING", "Group", "Packing", "is_packed", "use_packing"]
+__all__ = [
+    "PACKABLE",
+    "PACKING",
+    "Group",
+    "HeadRows",
+    "Packing",
+    "first_position",
+    "is_packed",
+    "ordered",
+    "use_packing",
+]
 
 PACKABLE = frozenset(
     {
@@ -62,13 +91,13 @@ class Packing:
     tokens: int
     firsts: Tensor
     groups: tuple[Group, ...]
-    head_rows: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    head_rows: dict[int, "HeadRows"] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, mask: Tensor) -> "Packing":
         """The packing of a padded batch's attention mask (rows, tokens), padding at the end."""
-        lengths = mask.sum(1).cpu().numpy()
-        starts = np.cumsum(lengths) - lengths
+        lengths = mask.sum(1).cpu().numpy()  # (rows,)
+        starts = np.cumsum(lengths) - lengths  # (rows,): each begins where all before it end
         widths = -(-lengths // ROUNDING) * ROUNDING
         return cls(
             mask=mask.bool(),
@@ -89,30 +118,124 @@ def _group(
     device: torch.device,
 ) -> Group:
     columns = np.arange(width)
-    is_real = columns < lengths[rows, None]
-    places = np.where(is_real, starts[rows, None] + columns, 0)
+    is_real = columns < lengths[rows, None]  # (sequences, width)
+    places = np.where(is_real, starts[rows, None] + columns, 0)  # (sequences, width)
     return Group(
         rows=torch.from_numpy(rows).to(device),
         places=torch.from_numpy(places).to(device),
+        # Full groups need no mask, which is a pass over all scores: None tells attention so.
         is_real=None if is_real.all() else torch.from_numpy(is_real).to(device),
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeadRows:
+    """The rows (token, head) of a packed row in attention's order: group, sequence, head, token.
+
+    `order` says which row of the packed states (tokens * heads) stands at each place of that order,
+    0 at padding; `places` says at which place each packed row stands, and `padding` where padding
+    does. `shapes` are the groups' (sequences * heads, tokens).
+
+    Both ways are one selection of rows for all groups: writing states to their places, group by
+    group, takes torch several times as long.
+    """
+
+    order: Tensor
+    places: Tensor
+    padding: Tensor
+    shapes: Sequence[tuple[int, int]]
+
+    @classmethod
+    def of(cls, packing: Packing, heads: int) -> "HeadRows":
+        """The order of a packing's groups; made once for all layers with so many heads."""
+        if heads not in packing.head_rows:
+            packing.head_rows[heads] = cls._of(packing, heads)
+        return packing.head_rows[heads]
+
+    @classmethod
+    def _of(cls, packing: Packing, heads: int) -> "HeadRows":
+        head = np.arange(heads)[:, None]  # (heads, 1)
+        orders, reals = [], []
+        for group in packing.groups:
+            # Row token * heads + head of the packed states: (sequences, heads, tokens).
+            rows = group.places.numpy()[:, None] * heads + head
+            real = np.ones(1, bool) if group.is_real is None else group.is_real.numpy()[:, None]
+            orders.append(rows.ravel())
+            reals.append(np.broadcast_to(real, rows.shape).ravel())
+        order, is_real = np.concatenate(orders), np.concatenate(reals)  # (places,)
+        places = np.empty(packing.tokens * heads, np.int64)  # (tokens * heads,)
+        places[order[is_real]] = np.flatnonzero(is_real)  # the inverse, where it is one
+        return cls(
+            order=torch.from_numpy(order),
+            places=torch.from_numpy(places),
+            padding=torch.from_numpy(np.flatnonzero(~is_real)),
+            shapes=tuple((len(g.places) * heads, g.places.shape[1]) for g in packing.groups),
+        )
+
+    def gather(self, states: Tensor) -> Tensor:
+        """Packed states (tokens, heads, size) in attention's order, (places, size).
+
+        At padding stand the states of row 0, which attention has to mask.
+        """
+        rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
+        return rows.index_select(0, self.order)  # (places, size)
+
+    def scatter(self, states: Tensor, heads: int) -> Tensor:
+        """States in attention's order as packed ones; what stands at padding is left out."""
+        rows = states.index_select(0, self.places)  # (tokens * heads, size)
+        return rows.view(-1, heads, states.shape[-1])  # (tokens, heads, size)
+
+    def split(self, states: Tensor) -> Iterator[Tensor]:
+        """The groups' parts of states in attention's order, (sequences * heads, tokens, size)."""
+        parts = torch.split(states, [rows * tokens for rows, tokens in self.shapes])
+        return (part.view(*shape, -1) for part, shape in zip(parts, self.shapes, strict=True))
+
+
+def ordered(states: Tensor, rows: HeadRows) -> Tensor:
+    """`rows.gather` with gradients, of which those at padding must be zero."""
+    found: Tensor = _Ordered.apply(states, rows)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Ordered(torch.autograd.Function):
+    """The gradient of a selection in which each row comes once is another selection.
+
+    torch does not know that each comes once, and adds up row by row.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, rows: HeadRows) -> Tensor:
+        ctx.rows, ctx.heads = rows, states.shape[1]
+        return rows.gather(states)  # (tokens, heads, size) -> (places, size)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.rows.scatter(gradient, ctx.heads), None  # (places, size) -> as states
+
+
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
-"""The packing of what an encoder computes at this moment."""
+"""The packing of what an encoder computes at this moment.
+
+Attention and the last layer's narrowing look here, because no family passes a value of ours through
+its layers.
+"""
+
+PER_TOKEN = ("input_ids", "token_type_ids")
+"""What is packed of an encoder's inputs; the mask becomes the packing, the rest stays."""
 
 
 def use_packing(network: Any) -> None:
     """Has an encoder of transformers compute packed rows, whose attention reads PACKING."""
-    first = _first_position(network)
+    first = first_position(network)
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
         packing = Packing.of(inputs["attention_mask"])
         PACKING.set(packing)
-        real = packing.mask
+        real = packing.mask  # (rows, tokens)
         positions = torch.arange(real.shape[1], device=real.device).expand(real.shape)
-        packed = {name: inputs[name][real][None] for name in _PER_TOKEN if name in inputs}
-        others = {n: v for n, v in inputs.items() if n not in (*_PER_TOKEN, "attention_mask")}
+        # Indexing by the mask keeps the order of rows: (rows, tokens) -> (1, real tokens).
+        packed = {name: inputs[name][real][None] for name in PER_TOKEN if name in inputs}
+        others = {n: v for n, v in inputs.items() if n not in (*PER_TOKEN, "attention_mask")}
         return args, {**packed, **others, "position_ids": positions[real][None] + first}
 
     def unpack(_: nn.Module, _args: Any, _inputs: Any, output: Any) -> Any:
@@ -123,11 +246,9 @@ def use_packing(network: Any) -> None:
         return _unpack(output, packing)
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
+    # always_call: where the encoder raises, PACKING is not to stay for what is computed next.
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
     network.is_packed = True
-
-
-_PER_TOKEN = ("input_ids", "token_type_ids")
 
 
 def is_packed(network: nn.Module) -> bool:
@@ -135,12 +256,18 @@ def is_packed(network: nn.Module) -> bool:
     return any(getattr(module, "is_packed", False) for module in network.modules())
 
 
-def _first_position(network: nn.Module) -> int:
+def first_position(network: nn.Module) -> int:
     """The position of a first token: RoBERTa and its kin count from behind the padding index."""
-    for name, module in network.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return 0 if module.padding_idx is None else module.padding_idx + 1
-    return 0
+    return max(
+        (
+            module.padding_idx + 1
+            for name, module in network.named_modules()
+            if name.endswith("position_embeddings")
+            and isinstance(module, nn.Embedding)
+            and module.padding_idx is not None
+        ),
+        default=0,
+    )
 
 
 def _unpack(output: Any, packing: Packing) -> Any:
@@ -160,8 +287,8 @@ def _padded(states: Tensor, packing: Packing) -> Tensor:
     States of first tokens alone, (1, rows, size), become (rows, 1, size).
     """
     rows, tokens = packing.mask.shape
-    if states.shape[1] < packing.tokens:
-        return states.transpose(0, 1)
+    if states.shape[1] < packing.tokens:  # with one token a row, both ways give the same
+        return states.transpose(0, 1)  # (rows, 1, size)
     table = states.new_zeros(rows * tokens, states.shape[-1])
-    places = packing.mask.flatten().nonzero()[:, 0]
+    places = packing.mask.flatten().nonzero()[:, 0]  # (real tokens,)
     return table.index_copy(0, places, states[0]).view(rows, tokens, -1)

@@ -20,8 +20,6 @@ from tasks.suites import find_task
 
 __all__ = ["run_floor"]
 
-# A floor's job, from its rows to its Result.
-
 MAJORITY = "floor:majority"
 
 LEARNERS: Mapping[str, Learner] = {

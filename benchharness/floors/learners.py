@@ -1,4 +1,4 @@
-"""The majority floor: the most frequent answer of the train split, for every row."""
+"""What the floors learn: the most frequent answer, or a linear model over words."""
 
 import re
 from collections import Counter, defaultdict

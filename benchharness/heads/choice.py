@@ -54,12 +54,13 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 def _filled(question: str, option: str) -> str:
     """The question with the option in its blank, or before the option."""
+    # In this order: a ReCoRD query with a placeholder may have an underscore elsewhere.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()
 
 
 def _cut(context: Ids, tail: Ids, room: int) -> tuple[Ids, Ids]:
-    tail = tail[max(0, len(tail) - room) :]
+    tail = tail[max(0, len(tail) - room) :]  # from the front: the option is at its end
     return context[: room - len(tail)], tail
 
 
@@ -106,14 +107,16 @@ class ChoiceNetwork(nn.Module):
         rows, tokens = inputs["input_ids"].shape
         if not torch.is_grad_enabled() or rows * tokens <= MICRO_BATCH_TOKENS:
             return self._score(inputs)
-        size = max(1, MICRO_BATCH_TOKENS // tokens)
+        size = max(1, MICRO_BATCH_TOKENS // tokens)  # rows of a part
         parts = [
             {name: values[start : start + size] for name, values in inputs.items()}
             for start in range(0, rows, size)
         ]
+        # checkpoint keeps the generator's state of each part: dropout is drawn alike both times.
         return torch.cat([checkpoint(self._score, part, use_reentrant=False) for part in parts])
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
+        # (rows, tokens, size) -> (rows, size) -> (rows, 1) -> (rows,)
         state = self.classifier.read(self.encoder(**inputs)[0], inputs["attention_mask"])
         return in_fp32(self.classifier.score, state)[:, 0]
 
@@ -125,7 +128,8 @@ def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:  # noqa: ARG00
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """The cross-entropy over each example's own options, in fp32; logits are (items, options)."""
-    return functional.cross_entropy(logits.float(), targets, reduction="none")
+    # A missing row's -inf has the probability 0 and no gradient.
+    return functional.cross_entropy(logits.float(), targets, reduction="none")  # (items,)
 
 
 def decode(
@@ -135,8 +139,9 @@ def decode(
     task: ChoiceTask,  # noqa: ARG001  (as every head)
 ) -> tuple[ChoicePrediction, ...]:
     """The option with the highest probability among its example's, the first of several."""
-    starts, sizes = features.item_starts[:-1], features.item_sizes
-    scores = logits.astype(np.float64)
+    starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
+    scores = logits.astype(np.float64)  # (rows,)
+    # A softmax of each item's rows, less its largest score so that exp does not overflow.
     weights = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
     shares = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
     return tuple(

@@ -1,4 +1,7 @@
-"""From hidden states to the logits of a whole text."""
+"""From hidden states to logits: of a whole text, or of every token.
+
+The layers are ours, so that every family has every head; families.py says what each has.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,105 +19,7 @@ from benchharness.heads.families import (
 )
 from tasks.errors import ModelError
 
-__all__ = ["TextClassifier", "TokenClassifier", "attend_globally", "trim"]
-
-# What a head leaves of an encoder's network, and which of its tokens see all others.
-
-
-def trim(network: Any, per_token: bool = False) -> Any:
-    """Takes the pooler off a network, to be used or not, and returns it; None where it has none.
-
-    Funnel shortens a text in its blocks, and has a decoder that makes states of all tokens again.
-    It goes too where a head reads one state, as in Dai et al., arXiv:2006.03236. Raises
-    ModelError where a head reads all and the checkpoint is one without a decoder.
-    """
-    if network.config.model_type == "funnel":
-        _trim_funnel(network, per_token)
-    pooler = getattr(network, "pooler", None)
-    if pooler is not None:
-        network.pooler = None
-    return pooler
-
-
-def _trim_funnel(network: Any, per_token: bool) -> None:
-    has_decoder = hasattr(network, "decoder")
-    if per_token and not has_decoder:
-        raise ModelError(
-            "this Funnel checkpoint has no decoder, so it has no state for every token: use the "
-            "one of the same size without -base in its name."
-        )
-    if not per_token and has_decoder:
-        network.decoder = _NoDecoder()
-
-
-class _NoDecoder(nn.Module):
-    """Stands in the place of Funnel's decoder and gives what it is given."""
-
-    def forward(self, final_hidden: Tensor, **_: Any) -> tuple[Tensor]:
-        return (final_hidden,)
-
-
-def attend_globally(network: nn.Module, config: Any, head: str) -> None:
-    """Lets some of Longformer's tokens see and be seen by all others, as its head types need.
-
-    Beltagy et al., arXiv:2004.05150, section 3.1: the classification token for a pair, the question
-    for a span; and as in transformers' class the second text for a choice. Does nothing for other
-    families.
-    """
-    if config.model_type != "longformer":
-        return
-
-    def add_mask(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> tuple[Any, Any]:
-        mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)
-        return args, inputs | {"global_attention_mask": mask.long()}
-
-    network.register_forward_pre_hook(add_mask, with_kwargs=True)
-
-
-def _places(ids: Tensor) -> Tensor:
-    return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-
-
-def _first_token(ids: Tensor, separator: int) -> Tensor:  # noqa: ARG001  (as every choice)
-    return _places(ids) == 0
-
-
-def _first_text(ids: Tensor, separator: int) -> Tensor:
-    return (ids == separator).cumsum(1) == 0
-
-
-def _second_text(ids: Tensor, separator: int) -> Tensor:
-    """What stands behind the two separators between the texts."""
-    first = (ids == separator).int().argmax(1, keepdim=True)
-    return _places(ids) > first + 1
-
-
-GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
-    "pair": _first_token,
-    "span": _first_text,
-    "choice": _second_text,
-}
-"""By head type, from ids (rows, tokens) and the separator's id."""
-
-
-# Layers that start from random numbers.
-
-
-def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
-    """A linear layer as transformers initialises its family's (_init_weights in modeling files)."""
-    layer = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
-    if bias:
-        nn.init.zeros_(layer.bias)
-    return layer
-
-
-def _spread(inputs: int, outputs: int, config: Any) -> float:
-    if config.model_type == "funnel":
-        return float(config.initializer_std or (inputs + outputs) ** -0.5)
-    if config.model_type in ("modernbert", "t5"):
-        return float(inputs**-0.5)
-    return float(getattr(config, "initializer_range", 0.02))
+__all__ = ["STATES", "TextClassifier", "TokenClassifier", "attend_globally"]
 
 
 class TextClassifier(nn.Module):
@@ -130,13 +35,14 @@ class TextClassifier(nn.Module):
         super().__init__()
         self.pooling = pooling
         self.reads = pooling.reads(config)
+        # Layers are drawn in this order: one that is drawn earlier changes what all seeds give.
         self.dropout_first = nn.Dropout(pooling.dropout_first(config))
         self.dense = _dense(pooler, pooling, config)
         has_dense = not isinstance(self.dense, nn.Identity)
         self.activation = pooling.activation(config) if has_dense else nn.Identity()
         self.norm = getattr(pooler, "norm", None) or nn.Identity()
         self.dropout = nn.Dropout(pooling.dropout(config))
-        self.output = fresh_linear(config.hidden_size + beside, outputs, config, pooling.bias)
+        self.output = _fresh_linear(config.hidden_size + beside, outputs, config, pooling.bias)
 
     @classmethod
     def on(
@@ -148,13 +54,13 @@ class TextClassifier(nn.Module):
         in vain. What stands beside comes from the states of single tokens.
         """
         pooling = find_pooling(config.model_type, is_choice)
-        pooler = trim(network, per_token=beside > 0)
+        pooler = _trim(network, per_token=beside > 0)
         return cls(pooler, pooling, config, outputs, beside)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The state that is classified, (rows, size)."""
         if self.reads == "late":
-            return _mean(self._transform(hidden), mask)
+            return _mean(self._transform(hidden), mask)  # (rows, tokens, size) -> (rows, size)
         return STATES[self.reads](hidden, mask)
 
     def score(self, state: Tensor, beside: Tensor | None = None) -> Tensor:
@@ -162,8 +68,8 @@ class TextClassifier(nn.Module):
         if self.reads != "late":
             state = self._transform(state)
         if beside is not None:
-            state = torch.cat([state, beside], dim=-1)
-        logits: Tensor = self.output(self.dropout(state))
+            state = torch.cat([state, beside], dim=-1)  # (rows, size + beside)
+        logits: Tensor = self.output(self.dropout(state))  # (rows, outputs)
         return logits
 
     def forward(self, hidden: Tensor, mask: Tensor, beside: Tensor | None = None) -> Tensor:
@@ -183,7 +89,7 @@ def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
     if pooling.dense == "pooler" and pooler is not None:
         dense: nn.Module = pooler if isinstance(pooler, nn.Linear) else _inner(pooler)
         return dense
-    return fresh_linear(config.hidden_size, config.hidden_size, config)
+    return _fresh_linear(config.hidden_size, config.hidden_size, config)
 
 
 def _inner(pooler: Any) -> nn.Module:
@@ -192,17 +98,17 @@ def _inner(pooler: Any) -> nn.Module:
 
 
 def _first(hidden: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG001  (as every state)
-    return hidden[:, 0]
+    return hidden[:, 0]  # (rows, size), also of hidden states that are first tokens' alone
 
 
 def _last(hidden: Tensor, mask: Tensor) -> Tensor:
     rows = torch.arange(len(hidden), device=hidden.device)
-    return hidden[rows, mask.sum(-1) - 1]
+    return hidden[rows, mask.sum(-1) - 1]  # (rows, size)
 
 
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     """The mean in fp32: a sum of hundreds of states does not fit bf16's three digits."""
-    kept = mask[..., None].float()
+    kept = mask[..., None].float()  # (rows, tokens, 1)
     return ((hidden.float() * kept).sum(1) / kept.sum(1)).to(hidden.dtype)
 
 
@@ -213,7 +119,7 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-# From hidden states to the logits of every token.
+# The logits of every token.
 
 TAG_DROPOUTS: Mapping[str, Callable[[Any], float]] = {
     "albert": rate_of("classifier_dropout_prob"),
@@ -244,9 +150,9 @@ class TokenClassifier(nn.Module):
     @classmethod
     def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
         """As transformers' TokenClassification classes; the encoder's pooler goes away."""
-        transform = _prediction_head(trim(network, per_token=True), config)
+        transform = _prediction_head(_trim(network, per_token=True), config)
         dropout = TAG_DROPOUTS.get(config.model_type, classifier_dropout)(config)
-        return cls(transform, dropout, fresh_linear(config.hidden_size, outputs, config))
+        return cls(transform, dropout, _fresh_linear(config.hidden_size, outputs, config))
 
     @classmethod
     def for_spans(cls, network: Any, config: Any) -> "TokenClassifier":
@@ -254,11 +160,11 @@ class TokenClassifier(nn.Module):
 
         For XLNet it is the one called simple, without a beam search.
         """
-        pooler = trim(network, per_token=True)
+        pooler = _trim(network, per_token=True)
         is_big_bird = config.model_type == "big_bird"
-        transform = FeedForward(config) if is_big_bird else _prediction_head(pooler, config)
+        transform = _FeedForward(config) if is_big_bird else _prediction_head(pooler, config)
         dropout = SPAN_DROPOUTS.get(config.model_type, no_dropout)(config)
-        return cls(transform, dropout, fresh_linear(config.hidden_size, 2, config))
+        return cls(transform, dropout, _fresh_linear(config.hidden_size, 2, config))
 
     def read(self, hidden: Tensor) -> Tensor:
         """The states that `output` classifies, (rows, tokens, size)."""
@@ -290,20 +196,121 @@ def _prediction_head(pooler: Any, config: Any) -> nn.Module:
     return _PredictionHead(pooler, config) if has_head else nn.Identity()
 
 
-class FeedForward(nn.Module):
+class _FeedForward(nn.Module):
     """BigBird's block before the logits of a span: two layers beside a path around them."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
         size, inner = config.hidden_size, config.intermediate_size
-        self.wide = fresh_linear(size, inner, config)
+        self.wide = _fresh_linear(size, inner, config)
         self.activation = activation_of("hidden_act")(config)
-        self.narrow = fresh_linear(inner, size, config)
+        self.narrow = _fresh_linear(inner, size, config)
         self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, states: Tensor) -> Tensor:
         """The transformed states, of the same shape."""
+        # (rows, tokens, size) -> (rows, tokens, inner) -> (rows, tokens, size)
         inner = self.narrow(self.activation(self.wide(self.dropout(states))))
         normed: Tensor = self.norm(self.dropout(inner) + states)
         return normed
+
+
+# What both take from an encoder's network, and the layers that start from random numbers.
+
+
+def _trim(network: Any, per_token: bool = False) -> Any:
+    """Takes the pooler off a network, to be used or not, and returns it; None where it has none.
+
+    Funnel shortens a text in its blocks, and has a decoder that makes states of all tokens again.
+    It goes too where a head reads one state, as in Dai et al., arXiv:2006.03236. Raises
+    ModelError where a head reads all and the checkpoint is one without a decoder.
+    """
+    if network.config.model_type == "funnel":
+        _trim_funnel(network, per_token)
+    pooler = getattr(network, "pooler", None)
+    if pooler is not None:
+        network.pooler = None  # transformers' encoders then give None in its place
+    return pooler
+
+
+def _trim_funnel(network: Any, per_token: bool) -> None:
+    has_decoder = hasattr(network, "decoder")
+    if per_token and not has_decoder:
+        raise ModelError(
+            "this Funnel checkpoint has no decoder, so it has no state for every token: use the "
+            "one of the same size without -base in its name."
+        )
+    if not per_token and has_decoder:
+        network.decoder = _NoDecoder()
+
+
+class _NoDecoder(nn.Module):
+    """Stands in the place of Funnel's decoder and gives what it is given."""
+
+    def forward(self, final_hidden: Tensor, **_: Any) -> tuple[Tensor]:
+        return (final_hidden,)  # (rows, a quarter of the tokens, size), the first token's first
+
+
+def _fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
+    """A linear layer as transformers initialises its family's (_init_weights in modeling files)."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _spread(inputs: int, outputs: int, config: Any) -> float:
+    if config.model_type == "funnel":
+        return float(config.initializer_std or (inputs + outputs) ** -0.5)
+    if config.model_type in ("modernbert", "t5"):
+        return float(inputs**-0.5)
+    return float(getattr(config, "initializer_range", 0.02))
+
+
+# Longformer: which of its tokens see all others.
+
+
+def attend_globally(network: nn.Module, config: Any, head: str) -> None:
+    """Lets some of Longformer's tokens see and be seen by all others, as its head types need.
+
+    Beltagy et al., arXiv:2004.05150, section 3.1: the classification token for a pair, the question
+    for a span; and as in transformers' class the second text for a choice. Does nothing for other
+    families.
+    """
+    if config.model_type != "longformer":
+        return
+
+    # A hook, so that nothing between a batch and this family needs to know of such a mask.
+    def add_mask(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> tuple[Any, Any]:
+        mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)
+        return args, inputs | {"global_attention_mask": mask.long()}
+
+    network.register_forward_pre_hook(add_mask, with_kwargs=True)
+
+
+def _places(ids: Tensor) -> Tensor:
+    return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+
+
+def _first_token(ids: Tensor, separator: int) -> Tensor:  # noqa: ARG001  (as every choice)
+    return _places(ids) == 0
+
+
+def _first_text(ids: Tensor, separator: int) -> Tensor:
+    return (ids == separator).cumsum(1) == 0  # with what stands before the text
+
+
+def _second_text(ids: Tensor, separator: int) -> Tensor:
+    """What stands behind the two separators between the texts."""
+    first = (ids == separator).int().argmax(1, keepdim=True)  # (rows, 1)
+    return _places(ids) > first + 1  # RoBERTa's kin put two separators between texts
+
+
+GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
+    "pair": _first_token,
+    "span": _first_text,
+    "choice": _second_text,
+}
+"""By head type, from ids (rows, tokens) and the separator's id."""

@@ -1,7 +1,6 @@
-"""From an encoder's hidden states to logits, by the way each family was published with.
+"""How each family was published to classify a text: one entry of POOLINGS.
 
-The layers are ours, so that every family has every head; a test copies the weights of transformers'
-own classes and gets their logits.
+A test copies the weights of transformers' own classes into our layers, and gets their logits.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers.activations import ACT2FN
 
 __all__ = [
     "DEFAULT",
@@ -22,8 +22,6 @@ __all__ = [
     "no_dropout",
     "rate_of",
 ]
-
-# How each family was published to classify a text: one entry of POOLINGS.
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -41,7 +39,6 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
 """The dropout before a classifier, as most classes of transformers read it from a config."""
 
-
 no_dropout = rate_of()
 
 
@@ -49,8 +46,6 @@ def activation_of(name: str) -> Callable[[Any], Activation]:
     """The activation that a config names under `name`."""
 
     def find(config: Any) -> Activation:
-        from transformers.activations import ACT2FN
-
         activation: Activation = ACT2FN[getattr(config, name)]
         return activation
 
@@ -94,7 +89,7 @@ def _classifier_pooling(config: Any) -> str:
 DEFAULT = Pooling()
 """For families without an entry: BERT's way, with a dense layer that starts from random numbers."""
 
-BERT = Pooling(dense="pooler")
+BERT = Pooling(dense="pooler")  # pretrained by its next sentence prediction
 ROBERTA = Pooling(dropout_first=classifier_dropout)
 DEBERTA = Pooling(
     dropout_first=rate_of("pooler_dropout"),
@@ -122,6 +117,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "convbert": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
     "deberta": DEBERTA,
     "deberta-v2": DEBERTA,
+    # Distilled without BERT's pooler, and then with relu behind a layer that is new.
     "distilbert": Pooling(activation=_always(torch.relu), dropout=rate_of("seq_classif_dropout")),
     "electra": Pooling(dropout_first=classifier_dropout, activation=_always(functional.gelu)),
     "ernie": BERT,
@@ -145,6 +141,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "t5": T5,
     "umt5": T5,
     "xlm-roberta": ROBERTA,
+    # XLNet's tokenizer puts its classification token at the end.
     "xlnet": Pooling(reads=lambda _: "last", dropout=rate_of("summary_last_dropout")),
 }
 """By transformers' model_type."""

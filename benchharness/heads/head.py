@@ -57,8 +57,8 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
     has one empty window.
     """
     step = min(stride, room)
-    beyond = max(0, tokens - room)
-    starts = range(0, beyond + step, step)
+    beyond = max(0, tokens - room)  # what the first window leaves out
+    starts = range(0, beyond + step, step)  # the last one begins at `beyond` or after it
     return [slice(start, min(start + room, tokens)) for start in starts]
 
 
@@ -68,8 +68,8 @@ def best_windows(windows: list[slice]) -> NDArray[np.int64]:
     The context is the smaller of the numbers of tokens on either side, and a hundredth of the
     window's length more (run_squad.py, `_check_is_max_context`).
     """
-    places = np.arange(windows[-1].stop)
-    context = [
+    places = np.arange(windows[-1].stop)  # (tokens,)
+    context = [  # (windows, tokens), -1 outside of a window
         np.where(
             (places >= window.start) & (places < window.stop),
             np.minimum(places - window.start, window.stop - 1 - places)
@@ -78,5 +78,5 @@ def best_windows(windows: list[slice]) -> NDArray[np.int64]:
         )
         for window in windows
     ]
-    best: NDArray[np.int64] = np.argmax(context, axis=0)
+    best: NDArray[np.int64] = np.argmax(context, axis=0)  # (tokens,), the first of equal ones
     return best

@@ -20,6 +20,109 @@ from tasks.task import PairTask
 
 __all__ = ["PAIR", "MarkPooling", "PairNetwork", "decode", "encode", "loss", "network", "targets"]
 
+
+def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
+    """The token ids of every example.
+
+    Of two texts the longer one is cut first, as transformers' run_glue.py does; the tokenizer's own
+    cut takes minutes where both are long. A tokenizer without a padding token pads with id 0:
+    nothing attends to a masked place.
+    """
+    if examples[0].marks:
+        return _encode_marked(examples, tokenizer, limits)
+    texts = [[e.text_a] if e.text_b is None else [e.text_a, e.text_b] for e in examples]
+    frame = Frame.of(tokenizer, texts=len(texts[0]))
+    ids = tokenize_ids((text for row in texts for text in row), tokenizer)
+    room = limits.max_tokens - frame.size
+    rows = [frame.row(*_cut([ids[text] for text in row], room)) for row in texts]
+    return Features(
+        **join(rows, frame),
+        pad_id=tokenizer.pad_token_id or 0,
+        max_tokens=limits.max_tokens,
+    )
+
+
+def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
+    """The beginnings of the texts that fit, by the rule that tokenizers call "longest_first"."""
+    if len(texts) == 1:
+        return [texts[0][:room]]
+    shorter, longer = sorted(map(len, texts))
+    # The shorter is cut only where half of the room is less than it has.
+    kept = min(shorter, max(room - longer, room // 2))
+    sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
+    return [text[:size] for text, size in zip(texts, sizes, strict=True)]
+
+
+def targets(
+    features: Features,  # noqa: ARG001  (as every head)
+    examples: Sequence[PairExample],
+    task: PairTask,
+) -> NDArray[Any]:
+    """Class numbers (int64) in the order of the task's labels, or numbers (float32)."""
+    hidden = next((e for e in examples if e.label is None), None)
+    if hidden is not None:
+        raise DataError(f"{task.name} hides the label of {hidden.id}: it cannot be trained on.")
+    if task.is_regression:
+        return np.array([example.label for example in examples], dtype=np.float32)
+    numbers = {label: number for number, label in enumerate(task.labels)}
+    return np.array([numbers[str(example.label)] for example in examples], dtype=np.int64)
+
+
+class PairNetwork(nn.Module):
+    """An encoder with its family's pooling and classifier on top, and its marks beside that."""
+
+    def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
+        super().__init__()
+        self.encoder = encoder.network
+        size = encoder.config.hidden_size
+        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
+        self.pooling = MarkPooling(size) if marks else None
+        self.reads_first_token = self.classifier.reads == "first" and not marks
+        attend_globally(self.encoder, encoder.config, "pair")
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """Logits (rows, outputs) for inputs of (rows, tokens)."""
+        marks = inputs.pop("marks", None)
+        hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
+        beside = None if self.pooling is None else self.pooling(hidden, marks)
+        logits: Tensor = self.classifier(hidden, mask, beside)
+        return logits
+
+
+def network(encoder: Encoder, task: PairTask) -> PairNetwork:
+    """The network of a task: an output per label, or one for a number."""
+    outputs = 1 if task.is_regression else len(task.labels)
+    return PairNetwork(encoder, outputs, marks=task.marks)
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """One loss per row in fp32: cross-entropy for class numbers, squared error for numbers."""
+    if targets.is_floating_point():  # (rows, 1) -> (rows,): against (rows,) it would spread
+        return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
+    return functional.cross_entropy(logits.float(), targets, reduction="none")
+
+
+def decode(
+    logits: NDArray[np.float32],
+    features: Features,  # noqa: ARG001  (as every head)
+    examples: Sequence[PairExample],
+    task: PairTask,
+) -> tuple[PairPrediction, ...]:
+    """The predicted label with the probability of each, or the predicted number."""
+    if task.is_regression:
+        return tuple(
+            PairPrediction(id=example.id, label=float(row[0]))
+            for example, row in zip(examples, logits, strict=True)
+        )
+    # The winner by the logits: of probabilities that are rounded to 1, several may be the largest.
+    probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()  # (rows, labels)
+    winners = logits.argmax(-1)  # (rows,)
+    return tuple(
+        PairPrediction(id=example.id, label=task.labels[winner], scores=tuple(row))
+        for example, winner, row in zip(examples, winners, probabilities, strict=True)
+    )
+
+
 # Marked stretches of the texts (WiC's words, WSC's phrases): their tokens, and their states.
 #
 # SuperGLUE's baseline puts the marked word's representation beside that of [CLS] (WiC), and pools a
@@ -27,7 +130,7 @@ __all__ = ["PAIR", "MarkPooling", "PairNetwork", "decode", "encode", "loss", "ne
 # arXiv:1707.07045, section 4, for the pooling. Both tasks are done in both ways at once here.
 
 
-def encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
+def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
     """A row for every example, with the tokens of its marks.
 
     Of two texts the longer one is cut first, each around its marks. Raises DataError for a mark
@@ -83,8 +186,8 @@ def _windows(
                 f"the marks of {example.id} are {last - first} tokens apart and there is room for "
                 f"{share}: give a larger max_tokens."
             )
-        before = max(0, first - (share - (last - first)) // 2)
-        start = min(before, len(part) - share)
+        before = max(0, first - (share - (last - first)) // 2)  # as much on either side
+        start = min(before, len(part) - share)  # but a whole share, at the end of a text too
         yield slice(start, start + share)
 
 
@@ -118,116 +221,17 @@ class MarkPooling(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.attention = nn.Linear(size, 1, bias=False)
-        nn.init.zeros_(self.attention.weight)
+        nn.init.zeros_(self.attention.weight)  # equal scores: the plain mean of a mark's tokens
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
         """The states of a row's marks, side by side."""
         places = torch.arange(hidden.shape[1], device=hidden.device)
         is_marked = (places >= marks[..., :1]) & (places < marks[..., 1:])  # (rows, marks, tokens)
+        # (rows, tokens, 1) -> (rows, 1, tokens) -> (rows, marks, tokens)
         scores = self.attention(hidden).transpose(1, 2).expand_as(is_marked)
         weights = scores.float().masked_fill(~is_marked, -torch.inf).softmax(-1)
-        states: Tensor = weights.to(hidden.dtype) @ hidden
-        return states.flatten(1)
-
-
-def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """The token ids of every example.
-
-    Of two texts the longer one is cut first, as transformers' run_glue.py does; the tokenizer's own
-    cut takes minutes where both are long. A tokenizer without a padding token pads with id 0:
-    nothing attends to a masked place.
-    """
-    if examples[0].marks:
-        return encode_marked(examples, tokenizer, limits)
-    texts = [[e.text_a] if e.text_b is None else [e.text_a, e.text_b] for e in examples]
-    frame = Frame.of(tokenizer, texts=len(texts[0]))
-    ids = tokenize_ids((text for row in texts for text in row), tokenizer)
-    room = limits.max_tokens - frame.size
-    rows = [frame.row(*_cut([ids[text] for text in row], room)) for row in texts]
-    return Features(
-        **join(rows, frame),
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
-    )
-
-
-def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
-    """The beginnings of the texts that fit, by the rule that tokenizers call "longest_first"."""
-    if len(texts) == 1:
-        return [texts[0][:room]]
-    shorter, longer = sorted(map(len, texts))
-    kept = min(shorter, max(room - longer, room // 2))
-    sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
-    return [text[:size] for text, size in zip(texts, sizes, strict=True)]
-
-
-def targets(
-    features: Features,  # noqa: ARG001  (as every head)
-    examples: Sequence[PairExample],
-    task: PairTask,
-) -> NDArray[Any]:
-    """Class numbers (int64) in the order of the task's labels, or numbers (float32)."""
-    hidden = next((e for e in examples if e.label is None), None)
-    if hidden is not None:
-        raise DataError(f"{task.name} hides the label of {hidden.id}: it cannot be trained on.")
-    if task.is_regression:
-        return np.array([example.label for example in examples], dtype=np.float32)
-    numbers = {label: number for number, label in enumerate(task.labels)}
-    return np.array([numbers[str(example.label)] for example in examples], dtype=np.int64)
-
-
-class PairNetwork(nn.Module):
-    """An encoder with its family's pooling and classifier on top, and its marks beside that."""
-
-    def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
-        super().__init__()
-        self.encoder = encoder.network
-        size = encoder.config.hidden_size
-        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
-        self.pooling = MarkPooling(size) if marks else None
-        self.reads_first_token = self.classifier.reads == "first" and not marks
-        attend_globally(self.encoder, encoder.config, "pair")
-
-    def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, outputs) for inputs of (rows, tokens)."""
-        marks = inputs.pop("marks", None)
-        hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
-        beside = None if self.pooling is None else self.pooling(hidden, marks)
-        logits: Tensor = self.classifier(hidden, mask, beside)
-        return logits
-
-
-def network(encoder: Encoder, task: PairTask) -> PairNetwork:
-    """The network of a task: an output per label, or one for a number."""
-    outputs = 1 if task.is_regression else len(task.labels)
-    return PairNetwork(encoder, outputs, marks=task.marks)
-
-
-def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """One loss per row in fp32: cross-entropy for class numbers, squared error for numbers."""
-    if targets.is_floating_point():
-        return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
-    return functional.cross_entropy(logits.float(), targets, reduction="none")
-
-
-def decode(
-    logits: NDArray[np.float32],
-    features: Features,  # noqa: ARG001  (as every head)
-    examples: Sequence[PairExample],
-    task: PairTask,
-) -> tuple[PairPrediction, ...]:
-    """The predicted label with the probability of each, or the predicted number."""
-    if task.is_regression:
-        return tuple(
-            PairPrediction(id=example.id, label=float(row[0]))
-            for example, row in zip(examples, logits, strict=True)
-        )
-    probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()
-    winners = logits.argmax(-1)
-    return tuple(
-        PairPrediction(id=example.id, label=task.labels[winner], scores=tuple(row))
-        for example, winner, row in zip(examples, winners, probabilities, strict=True)
-    )
+        states: Tensor = weights.to(hidden.dtype) @ hidden  # (rows, marks, size)
+        return states.flatten(1)  # (rows, marks * size)
 
 
 PAIR = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)

@@ -80,7 +80,8 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     windows = [window for found in per_example for window in found]
     columns = join([window.row for window in windows], frame)
     starts = columns["starts"]
-    nulls = starts[:-1] + frame.null if frame.null >= 0 else starts[1:] + frame.null
+    # Counted from the row's start, or (XLNet) from its end.
+    nulls = starts[:-1] + frame.null if frame.null >= 0 else starts[1:] + frame.null  # (windows,)
     return SpanFeatures(
         **columns,
         pad_id=tokenizer.pad_token_id or 0,
@@ -113,15 +114,16 @@ def _windows(question: Ids, context: Tokens, frame: Frame, limits: Limits) -> It
 
 def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """What is known of every token: its characters, and whether this window is its best."""
-    firsts = starts[:-1] + np.array([window.first for window in windows])
-    sizes = np.array([len(window.context) for window in windows])
-    where = expand(firsts, sizes)
+    firsts = starts[:-1] + np.array([window.first for window in windows])  # (windows,)
+    sizes = np.array([len(window.context) for window in windows])  # (windows,)
+    where = expand(firsts, sizes)  # (tokens of contexts,), their places among all tokens
     values = {
         "char_starts": np.concatenate([window.context.starts for window in windows]),
         "char_ends": np.concatenate([window.context.ends for window in windows]),
         "places": expand(np.array([window.place for window in windows]), sizes).astype(np.int32),
         "is_best": np.concatenate([window.is_best for window in windows]),
     }
+    # Zero outside of contexts: char_starts and char_ends are equal there, which is no answer.
     columns = {name: np.zeros(starts[-1], dtype=v.dtype) for name, v in values.items()}
     for name, column in columns.items():
         column[where] = values[name]
@@ -136,7 +138,7 @@ def targets(
     Both are the classification token's where the window does not hold the whole answer. Of several
     gold answers the first is learned.
     """
-    rows = np.stack([features.nulls, features.nulls], axis=1)
+    rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
         answer = _answer(example, task)
         if answer is not None:
@@ -173,8 +175,10 @@ def _find(
         & (features.char_ends[part] > start)
         & (features.char_starts[part] < end)
     )
+    # By places in the context: the first window that touches the answer may have its end alone.
     places = features.places[touching]
     firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]
+    # The windows that have both; a token stands in each window at most once.
     both, with_first, with_last = np.intersect1d(
         _rows(features, firsts), _rows(features, lasts), return_indices=True
     )
@@ -197,8 +201,8 @@ class SpanNetwork(nn.Module):
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, 2), -inf at padding, so that no answer can lie there."""
-        states = self.classifier.read(self.encoder(**inputs)[0])
-        logits = in_fp32(self.classifier.output, states)
+        states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
+        logits = in_fp32(self.classifier.output, states)  # (rows, tokens, 2)
         return logits.masked_fill(inputs["attention_mask"][..., None] == 0, -torch.inf)
 
 
@@ -209,8 +213,9 @@ def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:  # noqa: ARG001  (
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """One loss per window in fp32: the mean of the cross-entropies of first and last token."""
+    # Over the tokens: cross_entropy takes the dimension after the rows for the classes.
     rows = functional.cross_entropy(logits.float(), targets, reduction="none")  # (windows, 2)
-    return rows.mean(-1)
+    return rows.mean(-1)  # (windows,)
 
 
 def decode(
@@ -226,12 +231,16 @@ def decode(
     and last tokens, which by the model's own scores is never better.) The score of no answer is the
     smallest of the windows' classification tokens, as there; an empty context leaves no other.
     """
-    scores, sizes = _best_spans(logits.astype(np.float64), features)
-    tokens = features.starts[features.windows]
-    best = np.maximum.reduceat(scores, tokens[:-1])
+    # Logits are (tokens, 2), end to end as token_ids are.
+    scores, sizes = _best_spans(logits.astype(np.float64), features)  # (tokens,) both
+    tokens = features.starts[features.windows]  # (examples + 1,), where each one's tokens begin
+    best = np.maximum.reduceat(scores, tokens[:-1])  # (examples,)
+    # The first token of each example that reaches its best: an example without an answer has -inf
+    # everywhere, and its first token, outside of the context, has the empty text.
     hits = np.flatnonzero(scores == np.repeat(best, np.diff(tokens)))
     firsts = hits[np.searchsorted(hits, tokens[:-1])]
     starts, ends = features.char_starts[firsts], features.char_ends[firsts + sizes[firsts]]
+    # (windows, 2) -> (windows,) -> (examples,)
     null = logits[features.starts[:-1] + features.nulls].astype(np.float64).sum(-1)
     null = np.minimum.reduceat(null, features.windows[:-1])
     margins = null - np.where(np.isfinite(best), best, 0.0)
@@ -249,12 +258,14 @@ def _best_spans(
     """For every first token the score of its best answer, -inf for none, and its further tokens."""
     firsts = np.where(features.is_answer & features.is_best, logits[:, 0], -np.inf)
     lasts = np.where(features.is_answer, logits[:, 1], -np.inf)
+    # How many tokens of its own window each has from itself on: an answer stays in one window.
     left = np.repeat(features.starts[1:], features.lengths) - np.arange(len(logits))
     best, sizes = np.full(len(logits), -np.inf), np.zeros(len(logits), dtype=np.int64)
+    # One pass over all tokens for each size: 30 in place of a loop over every first token.
     for size in range(min(MAX_ANSWER_TOKENS, len(logits))):
         end = len(logits) - size
         scores = np.where(left[:end] > size, firsts[:end] + lasts[size:], -np.inf)
-        is_better = scores > best[:end]
+        is_better = scores > best[:end]  # of equal ones the shortest stays
         best[:end][is_better] = scores[is_better]
         sizes[:end][is_better] = size
     return best, sizes

@@ -69,7 +69,7 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
         )
     ]
     columns = join([window.row for window in windows], frame)
-    firsts = columns["starts"][:-1] + np.array([window.first for window in windows])
+    firsts = columns["starts"][:-1] + np.array([window.first for window in windows])  # (windows,)
     words = np.full(len(columns["token_ids"]), -1)
     sizes = np.array([len(window.words) for window in windows])
     words[expand(firsts, sizes)] = np.concatenate([window.words for window in windows])
@@ -77,6 +77,7 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
         **columns,
         pad_id=tokenizer.pad_token_id or 0,
         max_tokens=limits.max_tokens,
+        # The loss is over words, and a window may have few of them.
         terms=np.add.reduceat(words >= 0, columns["starts"][:-1]).astype(np.int64),
         words=words,
     )
@@ -84,10 +85,10 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
 
 def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
     """The word that each token is the first one of, -1 for all other tokens."""
-    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])
-    words = np.searchsorted(starts, tokens.starts, side="right") - 1
+    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # 1 for the space
+    words = np.searchsorted(starts, tokens.starts, side="right") - 1  # (tokens,)
     words[tokens.starts == tokens.ends] = -1
-    found, firsts = np.unique(words, return_index=True)
+    found, firsts = np.unique(words, return_index=True)  # the first token of each
     carried = np.full(len(tokens), -1)
     carried[firsts[found >= 0]] = found[found >= 0]
     return carried
@@ -113,7 +114,7 @@ def targets(
     """The tag number of every token, (windows, tokens of the longest), -100 for one without."""
     numbers = {tag: number for number, tag in enumerate(task.tags)}
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
-    is_token = np.arange(features.lengths.max()) < features.lengths[:, None]
+    is_token = np.arange(features.lengths.max()) < features.lengths[:, None]  # (windows, tokens)
     table = np.full(is_token.shape, IGNORED, dtype=np.int64)
     table[is_token] = np.append(tags, IGNORED)[features.words]  # no word is word -1
     return table
@@ -140,7 +141,7 @@ class TagNetwork(nn.Module):
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, tags)."""
-        states = self.classifier.read(self.encoder(**inputs)[0])
+        states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         return in_fp32(self.classifier.output, states)
 
 
@@ -160,7 +161,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     words = functional.cross_entropy(
         classes, targets[:, :width], ignore_index=IGNORED, reduction="none"
     )
-    return words.sum(-1)
+    return words.sum(-1)  # (windows, tokens) -> (windows,)
 
 
 def decode(
@@ -177,7 +178,7 @@ def decode(
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
     numbers = np.full(counted[-1], outside)
-    is_carrier = features.words >= 0
+    is_carrier = features.words >= 0  # (tokens,), as the logits are (tokens, tags)
     numbers[features.words[is_carrier]] = logits[is_carrier].argmax(-1)
     return tuple(
         TagPrediction(id=example.id, tags=_in_iob2([task.tags[number] for number in part]))
@@ -186,6 +187,7 @@ def decode(
 
 
 def _in_iob2(tags: Sequence[str]) -> tuple[str, ...]:
+    # "I-PER" after "B-PER" or "I-PER" continues it; after anything else it begins one.
     before = [OUTSIDE, *tags]
     return tuple(
         f"B-{tag[2:]}" if tag.startswith("I-") and last[1:] != tag[1:] else tag

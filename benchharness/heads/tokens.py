@@ -34,6 +34,8 @@ CHUNK = 1000
 """Texts per call of the tokenizer, which works on the texts of one call in parallel."""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
+"""Halves of pairs, which a data set's JSON may escape one by one."""
+
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 """All white space of Unicode, as code points."""
 
@@ -111,15 +113,17 @@ def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
 
 
 def _tokens(text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Tokens:
-    edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)
+    edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)  # (tokens, 2), also of no tokens
     starts, ends = _without_spaces(text, edges[:, 0], edges[:, 1])
     return Tokens(ids=np.asarray(ids, dtype=np.int32), starts=starts, ends=ends)
 
 
 def _without_spaces(text: str, starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
     """The stretches [starts, ends) of a text without the white space at their ends."""
+    # Four bytes a character, so that places in the array are places in the Python text.
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     places, is_space = np.arange(len(codes), dtype=np.int32), np.isin(codes, SPACES)
+    # The next character from each place on, and the last one up to it, that is no space.
     following = np.minimum.accumulate(np.where(is_space, len(codes), places)[::-1])[::-1]
     preceding = np.maximum.accumulate(np.where(is_space, -1, places))
     first = np.minimum(np.append(following, len(codes))[starts], ends)
@@ -143,6 +147,7 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Any, texts: int) -> "Frame":
         """The frame around one text or two, read off what the tokenizer puts around any text."""
+        # A tokenizer may make two tokens of "a", "▁" and "a".
         size = len(tokenizer(PROBE, add_special_tokens=False)["input_ids"])
         encoded = tokenizer(*[PROBE] * texts, return_special_tokens_mask=True)
         ids = np.asarray(encoded["input_ids"], dtype=np.int32)
@@ -150,7 +155,7 @@ class Frame:
         inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
         if not size or len(inner) != size * texts:
             raise ModelError(f"{type(tokenizer).__name__} cannot encode {PROBE!r}: it is damaged.")
-        firsts = inner[::size]
+        firsts = inner[::size]  # (texts,), where each text begins
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
         return cls(
             parts=tuple((ids[start:end], types[start:end]) for start, end in edges),
@@ -221,6 +226,7 @@ def encode_once(
 
     A file that is damaged or cannot be written costs time only.
     """
+    # The module's name stands for the head, and METHOD for how all of them encode.
     words = (encode.__module__, rows.fingerprint, identity, type(tokenizer).__name__, METHOD)
     key = hashlib.sha256(json.dumps([words, asdict(limits)]).encode()).hexdigest()
     path = cache_folder("features") / f"{key}.npz"
@@ -237,7 +243,7 @@ def encode_once(
 def _write(path: Path, features: Features) -> None:
     values = {field.name: getattr(features, field.name) for field in fields(features)}
     kept: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    kept[KIND] = type(features).__name__
+    kept[KIND] = type(features).__name__  # np.savez makes an array, (), of text and numbers too
     with whole_file(path) as file:
         np.savez(file, **kept)
 
@@ -256,4 +262,4 @@ def _read(path: Path) -> Features | None:
 
 
 def _value(array: Any) -> Any:
-    return array if array.ndim else array.item()
+    return array if array.ndim else array.item()  # pad_id, max_tokens and the kind are ()

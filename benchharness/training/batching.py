@@ -69,7 +69,7 @@ class Features:
     @cached_property
     def item_starts(self) -> NDArray[np.int64]:
         """The first row of every item, and the number of rows."""
-        return np.arange(len(self) + 1) if self.items is None else self.items
+        return np.arange(len(self) + 1) if self.items is None else self.items  # (items + 1,)
 
     @cached_property
     def item_sizes(self) -> NDArray[np.int64]:
@@ -79,6 +79,7 @@ class Features:
     @cached_property
     def item_lengths(self) -> NDArray[np.int64]:
         """Tokens of the longest row of every item."""
+        # (rows,) -> (items,). reduceat takes the last item to the end; no item is without rows.
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
@@ -96,8 +97,9 @@ class Features:
 
 def expand(starts: Indices, sizes: Indices) -> Indices:
     """The numbers start, start + 1, ... of every stretch, end to end."""
-    ends = np.cumsum(sizes)
+    ends = np.cumsum(sizes)  # where each stretch ends in the result
     total = int(ends[-1]) if len(ends) else 0
+    # Counting through, each stretch is off by the same: its start less its place in the result.
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
 
 
@@ -117,7 +119,7 @@ def shuffled_batches(
     per_epoch = math.ceil(items / batch_size)
     for step in range(done, steps):
         epoch, position = divmod(step, per_epoch)
-        if position == 0 or step == done:
+        if position == 0 or step == done:  # a job may be resumed in the middle of an epoch
             order = np.random.default_rng([seed, epoch]).permutation(items)
         yield order[position * batch_size : (position + 1) * batch_size]
 
@@ -138,6 +140,8 @@ def cut_by_length(
     """
     if not len(batch):  # one of several processes may have no share of a small batch
         return []
+    # The longest first, so that memory runs out at the start of a batch or not at all; stable,
+    # because the order decides about dropout and with it about bits.
     order = batch[np.argsort(-lengths[batch], kind="stable")]
     limit = math.ceil(len(batch) / parts)
     widths = _rounded(lengths[order])
@@ -153,10 +157,12 @@ def cut_by_length(
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
     """Where to cut items of falling widths, by dynamic programming over the widths that occur."""
+    # Within items of one width no cut saves padding: only where the width changes may one be.
     edges = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)]
-    before = [0, *np.cumsum(rows).tolist()]
-    best: list[tuple[int, list[int]]] = [(0, [])]
+    before = [0, *np.cumsum(rows).tolist()]  # rows of the items before each
+    best: list[tuple[int, list[int]]] = [(0, [])]  # of the items up to each edge: work, its starts
     for end in range(1, len(edges)):
+        # The last part begins at edge i, and all of its rows are as wide as its first one.
         options = (
             (
                 best[i][0]
@@ -168,7 +174,7 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
         )
         work, start = min(options)
         best.append((work, [*best[start][1], edges[start]]))
-    return best[-1][1][1:]
+    return best[-1][1][1:]  # the first part always begins at 0
 
 
 def _chunks(items: Indices, limit: int, tokens: int) -> list[Indices]:
@@ -186,7 +192,7 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
     widths = _rounded(lengths[order])
     batches, start = [], 0
     while start < len(order):
-        end = start + max(1, tokens // int(widths[start]))
+        end = start + max(1, tokens // int(widths[start]))  # the first is the longest
         batches.append(order[start:end])
         start = end
     return batches
@@ -197,11 +203,12 @@ def pad(features: Features, rows: Indices) -> dict[str, NDArray[Any]]:
 
     Marked rows have their `marks` beside them.
     """
-    lengths = features.lengths[rows]
+    lengths = features.lengths[rows]  # (rows,)
+    # Rounded up, but not beyond what the encoder has positions for.
     width = min(int(_rounded(lengths.max())), max(features.max_tokens, int(lengths.max())))
     columns = np.arange(width)
-    mask = columns < lengths[:, None]
-    places = np.where(mask, features.starts[rows][:, None] + columns, 0)
+    mask = columns < lengths[:, None]  # (rows, tokens)
+    places = np.where(mask, features.starts[rows][:, None] + columns, 0)  # (rows, tokens)
     inputs = {
         "input_ids": np.where(mask, features.token_ids[places], features.pad_id).astype(np.int64),
         "attention_mask": mask.astype(np.int64),
@@ -209,9 +216,9 @@ def pad(features: Features, rows: Indices) -> dict[str, NDArray[Any]]:
     if features.token_types is not None:
         inputs["token_type_ids"] = np.where(mask, features.token_types[places], 0).astype(np.int64)
     if features.marks is not None:
-        inputs["marks"] = features.marks[rows]
+        inputs["marks"] = features.marks[rows]  # (rows, marks, 2)
     return inputs
 
 
 def _rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return -(-lengths // ROUNDING) * ROUNDING
+    return -(-lengths // ROUNDING) * ROUNDING  # Python rounds down, so this rounds up

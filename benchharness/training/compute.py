@@ -1,6 +1,6 @@
-"""Where a network is computed, and in which number format.
+"""Where a network is computed: in which processes, on which device, in which number format.
 
-"auto" is resolved where jobs are planned, because the answer is part of a job's key.
+The precision "auto" is resolved where jobs are planned, because the answer is part of a job's key.
 """
 
 import os
@@ -18,9 +18,6 @@ from benchharness.machine import STORE, count_processes, own_rank
 from tasks.errors import BenchError
 
 __all__ = ["ALONE", "Compute", "Ranks", "in_fp32"]
-
-# What torchrun, accelerate or our own launcher tells the processes that it starts for one job.
-
 
 # Processes that train one network together, each on its share of every batch.
 #
@@ -53,6 +50,7 @@ class Ranks:
         count, rank = count_processes(), own_rank()
         if count == 1:
             return cls()
+        # NCCL refuses two processes on one GPU; gloo carries their numbers through main memory.
         own_gpu = device.type == "cuda" and torch.cuda.device_count() >= count
         file = os.environ.get(STORE)
         dist.init_process_group(
@@ -72,11 +70,13 @@ class Ranks:
         """This process's part of a batch, about as much work as that of the others."""
         if self.count == 1:
             return items
+        # Dealt out by length, as cards are: no two shares differ by more than the longest row.
         order = np.argsort(-lengths[items], kind="stable")
         return items[order][self.rank :: self.count]
 
     def own_seed(self, seed: int, step: int) -> int:
         """A seed that no other process has, and that follows from the step alone."""
+        # Hashed together: a sum would give rank 1 of step 2 the draws of rank 2 of step 1.
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 
     def greatest(self, number: int) -> int:
@@ -91,7 +91,7 @@ class Ranks:
         """The sum of what the processes have, which all of them get."""
         if self.count == 1:
             return values
-        total = values.to(self.device, copy=True)
+        total = values.to(self.device, copy=True)  # all_reduce writes in place
         dist.all_reduce(total)
         return total.to(values.device)
 
@@ -102,11 +102,13 @@ class Ranks:
         """
         if self.count == 1:
             return
+        # A process without a share of a small batch has no gradients, but all must send the same.
         reached = torch.tensor([w.grad is not None for w in weights], device=self.device).int()
         dist.all_reduce(reached, dist.ReduceOp.MAX)
         flags = reached.tolist()
         for bucket in _buckets([w for w, flag in zip(weights, flags, strict=True) if flag]):
             gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in bucket]
+            # One message of all numbers, (numbers,): hundreds of small ones would wait for each.
             total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
             sizes = [weight.numel() for weight in bucket]
             parts = total.split(sizes)  # type: ignore[no-untyped-call]
@@ -156,6 +158,7 @@ class Compute:
 
     def autocast(self) -> torch.autocast:
         """The context in which the precision holds; each weight is cast once within it."""
+        # bf16 has fp32's range, so losses need no scaling as fp16's do.
         bf16 = self.precision == "bf16"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16)
 

@@ -1,4 +1,4 @@
-"""Fitting: batches go in, a network learns from them. Predicting is next door.
+"""A training: an iterator over its optimizer steps. Predicting is in predict.py.
 
 Knows neither task nor head: a network from padded features to logits, targets, and a loss per item.
 """
@@ -27,7 +27,7 @@ from benchharness.training.batching import (
     shuffled_batches,
 )
 from benchharness.training.compute import Compute
-from benchharness.training.meter import Fit, Meter, Plan
+from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     adamw,
     clip_in_step,
@@ -38,7 +38,7 @@ from benchharness.training.optimizer import (
 from benchharness.training.predict import OutOfMemoryError, inputs_of, is_out_of_memory, trim_memory
 from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
 
-__all__ = ["Training", "fit", "learning_rate", "seed_everything"]
+__all__ = ["Training", "learning_rate"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -50,21 +50,25 @@ STEPS_BETWEEN_TRIMS = 16
 """After how many steps freed memory goes back to the system, which takes some milliseconds."""
 
 
-def seed_everything(seed: int) -> None:
-    """Seeds the generators of python, numpy and torch on every device."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
 @dataclass(kw_only=True)
 class Training:
-    """A fit in progress: all that the next step depends on.
+    """A training in progress: all that the next step depends on.
+
+        for step in training:
+            if step in training.plan.evaluations:
+                with training.meter.paused():
+                    scores = ...
+                training.mark(scores)
 
     What a step changes are the weights of the network, the optimizer's moments, the random number
     generators and the meter; `state` gives all of these, `restore` puts them back. The learning
     rate and the next batch follow from the number of steps done. `weights` are those that are
     trained, now or in a later epoch.
+
+    The loss of a step is the mean over the items of its batch (over their terms, where they have
+    several), however the batch is cut into micro-batches. On a CPU the same seed and number of
+    threads give the same bits, also where the training was stopped and restored from its state
+    after any step.
     """
 
     network: nn.Module
@@ -93,7 +97,9 @@ class Training:
         report: Reporter,
     ) -> Self:
         """A training before its first step; seeds every generator."""
-        seed_everything(seed)
+        # The network was drawn from the seed too. Seeded again, what is drawn from here on does not
+        # depend on how many numbers a family's layers took.
+        _seed_everything(seed)
         network.to(compute.device).train()
         items = len(features.item_sizes)
         plan = Plan.of(items, recipe, compute)
@@ -110,6 +116,21 @@ class Training:
             plan=plan,
             meter=Meter(items=items, steps=plan.steps, report=report),
         )
+
+    def __iter__(self) -> Iterator[int]:
+        """Makes the steps that are left in place; yields after each how many are done.
+
+        Evaluations are the loop's to make, and to `mark`. A training that was stopped in one yields
+        that step once more. Raises DivergedError at the first loss or gradient that is not finite,
+        and OutOfMemoryError.
+        """
+        self._after_step()
+        if self.is_due:
+            yield self.meter.step
+        while self.meter.step < self.plan.steps:
+            self.step()
+            self._after_step()
+            yield self.meter.step
 
     @property
     def is_over(self) -> bool:
@@ -144,7 +165,7 @@ class Training:
         mean = self._gradients(batch)
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = self.features.lengths[self.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
         if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
@@ -154,7 +175,8 @@ class Training:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
         ranks, lost = self.compute.ranks, 0
         if ranks.count > 1:
-            seed_everything(ranks.own_seed(self.seed, self.meter.step))
+            # Each draws its own dropout. From the step, so that a resumed job draws the same.
+            _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         try:
             with self.compute.autocast():
                 mean = _backward(
@@ -167,32 +189,37 @@ class Training:
                 )
         except OutOfMemoryError as error:
             lost = error.items
+        # All stop where memory ran out on one: the others would wait for its gradients for ever.
         if lost := ranks.greatest(lost):
             raise OutOfMemoryError(lost)
         ranks.add_gradients(self.weights)
         return ranks.add_up(mean)
 
-    def mark(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
-        """Does what the plan says after the last step: reads losses, evaluates, marks the curve."""
-        if self.meter.step in self.plan.reads:
+    def _after_step(self) -> None:
+        """Reads losses when the plan says so, and marks the points that need no evaluation."""
+        step = self.meter.step
+        if step in self.plan.reads:
             with SIGNALS.held_back():
                 self.meter.read()
-        if self.is_due:
-            is_evaluated = self.meter.step in self.plan.evaluations
-            scores = self.meter.pause(evaluate) if is_evaluated else {}
-            with SIGNALS.held_back():
-                self.meter.mark(scores)
-            self.network.train()
+        if self.is_due and step not in self.plan.evaluations:
+            self.mark({})
+
+    def mark(self, scores: Mapping[str, float]) -> None:
+        """Puts the last step's point on the curve, with the scores of its evaluation."""
+        with SIGNALS.held_back():
+            self.meter.mark(scores)
+        self.network.train()  # predict has put it into evaluation mode
 
     def _cut(self, batch: Indices) -> list[Indices]:
         device = self.compute.device.type
+        # A packed batch has no padding to save: another micro-batch would only cost its start.
         overhead = sys.maxsize if is_packed(self.network) else CUT_OVERHEAD[device]
         lengths, sizes = self.features.item_lengths, self.features.item_sizes
         return cut_by_length(batch, lengths, self.recipe.accumulation, overhead, sizes)
 
     def state(self) -> State:
         """All that the next step depends on. Raises DivergedError rather than keep what is lost."""
-        self.meter.read()
+        self.meter.read()  # losses still on the device are in no number that is written
         return State(
             tensors={
                 "weights": dict(self._changing()),
@@ -204,11 +231,13 @@ class Training:
 
     def restore(self, state: State) -> None:
         """Goes back, or on, to a state of the same training; before its first step."""
+        # Into the tensors that are there, which the optimizer and others refer to.
         with torch.no_grad():
             for name, tensor in self._changing():
                 tensor.copy_(state.tensors["weights"][name])
         restore_moments(self.optimizer, state.tensors["optimizer"])
         self.meter.restore(state.numbers["meter"])
+        # Last, because whatever was drawn on the way here must not count.
         restore_random(state.tensors["random"], state.numbers["random"])
 
     def _changing(self) -> Iterator[tuple[str, Tensor]]:
@@ -219,25 +248,11 @@ class Training:
         yield from self.network.named_buffers()
 
 
-def fit(
-    training: Training,
-    evaluate: Callable[[], Mapping[str, float]],
-    after_step: Callable[[], None] = lambda: None,
-) -> Fit:
-    """Trains the network in place with AdamW, and evaluates it `recipe.evaluations` times.
-
-    The loss of a step is the mean over the items of its batch (over their terms, where they have
-    several), however the batch is cut into micro-batches. On a CPU the same seed and number of
-    threads give the same bits, also where the training was stopped and restored from its state
-    after any step. `after_step` is called when a step and what is due after it are done. Raises
-    DivergedError at the first loss or gradient that is not finite, and OutOfMemoryError.
-    """
-    training.mark(evaluate)
-    while not training.is_over:
-        training.step()
-        training.mark(evaluate)
-        after_step()
-    return training.meter.result()
+def _seed_everything(seed: int) -> None:
+    """Seeds the generators of python, numpy and torch on every device."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
@@ -253,7 +268,7 @@ def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
 
     Returns their share of the batch's mean loss, without waiting for it.
     """
-    total = torch.zeros((), device=goals.device)
+    total = torch.zeros((), device=goals.device)  # stays there, so that the host does not wait
     for part in parts:
         try:
             total += _backward_part(network, features, goals, loss, part=part, terms=terms)
@@ -276,10 +291,12 @@ def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
     terms: int,
 ) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
+    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) of options
     logits = network(**inputs_of(features, features.rows_of(part), goals.device))
     if features.items is not None:
-        logits = _side_by_side(logits, features.item_sizes[part])
-    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms
+        logits = _side_by_side(logits, features.item_sizes[part])  # (items, options)
+    # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
+    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     return share.detach()
 
@@ -287,7 +304,8 @@ def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
 def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     """Logits (rows,) of items of several rows as (items, rows), -inf where an item has fewer."""
     table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
-    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])
+    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])  # (items, rows)
+    # masked_scatter fills row by row, which is the order of the logits.
     return table.masked_scatter(is_row.to(logits.device), logits)
 
 

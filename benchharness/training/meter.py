@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +20,8 @@ from tasks.errors import JobError
 __all__ = ["DivergedError", "Fit", "Meter", "Plan"]
 
 CURVE_POINTS = 40
-"""How many losses a learning curve shows at most, besides the evaluations."""
+"""How many losses a learning curve shows at most, besides the evaluations; enough for a small plot,
+and few enough to be stored with every result."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
 """Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
@@ -93,6 +95,7 @@ class Meter:
     @property
     def seconds(self) -> float:
         """Training time so far, without evaluations."""
+        # Not 0, by which examples per second would be divided where the clock has not moved.
         return max(time.monotonic() - self.started - self.evaluating, 1e-9)
 
     @property
@@ -111,13 +114,13 @@ class Meter:
         self.rate = rate
         self.examples += items
         self.tokens += tokens
-        self.unread.append(torch.stack([loss, norm]))
+        self.unread.append(torch.stack([loss, norm]))  # (2,), not waited for
 
     def read(self) -> None:
         """Reads the losses since the last time, reports the last, and stops at one not finite."""
         if not self.unread:
             return
-        values = torch.stack(self.unread).tolist()
+        values = torch.stack(self.unread).tolist()  # (steps, 2): the host waits once for all
         self.unread.clear()
         for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -137,12 +140,12 @@ class Meter:
             )
         )
 
-    def pause(self, evaluate: Callable[[], Mapping[str, float]]) -> Mapping[str, float]:
-        """Evaluates, and keeps that time apart."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block, such as an evaluation, whose time is counted apart from that of training."""
         start = time.monotonic()
-        scores = evaluate()
+        yield  # one that raises is repeated when the job is resumed, and counted then
         self.evaluating += time.monotonic() - start
-        return scores
 
     def mark(self, scores: Mapping[str, float]) -> None:
         """Puts a point on the curve: the mean loss since the point before."""
@@ -177,8 +180,13 @@ class Meter:
         self.examples, self.rate = numbers["examples"], numbers["rate"]
         self.losses = list(numbers["losses"])
         self.evaluating = numbers["evaluating"]
+        # As if this process had begun so long ago, without the time in which none ran.
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
+
+    def announce_saving(self) -> None:
+        """Tells the engine that a state is about to be saved, for which it has to wait."""
+        self.report(Progress(phase="saving", step=self.step, steps=self.steps))
 
     def result(self) -> Fit:
         """What is known when training has ended."""

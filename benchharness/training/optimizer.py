@@ -21,7 +21,7 @@ def adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         lr=recipe.learning_rate,
         betas=(recipe.adam_beta1, recipe.adam_beta2),
         eps=recipe.adam_epsilon,
-        fused=True,
+        fused=True,  # one pass over weights, gradients and moments in place of several
     )
 
 
@@ -32,7 +32,8 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
     torch's GradScaler gives to fused optimizers, by this attribute.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
-    norm = nn.utils.get_total_norm(gradients)
+    norm = nn.utils.get_total_norm(gradients)  # ()
+    # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.
     optimizer.grad_scale = ((norm + 1e-6) / max_norm).clamp(min=1.0)
     return norm
 
@@ -49,6 +50,7 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
         {"params": weights, "weight_decay": decay, "scale": scale, "from_epoch": epoch}
         for part, scale, epoch in _parts(network, recipe)
         for weights, decay in (
+            # By dimensions and not by names, as BERT's "LayerNorm" and "bias", which differ.
             ([w for w in part if w.ndim > 1], recipe.weight_decay),
             ([w for w in part if w.ndim < 2], 0.0),
         )
@@ -64,7 +66,7 @@ def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> 
     """
     for group in groups:
         group["lr"] = rate * group["scale"]
-        if group["from_epoch"]:
+        if group["from_epoch"]:  # the others, most groups, are trained from the start
             for weight in group["params"]:
                 weight.requires_grad_(group["from_epoch"] <= epoch)
 
@@ -72,6 +74,7 @@ def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> 
 def _parts(network: nn.Module, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]:
     """Weights with their scale and first epoch, from the head down to the embeddings."""
     is_gradual = recipe.unfreeze == "gradual"
+    # One group where all layers learn alike: what of an encoder is a layer need not be known then.
     if not is_gradual and recipe.layer_decay == 1:
         yield _trained(network.parameters()), 1.0, 0
         return
@@ -87,6 +90,7 @@ def _from_the_top(network: Any) -> list[Weights]:
     found = layers_of(network.encoder)
     below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
     below.append(_trained(w for part in found.embeddings for w in part.parameters()))
+    # What is left is the head's: poolers and last norms, which are pretrained, learn as it does.
     known = {id(weight) for weights in below for weight in weights}
     return [[w for w in _trained(network.parameters()) if id(w) not in known], *below]
 
@@ -116,6 +120,7 @@ def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
     for key, value in tensors.items():
         number, _, name = key.partition(".")
         weight = weights[int(number)]
+        # The step count, (), is a moment too, and has not the weight's shape.
         moment = (
             torch.empty_like(weight) if value.shape == weight.shape else torch.empty_like(value)
         )

@@ -1,4 +1,7 @@
-"""Predicting: features go into a trained network, logits come out. Knows neither task nor head."""
+"""Predicting: features go into a trained network, logits come out. Knows neither task nor head.
+
+Where memory runs out, predictions go on in smaller batches, and a training says how large its was.
+"""
 
 import ctypes
 import gc
@@ -29,12 +32,79 @@ __all__ = [
     "trim_memory",
 ]
 
-# What is done where memory runs out.
-
 T = TypeVar("T")
 
 SIGNS = ("can't allocate memory", "ALLOC_FAILED", "std::bad_alloc")
 """What torch's CPU allocator, CUDA's libraries and C++ say in a plain RuntimeError."""
+
+PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
+"""Padded tokens of a batch in prediction; the CPU's measured (MiniLM), the GPU's an estimate."""
+
+
+def predict(
+    network: nn.Module, features: Features, compute: Compute, report: Reporter
+) -> NDArray[np.float32]:
+    """The logits of every row in its order, without dropout; DivergedError where one is NaN.
+
+    A network that has logits for every token, (rows, tokens, outputs), gives them end to end
+    without padding, as `token_ids` stand in the features. Where memory runs out, the rest is
+    computed in smaller batches.
+    """
+    network.to(compute.device).eval()
+
+    def logits_of(rows: Indices) -> Tensor:
+        inputs = inputs_of(features, rows, compute.device)
+        logits: Tensor = network(**inputs).float()
+        # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
+        return logits[inputs["attention_mask"].bool()] if logits.ndim == 3 else logits
+
+    batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
+    # A process without a batch would not know the shape of the logits: then each computes all.
+    if is_shared := len(batches) >= compute.ranks.count > 1:
+        batches = batches[compute.ranks.rank :: compute.ranks.count]
+    start, done, outputs = time.monotonic(), 0, []
+    with torch.inference_mode(), compute.autocast():
+        for step, logits in enumerate(each_batch(batches, logits_of)):
+            outputs.append(logits)
+            done += len(batches[step])
+            speed = done / max(time.monotonic() - start, 1e-9)
+            report(
+                Progress(
+                    phase="predicting",
+                    step=step + 1,
+                    steps=len(batches),
+                    examples_per_second=speed,
+                )
+            )
+    # each_batch may have halved batches, so what they are now is what was computed.
+    ordered = _in_order(torch.cat(outputs).cpu(), np.concatenate(batches), features)
+    if is_shared:  # what others have computed is zero here
+        ordered = compute.ranks.add_up(ordered)
+    if not ordered.isfinite().all():
+        raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
+    return ordered.numpy()
+
+
+def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
+    """Logits of the rows, or of their tokens where there are as many, in the features' order.
+
+    What belongs to rows that are not among these is zero.
+    """
+    # As many tokens as rows: every row has one token, and both ways give the same.
+    each_row = len(logits) == len(rows)
+    total = len(features) if each_row else len(features.token_ids)
+    ordered = logits.new_zeros((total, *logits.shape[1:]))
+    ordered[torch.from_numpy(rows if each_row else features.tokens_of(rows))] = logits
+    return ordered
+
+
+def inputs_of(features: Features, rows: Indices, device: torch.device) -> dict[str, Tensor]:
+    """The padded inputs of a network for some rows, on its device."""
+    arrays = pad(features, rows).items()
+    return {name: torch.from_numpy(a).to(device, non_blocking=True) for name, a in arrays}
+
+
+# What is done where memory runs out.
 
 
 class OutOfMemoryError(JobError):
@@ -68,6 +138,7 @@ def trim_memory() -> None:
     Batches of ever other lengths leave holes that no later one fills: RACE's at 256 tokens held
     6 GB after some steps, of which a step uses half.
     """
+    # musl, on Alpine, has no malloc_trim.
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
 
@@ -91,6 +162,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
                 "memory ran out in the prediction of a single row: run fewer --jobs at once, or "
                 "--set max_tokens to less."
             )
+        # The later batches too: of like size, they would run out one by one.
         halves = (np.array_split(batch, min(2, len(batch))) for batch in batches[at:])
         batches[at:] = [half for pair in halves for half in pair]
 
@@ -103,66 +175,3 @@ def _try(compute: Callable[[Indices], T], batch: Indices) -> tuple[bool, T | Non
         if not is_out_of_memory(error):
             raise
     return False, None
-
-
-PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
-"""Padded tokens of a batch in prediction; the CPU's measured (MiniLM), the GPU's an estimate."""
-
-
-def predict(
-    network: nn.Module, features: Features, compute: Compute, report: Reporter
-) -> NDArray[np.float32]:
-    """The logits of every row in its order, without dropout; DivergedError where one is NaN.
-
-    A network that has logits for every token, (rows, tokens, outputs), gives them end to end
-    without padding, as `token_ids` stand in the features. Where memory runs out, the rest is
-    computed in smaller batches.
-    """
-    network.to(compute.device).eval()
-
-    def logits_of(rows: Indices) -> Tensor:
-        inputs = inputs_of(features, rows, compute.device)
-        logits: Tensor = network(**inputs).float()
-        return logits[inputs["attention_mask"].bool()] if logits.ndim == 3 else logits
-
-    batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
-    if is_shared := len(batches) >= compute.ranks.count > 1:
-        batches = batches[compute.ranks.rank :: compute.ranks.count]
-    start, done, outputs = time.monotonic(), 0, []
-    with torch.inference_mode(), compute.autocast():
-        for step, logits in enumerate(each_batch(batches, logits_of)):
-            outputs.append(logits)
-            done += len(batches[step])
-            speed = done / max(time.monotonic() - start, 1e-9)
-            report(
-                Progress(
-                    phase="predicting",
-                    step=step + 1,
-                    steps=len(batches),
-                    examples_per_second=speed,
-                )
-            )
-    ordered = _in_order(torch.cat(outputs).cpu(), np.concatenate(batches), features)
-    if is_shared:
-        ordered = compute.ranks.add_up(ordered)
-    if not ordered.isfinite().all():
-        raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
-    return ordered.numpy()
-
-
-def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
-    """Logits of the rows, or of their tokens where there are as many, in the features' order.
-
-    What belongs to rows that are not among these is zero.
-    """
-    each_row = len(logits) == len(rows)
-    total = len(features) if each_row else len(features.token_ids)
-    ordered = logits.new_zeros((total, *logits.shape[1:]))
-    ordered[torch.from_numpy(rows if each_row else features.tokens_of(rows))] = logits
-    return ordered
-
-
-def inputs_of(features: Features, rows: Indices, device: torch.device) -> dict[str, Tensor]:
-    """The padded inputs of a network for some rows, on its device."""
-    arrays = pad(features, rows).items()
-    return {name: torch.from_numpy(a).to(device, non_blocking=True) for name, a in arrays}

@@ -1,4 +1,4 @@
-"""Exact restart: the states that a running job keeps, and takes up again after it was stopped."""
+"""Exact restart: the states that a running job keeps, and resumes from after it was stopped."""
 
 import json
 import random
@@ -33,9 +33,10 @@ __all__ = [
     "write_state",
 ]
 
-# What a job must remember to go on as if nothing had stopped it, and the files it is kept in.
-
 NUMBERS = "numbers.json"
+
+NUMBER_KEPT = 2
+"""The newest may be damaged by what stopped the job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,75 +61,18 @@ class State:
         return self.step, len(self.numbers["job"]["evaluations"])
 
 
-def write_state(folder: Path, state: State) -> None:
-    """Writes one file of safetensors for each group, and one of JSON; no pickle.
-
-    Raises OSError or SafetensorError.
-    """
-    for group, tensors in state.tensors.items():
-        on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        save_file(on_cpu, folder / f"{group}.safetensors")
-    text = json.dumps(state.numbers, allow_nan=False)
-    (folder / NUMBERS).write_text(text, encoding="utf-8")
-
-
-def read_state(folder: Path) -> State:
-    """The state that `write_state` has written, on the CPU. Whether it is whole is checked before.
-
-    Raises OSError, ValueError or SafetensorError.
-    """
-    files = sorted(folder.glob("*.safetensors"))
-    return State(
-        tensors={file.stem: load_file(file) for file in files},
-        numbers=json.loads((folder / NUMBERS).read_text(encoding="utf-8")),
-    )
-
-
-# What must be as it was for a state to be taken up: everything that changes bits and is in no key.
-#
-# Recipe, data, weights and seed are in the key of the job, by which its states are found.
-
-
-MACHINE = ("device", "capability", "threads")
-"""Which processor computes, its widest instructions, and in how many parts it adds up."""
-
-
-def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """By name, from what a result says of where it comes from."""
-    found = {
-        "the code": source_digest()[:12],
-        **provenance["versions"],
-        **{name: provenance["machine"][name] for name in MACHINE},
-        "processes": provenance["machine"].get("processes", 1),
-        "the tokenizer": provenance["model"]["tokenizer"],
-        "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
-    }
-    return {name: str(value) for name, value in found.items()}
-
-
-def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
-    """What is not as it was, "torch (2.11 then, 2.13 now)"; empty where all of it is."""
-    names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
-    return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
-
-
-# The states that a job keeps while it runs, and the one that it takes up when it starts again.
-
-NUMBER_KEPT = 2
-"""The newest may be damaged by what stopped the job."""
-
-
 @dataclass(kw_only=True)
 class Snapshots:
     """The snapshots of the job `key` in its `folder`, one every `every` seconds.
 
-    They are used where all conditions are still as they were, most of which `provenance` tells.
-    `accumulation` is the number of parts in which batches are computed. Of several processes of a
-    job all read states, and one is the writer. `saved` is when one was written last and `position`
-    how far the job was then; `ours` are those that are there and can be gone on from, oldest first.
+    Where `folder` is None, none are kept. They are used where all conditions are still as they
+    were, most of which `provenance` tells. `accumulation` is the number of parts in which batches
+    are computed. Of several processes of a job all read states, and one is the writer. `saved` is
+    when one was written last and `position` how far the job was then; `ours` are those that are
+    there and can be resumed from, oldest first.
     """
 
-    folder: Path
+    folder: Path | None
     key: str
     every: float
     provenance: Mapping[str, Any]
@@ -141,14 +85,14 @@ class Snapshots:
 
     @cached_property
     def conditions(self) -> dict[str, str]:
-        """What must not change; looked at only where something is kept or taken up."""
+        """What must not change; looked at only where something is kept or resumed from."""
         return conditions(self.provenance)
 
     def newest(self) -> State | None:
         """The newest whole state, None where it does not fit; a sentence is reported of others.
 
-        A state of batches in more parts than planned is that of a job whose memory ran out: it is
-        taken up, and `accumulation` is its own from now on.
+        A state of batches in more parts than planned is that of a job whose memory ran out: the job
+        resumes from it, and `accumulation` is its own from now on.
         """
         for path in self._there():
             try:
@@ -183,13 +127,22 @@ class Snapshots:
             self.save(take)
 
     @contextmanager
-    def saved_at_a_signal(self, take: Callable[[], State]) -> Iterator[None]:
-        """A block in which a state is kept before SIGTERM or SIGINT end it."""
-        try:
+    def saved_at_a_signal(
+        self, take: Callable[[], State], announce: Callable[[], None]
+    ) -> Iterator[None]:
+        """A block in which a state is kept before SIGTERM or SIGINT end it.
+
+        `announce` is called where the signal has to wait for a step to end.
+        """
+        if self.folder is None:
             yield
-        except Interrupted:
-            self.save(take)
-            raise
+            return
+        with SIGNALS.announced_by(announce):
+            try:
+                yield
+            except Interrupted:
+                self.save(take)
+                raise
 
     def save(self, take: Callable[[], State]) -> None:
         """Writes the state that `take` gives, whole or not at all; no signal interrupts that.
@@ -197,25 +150,25 @@ class Snapshots:
         Nothing is written where the last one is of the same position. A job does not fail because
         its state cannot be kept: that is reported, and tried again when the next one is due.
         """
-        if not self.is_writer:
+        if self.folder is None or not self.is_writer:
             return
         with SIGNALS.held_back():
             state = take()
-            if state.position == self.position:
+            if state.position == self.position:  # a signal right after a snapshot was due
                 return
             self.report(Progress(phase="saving", step=state.step))
             try:
-                path = self._write(state)
+                path = self._write(self.folder, state)
             except (OSError, SafetensorError) as error:
                 self._note(f"goes on, but its state cannot be kept: {error}")
             else:
                 self.position = state.position
-                self._keep_newest(path)
-            finally:
+                self._delete_older(path)
+            finally:  # where it failed too: not every step is to try a full disk again
                 self.saved = time.monotonic()
 
-    def _write(self, state: State) -> Path:
-        path = self.folder / f"step-{state.step:010}"
+    def _write(self, folder: Path, state: State) -> Path:
+        path = folder / f"step-{state.step:010}"  # names sort as steps do
         facts = {
             "run": self.key,
             "step": state.step,
@@ -226,23 +179,78 @@ class Snapshots:
             write_state(draft, state)
         return path
 
-    def _keep_newest(self, path: Path) -> None:
+    def _delete_older(self, path: Path) -> None:
         self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
-        for other in self.folder.iterdir():
+        for other in path.parent.iterdir():
             if other not in self.ours:
                 shutil.rmtree(other, ignore_errors=True)
 
     def _there(self) -> list[Path]:
         """Those on the disk, the newest first; deletes drafts of a process that was killed."""
-        if not self.folder.is_dir():
+        if self.folder is None or not self.folder.is_dir():
             return []
         found = sorted(self.folder.iterdir(), reverse=True)
+        # A draft has the process's number and a kind behind its name.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
         return [path for path in found if not path.suffix]
 
     def _note(self, sentence: str) -> None:
         self.report(Progress(phase="loading", note=sentence))
+
+
+# The files of a state.
+
+
+def write_state(folder: Path, state: State) -> None:
+    """Writes one file of safetensors for each group, and one of JSON; no pickle.
+
+    Raises OSError or SafetensorError.
+    """
+    for group, tensors in state.tensors.items():
+        on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(on_cpu, folder / f"{group}.safetensors")
+    text = json.dumps(state.numbers, allow_nan=False)  # a NaN here is a fault of ours: ValueError
+    (folder / NUMBERS).write_text(text, encoding="utf-8")
+
+
+def read_state(folder: Path) -> State:
+    """The state that `write_state` has written, on the CPU. Whether it is whole is checked before.
+
+    Raises OSError, ValueError or SafetensorError.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    return State(
+        tensors={file.stem: load_file(file) for file in files},
+        numbers=json.loads((folder / NUMBERS).read_text(encoding="utf-8")),
+    )
+
+
+# What must be as it was for a state to be resumed from: all that changes bits and is in no key.
+#
+# Recipe, data, weights and seed are in the key of the job, by which its states are found.
+
+MACHINE = ("device", "capability", "threads")
+"""Which processor computes, its widest instructions, and in how many parts it adds up."""
+
+
+def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """By name, from what a result says of where it comes from."""
+    found = {
+        "the code": source_digest()[:12],
+        **provenance["versions"],
+        **{name: provenance["machine"][name] for name in MACHINE},
+        "processes": provenance["machine"].get("processes", 1),
+        "the tokenizer": provenance["model"]["tokenizer"],
+        "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
+def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
+    """What is not as it was, "torch (2.11 then, 2.13 now)"; empty where all of it is."""
+    names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
+    return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
 
 
 # The states of every random number generator that training draws from.
@@ -259,7 +267,7 @@ def random_tensors() -> dict[str, Tensor]:
 def random_numbers() -> dict[str, Any]:
     """The states of python's and numpy's global generators as plain data."""
     state: Any = np.random.get_state()
-    name, keys, *rest = state
+    name, keys, *rest = state  # the Mersenne twister's 624 words, and where it stands in them
     version, words, normal = random.getstate()
     return {"python": [version, list(words), normal], "numpy": [name, keys.tolist(), *rest]}
 
@@ -267,7 +275,7 @@ def random_numbers() -> dict[str, Any]:
 def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
     """Puts every generator where it was."""
     torch.set_rng_state(tensors["cpu"])
-    for index in range(len(tensors) - 1):
+    for index in range(len(tensors) - 1):  # the CPU's beside those of the GPUs
         torch.cuda.set_rng_state(tensors[f"cuda:{index}"], index)
     version, words, normal = numbers["python"]
     random.setstate((version, tuple(words), normal))

@@ -16,14 +16,14 @@ from torch import nn
 
 from benchharness.training.batching import Features
 
-__all__ = ["UsedRows", "keep_used_rows"]
+__all__ = ["UsedVocabulary", "cut_vocabulary"]
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep")
 """Tokens that a config may know by their ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsedRows:
+class UsedVocabulary:
     """A network's whole `embedding`, and the numbers of those of its rows that are trained."""
 
     network: Any
@@ -32,17 +32,18 @@ class UsedRows:
 
     def restore(self) -> None:
         """Gives the network its whole embedding back, as training all of it would have left it."""
-        trained = self.network.get_input_embeddings().weight.detach()
-        whole = self.embedding.to(trained.device)
+        trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
+        whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():
+            # The probe was 1 and has only decayed, as every row without a gradient would have.
             whole.weight.mul_(trained[-1, 0])
             whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
         self.network.set_input_embeddings(whole)
 
 
-def keep_used_rows(
+def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
-) -> tuple[dict[str, Features], UsedRows]:
+) -> tuple[dict[str, Features], UsedVocabulary]:
     """Cuts an encoder's vocabulary down to what occurs in the features, whose ids it renumbers.
 
     Rows up to the last special token stay where they are, because networks look for some of them.
@@ -50,17 +51,19 @@ def keep_used_rows(
     whole = network.get_input_embeddings()
     known = (getattr(network.config, f"{name}_token_id", None) for name in SPECIAL)
     special = np.arange(min(1 + max(token or 0 for token in known), len(whole.weight)))
+    # The padding id, which no text has, is looked up in padded batches.
     ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
-    used = np.unique(np.concatenate([special, *ids]))
+    used = np.unique(np.concatenate([special, *ids]))  # (used,), rising
     network.set_input_embeddings(_cut(whole, used))
     renumbered = {name: _renumber(part, used) for name, part in features.items()}
-    return renumbered, UsedRows(network=network, embedding=whole, rows=used)
+    return renumbered, UsedVocabulary(network=network, embedding=whole, rows=used)
 
 
 def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
     """An embedding of some rows of another, with the probe behind them."""
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])
+    # (used + 1, size). No text has the probe's id, so it never gets a gradient.
     kept = torch.cat([weight[torch.from_numpy(rows)], probe])
     return nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
 
@@ -68,6 +71,7 @@ def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
 def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:
     return replace(
         features,
+        # rows are sorted, so where an id stands among them is its new number.
         token_ids=np.searchsorted(rows, features.token_ids).astype(np.int32),
         pad_id=int(np.searchsorted(rows, features.pad_id)),
     )

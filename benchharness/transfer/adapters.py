@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import Any
 
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from tasks.errors import BenchError, ModelError
 
@@ -30,7 +31,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     where peft is not installed, ModelError for an encoder that has no layers of its own for them
     (XLNet).
     """
-    try:
+    try:  # here, because peft is an extra that few have
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError:
         raise BenchError(
@@ -51,14 +52,12 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
 def merge_adapters(network: Any) -> None:
     """Adds what the adapters have learned to the weights that they stand beside."""
     for module in network.modules():
-        if hasattr(module, "lora_A"):
+        if hasattr(module, "lora_A"):  # what peft has put in the place of a layer
             module.merge()
 
 
 def _find_targets(network: Any) -> dict[str, nn.Module]:
     """The adapted layers by name: linear ones, or GPT's, which keep their weights transposed."""
-    from transformers.pytorch_utils import Conv1D
-
     found: dict[str, nn.Module] = {
         name: module
         for name, module in network.named_modules()

@@ -46,11 +46,13 @@ class Concatenation(nn.Module):
         super().__init__()
         self.linear = nn.Linear(layers * size, size)
         with torch.no_grad():
+            # (size, layers * size): identities side by side, each for a layer.
             self.linear.weight.copy_(torch.eye(size).repeat(1, layers) / layers)
             self.linear.bias.zero_()
 
     def forward(self, states: Tensor) -> Tensor:
         """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        # (layers, rows, tokens, size) -> (rows, tokens, layers, size) -> (.., layers * size)
         joined: Tensor = self.linear(states.movedim(0, -2).flatten(-2))
         return joined
 
@@ -68,7 +70,7 @@ class ScalarMix(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """States (layers, rows, tokens, size) to (rows, tokens, size)."""
-        shares = self.scale * self.weights.softmax(0)
+        shares = self.scale * self.weights.softmax(0)  # (layers,)
         mixed: Tensor = torch.tensordot(shares, states, dims=1)
         return mixed
 
@@ -105,6 +107,7 @@ class FrozenEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder.requires_grad_(False)
+        # Not buffers: they are mapped from disk, and to(device) would read all of them.
         self.tables = [table[_chosen(features, table, encoder)] for table in tables]
         self.firsts = np.cumsum([0, *(table.shape[1] for table in tables)]).tolist()
         self.per_row = per_row
@@ -119,15 +122,17 @@ class FrozenEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
         """The states (rows, tokens, size) of places (rows, tokens) of one split, in fp32."""
+        # Of rows of one token the width is rounded up too: what is behind it is padding.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
+        # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)
         states = self.tables[number][:, places - self.firsts[number]]
-        return (self.combined(states.to(input_ids.device).float()),)
+        return (self.combined(states.to(input_ids.device).float()),)  # as an encoder's output[0]
 
 
 def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
-    chosen, layers = CHOSEN[features], len(table) - 1
-    wanted = -(chosen.start or -1)
+    chosen, layers = CHOSEN[features], len(table) - 1  # the table has the embeddings first
+    wanted = -(chosen.start or -1)  # the mix starts at None and takes what there is
     if layers < wanted:
         raise ModelError(
             f"features={features} reads the last {wanted} layers, and this "
@@ -169,6 +174,7 @@ def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is c
 
 def _tokens_read(network: Any, splits: Mapping[str, Features]) -> str:
     """Which tokens' states the head reads: the one that it classifies a text by, or all."""
+    # Marked words are pooled from their own tokens' states.
     has_marks = any(split.marks is not None for split in splits.values())
     reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
     return "all" if has_marks or reads not in ("first", "last") else str(reads)
@@ -180,6 +186,6 @@ def _at_places(features: Features, first: int, places: int, per_row: bool) -> Fe
         features,
         token_ids=np.arange(first, first + places, dtype=np.int32),
         token_types=None,
-        starts=np.arange(places + 1) if per_row else features.starts,
+        starts=np.arange(places + 1) if per_row else features.starts,  # (rows + 1,) both ways
         pad_id=first,
     )

@@ -73,6 +73,7 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Seeds of one task start together and want the same states: one computes, the others wait.
     with _alone(path, report):
         found = _map(path)
         if found is None:
@@ -142,9 +143,10 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
     try:
         for places, states in _compute(source, features, report):
             if table is None:
+                # The number of layers and their size are known with the first batch.
                 shape = (len(states), count_places(features, source.tokens), states.shape[-1])
                 table = _create(draft, shape, STORED[precision])
-            table[:, places] = states
+            table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
         table.flush()
         draft.replace(path)
@@ -195,21 +197,22 @@ def _every_layer(network: Any, inputs: Mapping[str, Tensor]) -> Tensor:
             "tokens: fine-tune it (features=fine-tuned)."
         )
     output = network(**inputs, output_hidden_states=True)
+    # Some families give the last layer's states before their final norm: output[0] is behind it.
     return torch.stack([s[:, :tokens].float() for s in (*output.hidden_states[:-1], output[0])])
 
 
 def _read(states: Tensor, mask: Tensor, tokens: str) -> Tensor:
     """The states that are kept, (layers + 1, places, size)."""
     if tokens == "all":
-        return states[:, mask.bool()]
+        return states[:, mask.bool()]  # row by row, without padding
     if tokens == "first":
         return states[:, :, 0]
-    rows = torch.arange(len(mask), device=mask.device)
-    return states[:, rows, mask.sum(-1) - 1]
+    rows = torch.arange(len(mask), device=mask.device)  # (rows,)
+    return states[:, rows, mask.sum(-1) - 1]  # each row's last real token
 
 
 def _stored(states: Tensor, precision: str) -> NDArray[Any]:
     if precision == "bf16":
-        states = states.bfloat16().view(torch.int16)
+        states = states.bfloat16().view(torch.int16)  # the same bits
     array: NDArray[Any] = states.cpu().numpy()
     return array

@@ -35,6 +35,7 @@ PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that a process gets when the thread that started it ends."""
 
 SECONDS_BETWEEN_LINES = 0.2
+"""What is drawn five times a second looks alive, and a job of short steps is not slowed."""
 
 QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -42,12 +43,15 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
-"""What keeps libraries from printing into the log, and from threads beside those of torch."""
+"""What keeps libraries from printing into the log, and from threads beside those of torch.
+
+transformers reads its variable when it is imported, which is why that comes after `main` began.
+"""
 
 
 def main(result_file: Path, options: dict[str, Any]) -> int:
     """Runs the job from stdin and returns the exit status; `options` go to `run_job` by name."""
-    parent = os.getppid()
+    parent = os.getppid()  # asked first: whoever ends from here on is noticed
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, SIGNALS.take)
     die_with(parent)
@@ -57,6 +61,7 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
         outcome: Result | Failure = _run(job, options)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
+    # A failure of any process is told: the first may only know that another one is missing.
     if own_rank() == 0 or isinstance(outcome, Failure):
         _write(rank_file(result_file, own_rank()), json.dumps(outcome.to_json()))
     return outcome.exit_code if isinstance(outcome, Failure) else 0
@@ -81,17 +86,17 @@ def _run(job: Job, options: Mapping[str, Any]) -> Result:
     if job.plugins:
         _load_plugins(job)
     if job.kind == "floor":
-        from benchharness.floors import run_floor
+        from benchharness.floors import run_floor  # scikit-learn, but no torch
 
         return run_floor(job, report)
-    from benchharness.worker.job import run_job
+    from benchharness.worker.job import run_job  # torch and transformers, seconds of import
 
     return run_job(job, report, **options)
 
 
 def _load_plugins(job: Job) -> None:
     """Loads the plugins that the engine's environment names; they must be as they were planned."""
-    from benchharness.plugins import load_plugins, plugins_of
+    from benchharness.plugins import load_plugins, plugins_of  # for the few jobs that have any
 
     load_plugins()
     if plugins_of(name.rpartition(":")[0] for name in job.fingerprints) != job.plugins:
@@ -110,6 +115,7 @@ class ProgressLines:
     """
 
     def __init__(self) -> None:
+        # At the level of descriptors, because C libraries print past sys.stdout.
         self._stream = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._phase = ""
@@ -133,6 +139,7 @@ def die_with(parent: int) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # A parent that ended before the call sends no signal any more.
         if os.getppid() != parent:
             sys.exit(JobError.exit_code)
 

@@ -1,4 +1,4 @@
-"""One job, from its rows to its Result."""
+"""One job, from its rows to its Result: `run_job` tells all of it in order."""
 
 import json
 import math
@@ -6,18 +6,17 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.cpu_attention import use_cpu_attention
-from benchharness.encoder.fast_dropout import use_fast_dropout
+from benchharness.encoder.cpu import prepare_for
 from benchharness.encoder.layers import use_first_token
 from benchharness.encoder.load import set_dropout
 from benchharness.heads import Head, Limits, head_for
@@ -34,11 +33,11 @@ from benchharness.training.compute import Compute, Ranks
 from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
 from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
-from benchharness.training.snapshots import Snapshots
-from benchharness.training.vocabulary import UsedRows, keep_used_rows
+from benchharness.training.snapshots import Snapshots, State
+from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
-from benchharness.worker.course import Course, Keeper, take_up
+from benchharness.worker.checkpoint import CheckpointWriter, load_start
 from leaderboard.job import Job
 from leaderboard.result import Cost, Evaluation, Result
 from tasks.errors import JobError
@@ -48,7 +47,128 @@ from tasks.task import Task
 
 __all__ = ["in_enough_parts", "run_job"]
 
-# A job whose memory runs out is tried again in smaller micro-batches.
+
+def run_job(  # noqa: PLR0913  (the worker's options)
+    job: Job,
+    report: Reporter = lambda _: None,
+    *,
+    start_from: Path | None = None,
+    keep: Path | None = None,
+    snapshots: Path | None = None,
+    checkpoint_every: float = EVERY_SECONDS,
+) -> Result:
+    """Fine-tunes an encoder, predicts and scores as the job says.
+
+    `start_from` is the folder in which the run that the job starts from has left its encoder,
+    `keep` the one in which this run leaves its own. In the folder `snapshots` it keeps its state
+    every `checkpoint_every` seconds and before a signal ends it, and resumes from there. Raises
+    DataError where a split is no longer what the job was planned with, ModelError for a checkpoint
+    that cannot be used, JobError for such a folder or too little memory, and DivergedError where
+    numbers stop being finite.
+
+    Where this process is one of several that train together, all of them return the result, and
+    the first alone writes files.
+    """
+    device = _find_device()
+    ranks = Ranks.join(device)
+    compute = Compute(device=device, precision=job.precision, ranks=ranks)
+    keep = keep if ranks.is_first else None
+
+    def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
+        began, started = time.monotonic(), _now()
+
+        # ---- Read the rows, by "task:split".
+        report(Progress(phase="loading"))
+        task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
+        head = head_for(task)
+        rows = {name: read_split(job, name) for name in job.fingerprints}
+        trained = f"{job.task}:train"
+        evaluated, *others = (name for name in rows if name != trained)
+
+        # ---- Load the encoder, with the recipe's dropout and the weights of the start.
+        trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
+        encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, trust)
+        writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
+        set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
+        started_from = load_start(encoder, start_from, job)
+        provenance = {**_provenance(job, rows, encoder, compute, started), **started_from}
+
+        # ---- Put the head on it, and encode the rows.
+        report(Progress(phase="encoding"))
+        network = _network(head, encoder, task, recipe, device)
+        identity, limits = provenance["model"]["tokenizer"], _limits(recipe, encoder)
+        features = {
+            name: encode_once(head.encode, split, encoder.tokenizer, identity, limits)
+            for name, split in rows.items()
+        }
+
+        # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
+        if recipe.is_frozen:
+            features = freeze(network, features, task.head, recipe, compute=compute, report=report)
+        elif recipe.lora_rank:
+            provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
+        parameters = sum(weight.numel() for weight in network.parameters())
+        features, vocabulary = _used_vocabulary(network, features, recipe, is_kept=keep is not None)
+
+        # ---- Begin, or resume from the newest snapshot.
+        states = Snapshots(
+            folder=snapshots,
+            key=job.key,
+            every=checkpoint_every,
+            provenance=provenance,
+            accumulation=accumulation,
+            report=report,
+            is_writer=ranks.is_first,
+        )
+        newest = states.newest()  # may raise the accumulation: memory has run out there already
+        training = Training.begin(
+            network,
+            features[trained],
+            head.targets(features[trained], rows[trained].examples, task),
+            head.loss,
+            replace(recipe, accumulation=states.accumulation),
+            seed=job.seed,
+            compute=compute,
+            report=report,
+        )
+        done = JobState.begin(training, began, newest)
+
+        def evaluate(name: str) -> Evaluation:
+            logits = predict(network, features[name], compute, report)
+            predictions = head.decode(logits, features[name], rows[name].examples, task)
+            return evaluate_split(name, rows[name], predictions)
+
+        # ---- Train, and evaluate now and then; a signal that ends the job leaves a snapshot.
+        with states.saved_at_a_signal(done.state, training.meter.announce_saving):
+            for step in training:
+                if step in training.plan.evaluations:
+                    with training.meter.paused():
+                        done.evaluations[evaluated] = evaluate(evaluated)
+                    training.mark(done.evaluations[evaluated].scores)
+                states.save_when_due(done.state)
+
+            # ---- Predict the other splits.
+            for name in done.missing(others):
+                start = time.monotonic()
+                done.evaluations[name] = evaluate(name)
+                done.predicting += time.monotonic() - start
+                states.save_when_due(done.state)
+
+        # ---- Keep the encoder, where other jobs start from it.
+        _write(writer, network, vocabulary)
+
+        fitted = training.meter.result()
+        used_recipe = provenance["recipe"] | {"accumulation": training.recipe.accumulation}
+        return Result(
+            job=job,
+            evaluations=tuple(done.evaluations.values()),
+            curve=fitted.curve,
+            cost=_cost(parameters, fitted, done),
+            provenance={**provenance, "recipe": used_recipe, **done.record},
+            finished=_now(),
+        )
+
+    return in_enough_parts(attempt, job, report)
 
 
 def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter) -> Result:
@@ -73,7 +193,7 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
             )
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
             parts *= 2
-        free_memory()
+        free_memory()  # no name here refers to the attempt, and its traceback is gone
         sentence = f"ran out of memory and starts anew with each batch in {parts} parts"
         report(Progress(phase="loading", note=sentence))
 
@@ -93,229 +213,18 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
         ) from error
 
 
-# What a job has taken: seconds, steps, memory.
-
-
-def cost_of(parameters: int, fitted: Fit, course: Course) -> Cost:
-    """The cost of a course that is over, in all processes that it took."""
-    return Cost(
-        seconds=course.seconds,
-        train_seconds=fitted.seconds,
-        predict_seconds=fitted.evaluation_seconds + course.predicting,
-        steps=fitted.steps,
-        train_examples_per_second=fitted.examples / fitted.seconds,
-        train_tokens=fitted.tokens,
-        parameters=parameters,
-        peak_memory_bytes=_peak_memory(),
-    )
-
-
-def _peak_memory() -> int:
-    """The most memory of the device that this process held at once, in bytes."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Setup:
-    """A job's parts before its first step; `splits` and `features` are by "task:split"."""
-
-    task: Task
-    head: Head
-    network: nn.Module
-    recipe: Recipe
-    compute: Compute
-    splits: Mapping[str, SplitRows]
-    features: Mapping[str, Features]
-    provenance: Mapping[str, Any]
-    parameters: int
-    used_rows: UsedRows | None
-    keeper: Keeper | None
-
-
-def run_job(  # noqa: PLR0913  (the worker's options)
-    job: Job,
-    report: Reporter = lambda _: None,
-    *,
-    start_from: Path | None = None,
-    keep: Path | None = None,
-    snapshots: Path | None = None,
-    checkpoint_every: float = EVERY_SECONDS,
-) -> Result:
-    """Fine-tunes an encoder, predicts and scores as the job says.
-
-    `start_from` is the folder in which the run that the job starts from has left its encoder,
-    `keep` the one in which this run leaves its own. In the folder `snapshots` it keeps its state
-    every `checkpoint_every` seconds and before a signal ends it, and goes on from there where it
-    was stopped. Raises DataError where a split is no longer what the job was planned with,
-    ModelError for a checkpoint that cannot be used, JobError for such a folder or too little
-    memory, and DivergedError where numbers stop being finite.
-
-    Where this process is one of several that train together, all of them return the result, and
-    the first alone writes files.
-    """
-    device = _find_device()
-    ranks = Ranks.join(device)
-    compute = Compute(device=device, precision=job.precision, ranks=ranks)
-    keep = keep if ranks.is_first else None
-
-    def attempt(parts: int) -> Result:
-        began = time.monotonic()
-        setup = _prepare(job, compute, report, start_from, keep)
-        kept = None
-        if snapshots is not None:
-            kept = Snapshots(
-                folder=snapshots,
-                key=job.key,
-                every=checkpoint_every,
-                provenance=setup.provenance,
-                accumulation=parts,
-                report=report,
-                is_writer=ranks.is_first,
-            )
-        recipe = replace(setup.recipe, accumulation=parts)
-        return _finish(job, setup, _course(job, replace(setup, recipe=recipe), report, kept, began))
-
-    return in_enough_parts(attempt, job, report)
-
-
-def _finish(job: Job, setup: _Setup, course: Course) -> Result:
-    """Trains and predicts from where the course is, and leaves what others start from."""
-    fitted = course.run()
-    if setup.keeper is not None:
-        merge_adapters(setup.network)
-        if setup.used_rows is not None:
-            setup.used_rows.restore()
-        setup.keeper.write()
-    recipe = setup.provenance["recipe"] | {"accumulation": course.training.recipe.accumulation}
-    return Result(
-        job=job,
-        evaluations=tuple(course.evaluations.values()),
-        curve=fitted.curve,
-        cost=cost_of(setup.parameters, fitted, course),
-        provenance={**setup.provenance, "recipe": recipe, **course.record},
-        finished=_now(),
-    )
-
-
-def _prepare(
-    job: Job, compute: Compute, report: Reporter, start_from: Path | None, keep: Path | None
-) -> _Setup:
-    """Reads, loads and encodes; the same seed gives the same network."""
-    started = _now()
-    report(Progress(phase="loading"))
-    task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
-    head = head_for(task)
-    splits = {name: read_split(job, name) for name in job.fingerprints}
-    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
-    encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, trust)
-    keeper = Keeper.of(encoder, keep, job) if keep else None
-    set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
-    start = {"started_from": take_up(encoder, start_from, job)} if job.start_from else {}
-    provenance = {**_provenance(job, splits, encoder, compute, started), **start}
-    report(Progress(phase="encoding"))
-    limits = _limits(recipe, encoder)
-    network = _network(head, encoder, task, recipe, compute)
-    identity = provenance["model"]["tokenizer"]
-    features = {
-        name: encode_once(head.encode, rows, encoder.tokenizer, identity, limits)
-        for name, rows in splits.items()
-    }
-    if recipe.is_frozen:
-        features = freeze(network, features, task.head, recipe, compute=compute, report=report)
-    if recipe.lora_rank:
-        provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
-    parameters = sum(weight.numel() for weight in network.parameters())
-    used_rows = None
-    if not (recipe.is_frozen or recipe.lora_rank):
-        features, used_rows = keep_used_rows(network.encoder, features)
-    return _Setup(
-        task=task,
-        head=head,
-        network=network,
-        recipe=recipe,
-        compute=compute,
-        splits=splits,
-        features=features,
-        provenance=provenance,
-        parameters=parameters,
-        used_rows=used_rows if keeper else None,
-        keeper=keeper,
-    )
-
-
-def _network(
-    head: Head, encoder: Encoder, task: Task, recipe: Recipe, compute: Compute
-) -> nn.Module:
-    """The network of a task, with attention and dropout for CPUs where one computes."""
-    if not compute.on_gpu:
-        use_cpu_attention(encoder.network)
-    network = head.network(encoder, task)
-    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
-        use_first_token(encoder.network)
-    if not compute.on_gpu:
-        use_fast_dropout(network)
-    return network
-
-
-def _training(job: Job) -> str:
-    return f"{job.task}:train"
-
-
-def _course(
-    job: Job, setup: _Setup, report: Reporter, snapshots: Snapshots | None, began: float
-) -> Course:
-    """The course at its beginning, or where it was stopped."""
-    state, recipe = None, setup.recipe
-    if snapshots is not None:
-        state = snapshots.newest()
-        recipe = replace(recipe, accumulation=snapshots.accumulation)
-    features, rows = setup.features[_training(job)], setup.splits[_training(job)]
-    training = Training.begin(
-        setup.network,
-        features,
-        setup.head.targets(features, rows.examples, setup.task),
-        setup.head.loss,
-        recipe,
-        seed=job.seed,
-        compute=setup.compute,
-        report=report,
-    )
-    course = Course(
-        training=training,
-        splits=[name for name in setup.splits if name != _training(job)],
-        evaluate=lambda name: _evaluate(setup, name, report),
-        snapshots=snapshots,
-        began=began,
-    )
-    if state is not None:
-        course.restore(state)
-    return course
-
-
-def _evaluate(setup: _Setup, name: str, report: Reporter) -> Evaluation:
-    rows, features = setup.splits[name], setup.features[name]
-    logits = predict(setup.network, features, setup.compute, report)
-    predictions = setup.head.decode(logits, features, rows.examples, setup.task)
-    return evaluate_split(name, rows, predictions)
+def _find_device() -> torch.device:
+    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    # More processes than GPUs share them, as on a machine with one.
+    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
-    """The recipe's limits, within what the encoder takes."""
-    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
-    if recipe.stride is None or recipe.max_question_tokens is None:
-        return Limits(max_tokens=max_tokens)
-    return Limits(
-        max_tokens=max_tokens,
-        stride=recipe.stride,
-        max_question_tokens=recipe.max_question_tokens,
-    )
 
 
 def _provenance(
@@ -341,10 +250,132 @@ def _describe(tokenizer: Any) -> str:
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
 
 
-def _find_device() -> torch.device:
-    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(number)
-    return torch.device("cuda", number)
+def _network(
+    head: Head, encoder: Encoder, task: Task, recipe: Recipe, device: torch.device
+) -> nn.Module:
+    """The network of a task, made fast for the device."""
+    network = head.network(encoder, task)
+    # Frozen states are computed once for every layer and kept: there the last one is whole.
+    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
+        use_first_token(encoder.network)
+    prepare_for(device, network)
+    return network
+
+
+def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
+    """The recipe's limits, within what the encoder takes."""
+    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
+    if recipe.stride is None or recipe.max_question_tokens is None:
+        return Limits(max_tokens=max_tokens)
+    return Limits(
+        max_tokens=max_tokens,
+        stride=recipe.stride,
+        max_question_tokens=recipe.max_question_tokens,
+    )
+
+
+def _used_vocabulary(
+    network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
+) -> tuple[dict[str, Features], UsedVocabulary | None]:
+    """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
+    if recipe.is_frozen or recipe.lora_rank:
+        return features, None
+    features, vocabulary = cut_vocabulary(network.encoder, features)
+    # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+    return features, vocabulary if is_kept else None
+
+
+@dataclass(kw_only=True)
+class JobState:
+    """What a job has done so far: all that a snapshot of it holds.
+
+    `began` is when this process began the job, `earlier` how many seconds others before it have
+    spent, `predicting` the seconds of predictions after the training, and `resumed` the steps from
+    which it was resumed. `evaluations` are by split, each the last one of it.
+    """
+
+    training: Training
+    began: float
+    earlier: float = 0.0
+    predicting: float = 0.0
+    resumed: list[int] = field(default_factory=list)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, training: Training, began: float, newest: State | None) -> Self:
+        """The state of a job before its first step, or where its newest snapshot was taken."""
+        done = cls(training=training, began=began)
+        if newest is not None:
+            done.restore(newest)
+        return done
+
+    def restore(self, state: State) -> None:
+        """Goes to a state of the same job."""
+        self.training.restore(state)
+        numbers = state.numbers["job"]
+        self.earlier, self.predicting = numbers["seconds"], numbers["predicting"]
+        self.resumed = [*numbers["resumed"], self.training.meter.step]
+        kept = map(Evaluation.from_json, numbers["evaluations"])
+        self.evaluations = {evaluation.name: evaluation for evaluation in kept}
+
+    def state(self) -> State:
+        """All that `restore` needs; the evaluations only where they are the last ones."""
+        state = self.training.state()
+        final = self.evaluations.values() if self.training.is_over else ()
+        job = {
+            "seconds": self.seconds,
+            "predicting": self.predicting,
+            "resumed": self.resumed,
+            "evaluations": [asdict(evaluation) for evaluation in final],
+        }
+        return replace(state, numbers={**state.numbers, "job": job})
+
+    @property
+    def seconds(self) -> float:
+        """What the job has taken so far, without the time in which it did not run."""
+        return self.earlier + time.monotonic() - self.began
+
+    def missing(self, splits: Sequence[str]) -> list[str]:
+        """The splits that are not predicted yet."""
+        return [name for name in splits if name not in self.evaluations]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a result says of how the job was stopped and resumed."""
+        if not self.resumed:
+            return {}
+        return {"resumed": {"times": len(self.resumed), "steps": list(self.resumed)}}
+
+
+def _write(
+    writer: CheckpointWriter | None, network: nn.Module, vocabulary: UsedVocabulary | None
+) -> None:
+    """Writes the whole encoder, with what adapters have learned and with all of its vocabulary."""
+    if writer is None:
+        return
+    merge_adapters(network)
+    if vocabulary is not None:
+        vocabulary.restore()
+    writer.write()
+
+
+def _cost(parameters: int, fitted: Fit, done: JobState) -> Cost:
+    """What a job has taken that is over, in all processes that it took."""
+    return Cost(
+        seconds=done.seconds,
+        train_seconds=fitted.seconds,
+        predict_seconds=fitted.evaluation_seconds + done.predicting,
+        steps=fitted.steps,
+        train_examples_per_second=fitted.examples / fitted.seconds,
+        train_tokens=fitted.tokens,
+        parameters=parameters,
+        peak_memory_bytes=_peak_memory(),
+    )
+
+
+def _peak_memory() -> int:
+    """The most memory of the device that this process held at once, in bytes."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

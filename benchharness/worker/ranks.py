@@ -51,6 +51,7 @@ def main(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the processes get it too, and end by themselves
     job = sys.stdin.buffer.read()
+    # A baseline trains no network: there is nothing to share.
     if Job.from_json(json.loads(job)).kind == "floor":
         count = 1
     with TemporaryDirectory(prefix="bench-ranks-") as folder:
@@ -59,7 +60,7 @@ def main(
         try:
             failed = _wait(ranks)
         finally:
-            for process in ranks:
+            for process in ranks:  # those that have ended are not touched
                 process.kill()
     return _settle(failed, result_file)
 
@@ -73,6 +74,7 @@ def _told(rank: int, count: int, folder: str) -> dict[str, str]:
 def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | told)  # noqa: S603
     assert process.stdin
+    # One that ended at once has not read its job; its status will tell.
     with suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(job)
     return process
@@ -90,7 +92,7 @@ def _wait(ranks: Sequence[Process]) -> dict[int, int]:
         for rank, process in enumerate(ranks):
             if rank not in failed and (status := process.poll()):
                 failed[rank] = status
-                if status != STOPPED:
+                if status != STOPPED:  # those may be saving for a while
                     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
     return failed
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchharness.encoder import cpu_attention as attention
-from benchharness.encoder.cpu_attention import attend, predict_attend
-from benchharness.encoder.fast_dropout import RandomBits
+from benchharness.encoder import cpu as attention
+from benchharness.encoder.cpu import RandomBits, attend, predict_attend
 from benchharness.encoder.packing import Packing
 
 HEADS, SIZE = 3, 4

@@ -14,11 +14,12 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.training import batching
 from benchharness.training.batching import pad
 from benchharness.training.compute import Compute
-from benchharness.training.loop import Training, fit
+from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample
 from tasks.task import ChoiceTask
+from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]

@@ -13,7 +13,6 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
 from benchharness.recipes.recipe import Recipe
-from benchharness.training.loop import fit
 from benchharness.training.predict import predict
 from tasks.errors import ModelError
 from tasks.read import read
@@ -21,6 +20,7 @@ from tasks.sources import parse_data
 from tasks.suites import find_task
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.family_tokenizers import make_family_tokenizer
+from tests.helpers.fitting import fit
 from tests.helpers.parity import make_inputs
 from tests.helpers.training import CPU, begin_task
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.encoder.fast_dropout import FastDropout, RandomBits, use_fast_dropout
+from benchharness.encoder.cpu import FastDropout, RandomBits, use_fast_dropout
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder.cpu_attention import use_cpu_attention
+from benchharness.encoder.cpu import use_cpu_attention
 from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.packing import PACKABLE, is_packed
 from tests.helpers.checkpoints import LENGTHS

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchharness.encoder.cpu_attention import HeadRows, ordered
+from benchharness.encoder.cpu import HeadRows, ordered
 from benchharness.encoder.packing import Packing
 
 HEADS, SIZE = 3, 4

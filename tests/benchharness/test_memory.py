@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from benchharness.progress import Progress
-from benchharness.training.loop import fit
 from benchharness.training.predict import (
     OutOfMemoryError,
     each_batch,
@@ -23,6 +22,7 @@ from benchharness.training.predict import (
 from benchharness.worker.job import in_enough_parts
 from leaderboard.result import Result
 from tasks.errors import JobError
+from tests.helpers.fitting import fit
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.training import (
     CPU,

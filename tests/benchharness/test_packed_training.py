@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder import load_encoder
+from benchharness.encoder import cpu, load_encoder
 from benchharness.encoder.packing import PACKABLE, is_packed
 from benchharness.heads import Limits, head_for
 from benchharness.training import loop as training
@@ -46,9 +46,9 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         torch.manual_seed(1)
         with monkeypatch.context() as patch:
             if plain:
-                patch.setattr(run, "use_cpu_attention", lambda network: None)
+                patch.setattr(cpu, "use_cpu_attention", lambda network: None)
                 patch.setattr(run, "use_first_token", lambda network: None)
-            network = run._network(head, encoder, task, SLOWLY, CPU)
+            network = run._network(head, encoder, task, SLOWLY, CPU.device)
         take_dropout_away(network)
         examples = read(task, "train", parse_data("mini"), ROWS).examples
         features = head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))

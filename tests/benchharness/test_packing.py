@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from benchharness.encoder.cpu_attention import NAME, use_cpu_attention
+from benchharness.encoder.cpu import NAME, use_cpu_attention
 from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
 from tests.helpers.checkpoints import LENGTHS, make_config
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness import machine as conditions_module
 from benchharness.kept_folders import MANIFEST, SnapshotFolder
 from benchharness.machine import source_digest
 from benchharness.progress import SIGNALS, Interrupted, Progress
-from benchharness.training import snapshots as conditions_module
 from benchharness.training import snapshots as snapshots_module
 from benchharness.training.snapshots import (
     Snapshots,
@@ -227,7 +227,7 @@ def test_one_is_saved_when_the_last_is_old_enough(tmp_path: Path, monkeypatch):
 
 
 def interrupt(kept: Snapshots) -> None:
-    with kept.saved_at_a_signal(lambda: state(9)):
+    with kept.saved_at_a_signal(lambda: state(9), lambda: None):
         raise Interrupted(signal.SIGTERM)
 
 

@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 from benchharness.progress import SIGNALS, Interrupted
-from benchharness.training.loop import Training, fit
+from benchharness.training.loop import Training
 from benchharness.training.meter import DivergedError, Fit
 from benchharness.training.snapshots import State, read_state, write_state
 from benchharness.transfer.adapters import add_adapters
+from tests.helpers.fitting import fit
 from tests.helpers.training import RECIPE, begin, make_network, weights_of
 
 FOUR_STEPS = replace(RECIPE, epochs=2, batch_size=32, evaluations=2)

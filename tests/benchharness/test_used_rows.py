@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchharness.training.batching import Features, pad
-from benchharness.training.vocabulary import keep_used_rows
+from benchharness.training.vocabulary import cut_vocabulary
 from tests.helpers.families import FAMILIES
 from tests.helpers.parity import make_ours
 
@@ -62,7 +62,7 @@ def predict(network: nn.Module, features: Features) -> torch.Tensor:
 def test_every_family_learns_the_same(family: str) -> None:
     whole, cut = make_ours(family, "pair"), make_ours(family, "pair")
     features = make_both_features(whole)
-    fewer, used = keep_used_rows(cut.encoder, features)
+    fewer, used = cut_vocabulary(cut.encoder, features)
     train(whole, features["train"])
     train(cut, fewer["train"])
     expected = predict(whole, features["dev"])
@@ -79,7 +79,7 @@ def test_only_rows_that_occur_are_trained() -> None:
     network = make_ours("bert", "pair")
     features = make_both_features(network)
     whole = network.encoder.get_input_embeddings().weight
-    fewer, used = keep_used_rows(network.encoder, features)
+    fewer, used = cut_vocabulary(network.encoder, features)
     occurring = set(features["train"].token_ids) | set(features["dev"].token_ids)
     special = 1 + network.encoder.config.pad_token_id
     assert set(used.rows) == occurring | set(range(special))
@@ -92,6 +92,6 @@ def test_a_padding_token_that_no_config_names_is_kept() -> None:
     network = make_ours("bert", "pair")
     features = make_features(20, 200, network)
     far = Features(**{**vars(features), "pad_id": 777})
-    fewer, used = keep_used_rows(network.encoder, {"train": far})
+    fewer, used = cut_vocabulary(network.encoder, {"train": far})
     assert used.rows[fewer["train"].pad_id] == 777
     assert torch.isfinite(predict(network, fewer["train"])).all()

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import load_encoder
 from benchharness.kept_folders import is_whole, new_checkpoint
-from benchharness.worker.course import Keeper, take_up
+from benchharness.worker.checkpoint import CheckpointWriter, load_start
 from benchharness.worker.job import run_job
 from leaderboard.job import Job
 from tasks.errors import JobError
@@ -91,14 +91,14 @@ def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
     checkpoint = str(save_checkpoint(tmp_path / "pretrained", family))
     job = make_job("mnli", limit=8, model=checkpoint)
     encoder, folder = load_encoder(checkpoint, None, 1), tmp_path / job.key
-    keeper = Keeper.of(encoder, folder, job)
+    writer = CheckpointWriter.of(encoder, folder, job)
     with torch.no_grad():
         for weight in encoder.network.parameters():
             weight.add_(1)
-    keeper.write()
+    writer.write()
     other = load_encoder(checkpoint, None, 2)
-    said = take_up(other, folder, replace(job, start_from=job.key))
-    assert said["run"] == job.key
+    said = load_start(other, folder, replace(job, start_from=job.key))
+    assert said["started_from"]["run"] == job.key
     ours, theirs = encoder.network.state_dict(), other.network.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -106,10 +106,12 @@ def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
 def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(tmp_path: Path):
     checkpoint = str(save_checkpoint(tmp_path / "pretrained"))
     job = make_job("mnli", limit=8, model=checkpoint)
-    keeper = Keeper.of(load_encoder(checkpoint, None, 1), tmp_path / "kept" / job.key, job)
+    writer = CheckpointWriter.of(
+        load_encoder(checkpoint, None, 1), tmp_path / "kept" / job.key, job
+    )
     (tmp_path / "kept").write_text("a file where the folder should be")
     with pytest.raises(JobError, match="that other jobs start from cannot be written to"):
-        keeper.write()
+        writer.write()
 
 
 def test_a_damaged_start_is_refused(left, tmp_path: Path):

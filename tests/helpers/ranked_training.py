@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from benchharness.training.compute import Compute, Ranks
-from benchharness.training.loop import fit
 from benchharness.training.predict import OutOfMemoryError, predict
+from tests.helpers.fitting import fit
 from tests.helpers.training import RECIPE, begin, make_data, make_network, weights_of
 
 # The last batch of an epoch has one row, so that all ranks but one have nothing to do.

@@ -14,11 +14,12 @@ from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
-from benchharness.training.loop import Training, fit
+from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
 from tasks.examples import Example
 from tasks.task import Task
 from tests.helpers.checkpoints import make_config
+from tests.helpers.fitting import fit
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 

@@ -1,0 +1,363 @@
+"""What makes an encoder quick on a CPU: packed rows, attention in the cache, cheap dropout.
+
+`prepare_for` is the door to all of it. torch's own attention has no CPU kernel for training with
+dropout: it computes in fp32, keeps every intermediate matrix and draws dropout slowly, two thirds
+of a step of a small encoder at 320 tokens. Ours takes sequences out of a packed row (packing.py
+draws it) a few at a time, so that their scores stay in a core's cache. transformers lets a model's
+attention be replaced by a registered function.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from benchharness.encoder.layers import is_at_first_token
+from benchharness.encoder.packing import (
+    PACKABLE,
+    PACKING,
+    Group,
+    HeadRows,
+    Packing,
+    ordered,
+    use_packing,
+)
+
+__all__ = [
+    "NAME",
+    "FastDropout",
+    "RandomBits",
+    "attend",
+    "predict_attend",
+    "prepare_for",
+    "use_cpu_attention",
+    "use_fast_dropout",
+]
+
+NAME = "benchharness_cpu"
+"""What transformers calls this attention implementation."""
+
+CHUNK_SCORES = 1 << 18
+"""Attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
+
+
+def prepare_for(device: torch.device, network: Any) -> None:
+    """Has a head's network computed as quickly as the device allows; its results stay the same.
+
+    To be called when the head is on the encoder, which is `network.encoder`. For a GPU there is
+    nothing yet: a kernel for packed rows there would be chosen here, as attention for CPUs is.
+    """
+    if device.type == "cpu":
+        use_cpu_attention(network.encoder)
+        use_fast_dropout(network)
+
+
+def use_cpu_attention(network: Any) -> None:
+    """Has an encoder of transformers compute packed rows, where its family allows that."""
+    config = network.config
+    if config.model_type not in PACKABLE or config._attn_implementation != "sdpa":
+        return
+    AttentionInterface.register(NAME, _attention_interface)
+    AttentionMaskInterface.register(NAME, _no_mask)
+    network.set_attn_implementation(NAME)
+    use_packing(network)
+
+
+def use_fast_dropout(network: nn.Module) -> None:
+    """Puts FastDropout in the place of every nn.Dropout of a network."""
+    for module in network.modules():
+        for name, child in module.named_children():
+            # Not where it drops all: FastDropout's scale would be a division by zero.
+            if type(child) is nn.Dropout and child.p < 1.0:
+                setattr(module, name, FastDropout(child.p))
+
+
+# Dropout: the same probabilities as torch's, from cheaper random numbers.
+#
+# torch draws a double for every element, which is a third of a training step of a small encoder.
+# Here one draw of 64 bits serves four elements, and what is left is integer arithmetic on bits.
+
+STEPS = 1 << 15
+"""A probability is a whole number of these parts: 0.1 is 3277 / 32768, wrong by 6 in a million."""
+
+
+class RandomBits:
+    """Random bits for one call, from numpy's quickest generator: a third of what torch's take.
+
+    It is seeded from torch's CPU generator, so a seed and a checkpoint of its state cover it.
+    """
+
+    def __init__(self) -> None:
+        self._generator: np.random.SFC64 | None = None
+
+    def draw(self, shape: torch.Size, rate: float) -> Tensor:
+        """int16 of that shape, negative with the probability `rate`."""
+        if self._generator is None:
+            self._generator = np.random.SFC64(int(torch.randint(2**63 - 1, ())))
+        count = math.prod(shape)
+        words = self._generator.random_raw((count + 3) // 4)  # 64 bits for four elements
+        numbers = torch.from_numpy(words.view(np.int16)[:count])
+        # 15 random bits, 0 to STEPS - 1, less the threshold: in place, on memory that is ours.
+        return numbers.bitwise_and_(STEPS - 1).sub_(round(rate * STEPS)).view(shape)
+
+
+class FastDropout(nn.Module):
+    """nn.Dropout on a CPU, for fp32 and bf16; the rate is rounded to 1 / 32768."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.p = rate  # where transformers' attention modules look for it
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The states with some at 0 and the others multiplied by 1 / (1 - p), while training."""
+        if not self.training or self.p == 0.0:
+            return states
+        return states * _noise(states.shape, self.p).to(states.dtype)
+
+
+def _noise(shape: torch.Size, rate: float) -> Tensor:
+    """bf16 of that shape: 0 where dropped, 1 / (1 - rate) elsewhere, rounded as torch rounds it."""
+    # An arithmetic shift spreads the sign over all 16 bits: -1 where dropped, 0 elsewhere. Not of
+    # it is a mask for the bits of the scale.
+    kept = RandomBits().draw(shape, rate).bitwise_right_shift_(15).bitwise_not_()
+    scale = torch.tensor(1.0 / (1.0 - rate), dtype=torch.bfloat16).view(torch.int16)
+    return kept.bitwise_and_(scale).view(torch.bfloat16)
+
+
+# Attention, by transformers' signature and then by the formula.
+
+
+def _no_mask(*_args: Any, **_options: Any) -> None:
+    """The packing says what attends to what."""
+
+
+def _attention_interface(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,  # noqa: ARG001
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **_options: Any,
+) -> tuple[Tensor, None]:
+    """Attention by transformers' signature.
+
+    States are (1, heads, tokens, size), the result is (1, tokens, heads, size).
+    """
+    packing = PACKING.get()
+    assert packing is not None
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
+    # (1, heads, tokens, size) -> (tokens, heads, size)
+    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of the queries share one of keys
+        shares = query.shape[1] // key.shape[1]
+        key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
+    if is_at_first_token(module):
+        with torch.autocast("cpu", enabled=False):
+            return _attend_first(query, key, value, packing, scale, dropout)[None], None
+    if torch.is_grad_enabled():
+        return attend(query, key, value, packing, scale, dropout, sliding_window)[None], None
+    return predict_attend(query, key, value, packing, scale, sliding_window)[None], None
+
+
+def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    rate: float,
+    window: int | None = None,
+) -> Tensor:
+    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
+
+    All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
+    probabilities. With a `window` tokens see those that are fewer places away.
+    """
+    # The states are in the precision of the layer that made them; autocast would cast in between.
+    with torch.autocast("cpu", enabled=False):
+        states = [tensor.contiguous() for tensor in (query, key, value)]
+        attended: Tensor = _Attention.apply(*states, packing, scale, rate, window)  # type: ignore[no-untyped-call]
+        return attended
+
+
+class _Attention(torch.autograd.Function):
+    """Keeps the probabilities for the backward pass, dropped ones with their sign turned round.
+
+    So one matrix holds both: its absolute values are the probabilities, its positive part what the
+    values were weighed with. With P the probabilities, D the kept ones / (1 - rate), O = D V and
+    G = D * (dO V^T), the gradient of the scores is G - P * rowsum(G), as in FlashAttention
+    (arXiv:2205.14135, appendix B.4), where that sum is written rowsum(dO * O).
+    """
+
+    @staticmethod
+    def forward(  # noqa: PLR0913, PLR0917  (what apply is given)
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        packing: Packing,
+        scale: float,
+        rate: float,
+        window: int | None,
+    ) -> Tensor:
+        heads, bits = query.shape[1], RandomBits()
+        rows = HeadRows.of(packing, heads)
+        states = [rows.gather(tensor) for tensor in (query * scale, key, value)]  # (places, size)
+        attended = torch.empty_like(states[0])  # (places, size)
+        kept_for_backward = []
+        # Of each group: q, k, v and output (sequences * heads, tokens, size).
+        for group, q, k, v, output in _by_group(packing, rows, *states, attended):
+            masks = _masks(group, heads, q.dtype, window)
+            signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
+            for part in _parts(signed):
+                scores = q[part] @ k[part].mT  # (some sequences * heads, tokens, tokens)
+                for mask in masks:
+                    scores += mask[part if len(mask) > 1 else 0]
+                torch.softmax(scores, -1, out=signed[part])
+                _mark_dropped(signed[part], rate, bits)
+                # relu takes away what is dropped; the scale of what is kept comes at the end.
+                torch.matmul(signed[part].relu(), v[part], out=output[part])
+            kept_for_backward.append(signed)
+        ctx.save_for_backward(*states, *kept_for_backward)
+        ctx.packing, ctx.heads, ctx.scale, ctx.rate = packing, heads, scale, rate
+        return rows.scatter(attended, heads).mul_(1.0 / (1.0 - rate))  # (tokens, heads, size)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, *kept = ctx.saved_tensors
+        rows = HeadRows.of(ctx.packing, ctx.heads)
+        gradient = rows.gather(
+            gradient.to(query.dtype) * (1.0 / (1.0 - ctx.rate))
+        )  # (places, size)
+        # Padding has the gradient of the token at place 0, which is not to be counted again.
+        gradient.index_fill_(0, rows.padding, 0.0)
+        gradients = [torch.empty_like(query) for _ in range(3)]  # of query, key and value
+        groups = _by_group(ctx.packing, rows, query, key, value, gradient, *gradients)
+        for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
+            for part in _parts(signed):
+                weights = signed[part].relu()  # D, (some sequences * heads, tokens, tokens)
+                torch.matmul(weights.mT, g[part], out=to_v[part])
+                to_scores = weights.mul_(g[part] @ v[part].mT)  # G, in the memory of D
+                total = to_scores.sum(-1, keepdim=True)  # (some sequences * heads, tokens, 1)
+                to_scores.addcmul_(signed[part].abs(), total, value=-1.0)
+                torch.matmul(to_scores, k[part], out=to_q[part])
+                torch.matmul(to_scores.mT, q[part], out=to_k[part])
+        to_query, to_key, to_value = (rows.scatter(states, ctx.heads) for states in gradients)
+        return to_query.mul_(ctx.scale), to_key, to_value, *[None] * 4
+
+
+def _by_group(packing: Packing, rows: HeadRows, *states: Tensor) -> Iterator[tuple[Any, ...]]:
+    """Each group with its parts of states in attention's order."""
+    return zip(packing.groups, *map(rows.split, states), strict=True)
+
+
+def _masks(group: Group, heads: int, dtype: torch.dtype, window: int | None) -> list[Tensor]:
+    """What is added to a group's scores (sequences * heads, tokens, tokens).
+
+    Masks are spread over them; two in one place do not overflow.
+    """
+    masks = []
+    if group.is_real is not None:
+        hiding = _hiding(~group.is_real, dtype)  # (sequences, tokens)
+        masks.append(hiding.repeat_interleave(heads, dim=0)[:, None])  # (sequences * heads, 1, ..)
+    is_far = _is_far(group, window)
+    if is_far is not None:
+        masks.append(_hiding(is_far, dtype)[None])  # (1, tokens, tokens)
+    return masks
+
+
+def _hiding(is_hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    # Half of the lowest number: two of them added are still finite, and no row is all -inf, whose
+    # softmax would be NaN (the rows of padding see nothing).
+    mask = torch.zeros(is_hidden.shape, dtype=dtype)
+    return mask.masked_fill_(is_hidden, torch.finfo(dtype).min / 2)
+
+
+def _is_far(group: Group, window: int | None) -> Tensor | None:
+    """Which tokens (tokens, tokens) of a sequence do not see each other; None where all do."""
+    tokens = group.places.shape[1]
+    if window is None or tokens <= window:
+        return None
+    places = torch.arange(tokens)
+    return (places[:, None] - places).abs() >= window
+
+
+def _parts(scores: Tensor) -> Iterator[slice | int]:
+    """The rows of scores (rows, tokens, tokens) in parts of about CHUNK_SCORES.
+
+    One alone loses its first dimension, because torch copies the transposed of a batch of one.
+    """
+    size = CHUNK_SCORES // scores[0].numel()
+    if size < 2:
+        return iter(range(len(scores)))
+    return (slice(start, start + size) for start in range(0, len(scores), size))
+
+
+def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
+    """Turns the sign of probabilities (-0.0 for 0) where dropout takes them away."""
+    if rate == 0.0:
+        return
+    whole = torch.int16 if probabilities.dtype == torch.bfloat16 else torch.int32
+    # The draws are negative where dropped; of their bits the sign alone is kept. Widened to int32
+    # it stays the highest bit, which is a float's sign too.
+    signs = bits.draw(probabilities.shape, rate).to(whole).bitwise_and_(torch.iinfo(whole).min)
+    probabilities.view(whole).bitwise_or_(signs)
+
+
+def predict_attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    window: int | None = None,
+) -> Tensor:
+    """`attend` without dropout and gradients, by torch's own kernel for that."""
+    heads = query.shape[1]
+    rows = HeadRows.of(packing, heads)
+    states = [rows.gather(tensor) for tensor in (query, key, value)]
+    attended = []
+    for group, *parts in _by_group(packing, rows, *states):
+        # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
+        q, k, v = (part.unflatten(0, (-1, heads)) for part in parts)
+        is_seen = _is_seen(group, window)
+        found = functional.scaled_dot_product_attention(q, k, v, attn_mask=is_seen, scale=scale)
+        attended.append(found.reshape(-1, found.shape[-1]))  # (places of the group, size)
+    return rows.scatter(torch.cat(attended), heads)  # (tokens, heads, size)
+
+
+def _is_seen(group: Group, window: int | None) -> Tensor | None:
+    """What a group's tokens see, to be spread over (sequences, heads, tokens, tokens)."""
+    # (sequences, tokens) -> (sequences, 1, 1, tokens)
+    is_real = None if group.is_real is None else group.is_real[:, None, None]
+    is_far = _is_far(group, window)
+    if is_far is None:
+        return is_real
+    return ~is_far if is_real is None else is_real & ~is_far
+
+
+def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
+) -> Tensor:
+    """`attend` for the first tokens of sequences; zero for all others."""
+    heads = query.shape[1]
+    rows = HeadRows.of(packing, heads)
+    dropout, attended, numbers = FastDropout(rate), [], []
+    for group, k, v in _by_group(packing, rows, *(ordered(t, rows) for t in (key, value))):
+        first = (
+            query.index_select(0, packing.firsts[group.rows]) * scale
+        )  # (sequences, heads, size)
+        scores = first.flatten(0, 1)[:, None] @ k.mT  # (sequences * heads, 1, tokens)
+        shares = sum(_masks(group, heads, query.dtype, None), scores).softmax(-1)
+        attended.append((dropout(shares) @ v).view(first.shape))  # (sequences, heads, size)
+        numbers.append(group.rows)
+    places = packing.firsts[torch.cat(numbers)]  # (rows,), in the order of the groups
+    return torch.zeros_like(query).index_copy(0, places, torch.cat(attended))

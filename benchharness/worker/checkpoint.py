@@ -1,0 +1,101 @@
+"""The encoder that a run leaves as a checkpoint, and how another run starts from it."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from benchharness.encoder import Encoder
+from benchharness.kept_folders import check_checkpoint, new_checkpoint, require_room
+from leaderboard.job import Job
+from tasks.errors import JobError
+
+__all__ = ["CheckpointWriter", "load_start"]
+
+WEIGHTS = "model.safetensors"
+"""The name by which transformers looks for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointWriter:
+    """An encoder that is written when its training is over.
+
+    `weights` are all of its weights by name, which training changes in place, and `config` is the
+    one it was loaded with. They are noted before a head is put on the encoder, because a head may
+    take the pooler away: to train it with itself (BERT's), or because it reads every token. Either
+    way the pooler is written as the head has left it.
+    """
+
+    folder: Path
+    job: Job
+    tokenizer: Any
+    config: Any
+    weights: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, encoder: Encoder, folder: Path, job: Job) -> "CheckpointWriter":
+        """The writer of a whole encoder; JobError where the folder's disk is too small for it."""
+        # keep_vars: the weights themselves, to be read after training. Without it state_dict gives
+        # detached tensors, which a move to another device would leave behind untrained.
+        weights = encoder.network.state_dict(keep_vars=True)
+        require_room(folder, sum(w.numel() * w.element_size() for w in weights.values()))
+        return cls(
+            folder=folder,
+            job=job,
+            tokenizer=encoder.tokenizer,
+            config=deepcopy(encoder.config),  # set_dropout writes into the encoder's own
+            weights=weights,
+        )
+
+    def write(self) -> None:
+        """Writes a checkpoint that transformers can load, whole or not at all.
+
+        It has every name that the network has, so weights that it ties are there twice. Raises
+        JobError where it cannot be written.
+        """
+        if self.tokenizer.is_fast:  # what encoding has left in it would be saved too
+            self.tokenizer.backend_tokenizer.no_truncation()
+            self.tokenizer.backend_tokenizer.no_padding()
+        try:
+            with new_checkpoint(self.folder, self.job) as draft:
+                self._write_files(draft)
+        except (OSError, SafetensorError) as error:
+            raise JobError(
+                f"the encoder that other jobs start from cannot be written to {self.folder} "
+                f"({error}): free the disk, or do without (--start-from scratch)."
+            ) from error
+
+    def _write_files(self, folder: Path) -> None:
+        # save_file refuses tensors that share memory, as tied weights do: each gets its own copy.
+        copies = {name: w.detach().cpu().clone().contiguous() for name, w in self.weights.items()}
+        save_file(copies, folder / WEIGHTS, metadata={"format": "pt"})
+        self.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
+    """Loads the weights that the job starts from, if it starts from another run; says which.
+
+    Tokenizer and config stay those of the pretrained checkpoint, from which that run started too.
+    Raises JobError where the folder is gone or damaged, or is of another network.
+    """
+    if not job.start_from:
+        return {}
+    if folder is None:
+        raise JobError(f"no folder was given with the encoder of {job.started_from}.")
+    digests = check_checkpoint(folder, job.start_from)
+    try:
+        encoder.network.load_state_dict(load_file(folder / WEIGHTS))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise JobError(
+            f"the encoder of {job.started_from} in {folder} does not fit this model ({reason}): "
+            "delete that folder, and the same command trains it again."
+        ) from error
+    run = {"name": job.started_from, "run": job.start_from, "sha256": digests[WEIGHTS]}
+    return {"started_from": run}
