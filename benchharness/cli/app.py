@@ -129,7 +129,7 @@ def main() -> None:
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
     try:
-        app()
+        app(prog_name="bench")
     except BenchError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")

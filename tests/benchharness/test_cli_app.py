@@ -117,7 +117,7 @@ def raise_in_report(monkeypatch, error):
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr("leaderboard.store.store.open_store", fail)
+    monkeypatch.setattr("benchharness.cli.report.open_store", fail)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_sigterm_is_143(bench, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
 
-    monkeypatch.setattr("leaderboard.store.store.open_store", terminate)
+    monkeypatch.setattr("benchharness.cli.report.open_store", terminate)
     ended = bench("report")
     assert (ended.code, ended.err) == (143, "")
 
