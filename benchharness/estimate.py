@@ -243,7 +243,7 @@ def _runs(
         points = resolve_sweep(model, task.name, recipe, overrides, task.head)
         started_points = [with_start(point, model, task, recipe=recipe) for point in points]
         runs[task.name] = [_Run(task.name, point) for point in started_points]
-        if start := start_task(started_points[0].settings):
+        if start := start_task(started_points[0]):
             started.add(start)
             waiting.append(find_task(start))
     return [run for found in runs.values() for run in found], started

@@ -86,7 +86,7 @@ def _check_kinds(rows: "Rows") -> None:
     from tasks.errors import BenchError
 
     for entry in rows.entries:
-        if entry.kind != "model":
+        if not entry.is_single:
             raise BenchError(
                 f"{entry.model} is {'an ensemble' if entry.kind == 'ensemble' else 'a floor'}: an "
                 "ensemble is made of models; name those."

@@ -85,7 +85,7 @@ class Outlook:
             seconds = duration(self.estimates[job.key].seconds)
             start = f" from {job.started_from}" if job.start_from else ""
             yield (
-                f"  {job.key[:12]}  {job_name(job)}{start}, {job.recipe}, {job.precision}: "
+                f"  {job.key[:12]}  {job_name(job)}{start}, {job.recipe_label}, {job.precision}: "
                 f"{seconds}"
             )
 
@@ -98,7 +98,7 @@ class Outlook:
                 "task": job.task,
                 "seed": job.seed,
                 "data": job.data,
-                "recipe": job.recipe,
+                "recipe": job.recipe_label,
                 "precision": job.precision,
                 "start_from": job.start_from,
                 "to_run": job.key in self.estimates,

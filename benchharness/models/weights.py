@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from benchharness.models.find import checkpoint_files
-from benchharness.models.spec import BUILTIN, NOTHING, ModelSpec, Trust
+from benchharness.models.spec import NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import arriving, go_offline_if_unreachable
 
@@ -185,7 +185,7 @@ def hub_revision(weights: str) -> str | None:
 
 def builtin_folder(spec: ModelSpec) -> Path:
     """The folder inside the package that holds a built-in encoder's config and vocabulary."""
-    folder = Path(str(files("benchharness"))) / spec.checkpoint.removeprefix(BUILTIN)
+    folder = Path(str(files("benchharness"))) / spec.builtin
     if not folder.is_dir():
         raise ModelError(
             f"the built-in model {spec.name} has no folder {folder}; reinstall benchharness."

@@ -13,8 +13,7 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
-from leaderboard.boards.cell import sweep_name
-from leaderboard.job import SCRATCH, START_FROM, Setting
+from leaderboard.job import SCRATCH, START_FROM, Setting, Start, recipe_label
 from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
@@ -78,10 +77,23 @@ OURS = "ours:"
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """The settings of one job and the name that they go by on a board ("paper", "fast", a file)."""
+    """The settings of one job and what they go by: "paper", "fast", or the stem of a user's file.
+
+    `is_own` is true for such a file, `overridden` where the user set values beside it, `is_sweep`
+    for one point of several, and `start` is what is trained before.
+    """
 
     name: str
     settings: Mapping[str, Setting]
+    is_own: bool = False
+    overridden: bool = False
+    is_sweep: bool = False
+    start: Start | None = None
+
+    @property
+    def label(self) -> str:
+        """The recipe as a board shows it: "paper+set sweep"."""
+        return recipe_label(self.name, overridden=self.overridden, is_sweep=self.is_sweep)
 
 
 def resolve_recipe(
@@ -114,7 +126,7 @@ def resolve_sweep(
     head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast" or
     the path of a TOML file; None and "paper" add nothing); then `overrides` as typed after `--set`.
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
-    are called a sweep. What is only for another head type (a stride), is off, or means nothing
+    are a sweep. What is only for another head type (a stride), is off, or means nothing
     beside other values is checked and left out, because it is no part of this job. Raises
     BenchError with one line for each value that is unknown, ill-typed or out of range.
     """
@@ -126,10 +138,17 @@ def resolve_sweep(
         layers += _laid_over(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     points = _points(layers, head)
-    label = name if name in (PAPER, FAST) else Path(name).stem
-    label += "+set" if overrides else ""
-    label = sweep_name(label) if len(points) > 1 else label
-    return tuple(ResolvedRecipe(name=label, settings=settings) for settings in points)
+    is_own = name not in (PAPER, FAST)
+    return tuple(
+        ResolvedRecipe(
+            name=Path(name).stem if is_own else name,
+            settings=settings,
+            is_own=is_own,
+            overridden=bool(overrides),
+            is_sweep=len(points) > 1,
+        )
+        for settings in points
+    )
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
@@ -280,12 +299,14 @@ def with_start(
 ) -> ResolvedRecipe:
     """The resolved recipe of a model on a task, and beside its values what is trained before.
 
-    `start_from` is None for what the recipe says, "scratch", the full name of a task, or the name
-    of a checkpoint, which stands for itself. Nothing is added where nothing was to be trained
-    before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is like
-    another does not take over its lines: they cost more than the task itself. Raises BenchError for
-    a task that is unknown, has nothing to train on, or is the same.
+    `start_from` is None for what the recipe says, "scratch", or the full name of a task; a model
+    that has another checkpoint's weights says so itself. Nothing is added where nothing was to be
+    trained before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is
+    like another does not take over its lines: they cost more than the task itself. Raises
+    BenchError for a task that is unknown, has nothing to train on, or is the same.
     """
+    if spec.start is not None:
+        return _started(resolved, spec.start, Setting(value=spec.start.name, source=OPTION))
     lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
     line = lines[-1] if lines else None
     if start_from is not None:
@@ -294,15 +315,20 @@ def with_start(
     named = any(line.value != SCRATCH for line in lines)
     if line is None or (line.value == SCRATCH and not named):
         return resolved
-    if line.source != OPTION:
-        _check(line, task)
-    return replace(resolved, settings={**resolved.settings, START_FROM: line})
+    _check(line, task)
+    if line.value == SCRATCH:
+        return _started(resolved, Start(kind="pretrained"), line)
+    return _started(resolved, Start(kind="task", name=str(line.value)), line)
 
 
-def start_task(settings: Mapping[str, Setting]) -> str | None:
-    """The task that a job starts from by its settings; None for a checkpoint's own weights."""
-    line = settings.get(START_FROM)
-    return str(line.value) if line and line.value in TASKS else None
+def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedRecipe:
+    return replace(resolved, start=start, settings={**resolved.settings, START_FROM: line})
+
+
+def start_task(recipe: ResolvedRecipe) -> str | None:
+    """The task that a job starts from by its recipe; None for a checkpoint's own weights."""
+    start = recipe.start
+    return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
@@ -312,7 +338,7 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
     for spec in specs:
         waiting = list(found.values())
         for task in waiting:
-            start = start_task(with_start(nothing, spec, task).settings)
+            start = start_task(with_start(nothing, spec, task))
             if start is not None and start not in found:
                 found[start] = TASKS[start]
                 waiting.append(TASKS[start])

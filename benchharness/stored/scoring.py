@@ -11,7 +11,7 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
-from leaderboard.job import SCORED_HERE, Job, Setting
+from leaderboard.job import Job, Setting
 from leaderboard.result import Cost, Evaluation, Result, to_row
 from tasks.errors import BenchError
 from tasks.examples import Example, Prediction, SpanExample, SpanPrediction
@@ -150,7 +150,8 @@ def to_result(scored: Scored, model: str) -> Result:
         task_version=scored.task.version,
         data=scored.data,
         fingerprints={f"{scored.task.name}:{s.split}": s.fingerprint for s in scored.splits},
-        recipe=SCORED_HERE,
+        kind="scored",
+        recipe="scored here",
         settings=dict(_settings(scored.splits)),
         seed=0,
         precision="unknown precision",

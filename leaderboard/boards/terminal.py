@@ -117,7 +117,7 @@ def _grid(board: Board, gap: str) -> _Grid:
     rows = [heads, *(row for group in groups for row in group)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     widths[NAMES] = max(NAME_WIDTH, *(_longest_word(row[NAMES]) for row in rows))
-    return _Grid(heads, groups, widths, [entry.kind for entry in board.entries])
+    return _Grid(heads, groups, widths, [entry.shown_kind for entry in board.entries])
 
 
 def _width(cell: Text) -> int:
@@ -197,7 +197,7 @@ def _name(entry: Entry) -> Text:
 
 def _details(entry: Entry) -> Iterator[str]:
     yield entry.recipe_label
-    if entry.kind == "model" and entry.precision != "fp32":
+    if entry.is_single and entry.precision != "fp32":
         yield entry.precision
     yield from entry.start_labels
     if entry.failures:
@@ -233,7 +233,7 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
         place = "left out of this table for its width" if left_out else "shown beside it"
         names = ", ".join(_short(task) for task in board.extras)
         yield f"{names}: not part of the score, {place}."
-    if any(entry.kind != "model" for entry in board.entries):
+    if any(not entry.is_single for entry in board.entries):
         yield "ensembles and floors stand below the models and have no rank."
     yield from _intervals(board)
     for note, places in _notes(board).items():
@@ -274,7 +274,7 @@ def _notes(board: Board) -> dict[str, list[str]]:
 
 
 def _seeds(board: Board) -> str:
-    models = [entry for entry in board.entries if entry.kind == "model"] or board.entries
+    models = [entry for entry in board.entries if entry.is_single] or board.entries
     counts = [count for entry in models for count in entry.seeds if count]
     if not counts:
         return "no run has finished."

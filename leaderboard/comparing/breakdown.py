@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leaderboard.result import RunRow
+from leaderboard.result import Measure, RunRow, rule_name
 from leaderboard.statistics import Outcomes, Pairs
 from tasks.errors import BenchError
 from tasks.examples import Example, PairExample, Prediction
@@ -292,7 +292,7 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
 
 
 def _knows_no_seed(runs: Sequence[RunRow]) -> bool:
-    return len(runs) == 1 and runs[0].kind != "model"
+    return len(runs) == 1 and not runs[0].is_single
 
 
 def _seeds(runs: Sequence[RunRow]) -> str:
@@ -383,9 +383,8 @@ def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> "Callable[[Array], 
 def _find(splits: Sequence[PredictedSplit], name: str) -> Named | None:
     """The split and the metric of a score's name."""
     for split in splits:
-        ending = split.split.partition("_")[2]
         for metric in (*split.task.metrics, *split.task.details):
-            if name == (f"{metric.name}_{ending}" if ending else metric.name):
+            if name == rule_name(Measure(split.split, metric.name)):
                 return split, metric
     return None
 

@@ -9,7 +9,6 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.cell import score_names
 from leaderboard.boards.entry import Entry
 from leaderboard.exports.lines import ScoreLine, score_lines, the_model
-from leaderboard.job import SCORED_HERE
 from leaderboard.text import visible
 from tasks.errors import BenchError
 from tasks.suites import TASKS
@@ -185,7 +184,7 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
 
 
 def _model(entry: Entry) -> dict[str, Any]:
-    ran_here = entry.recipe != SCORED_HERE
+    ran_here = entry.kind != "scored"
     return {
         "name": entry.model,
         "id": entry.model,

@@ -90,7 +90,7 @@ def _notes(board: Board, *, scored: bool) -> Iterator[str]:
     yield "Values are times 100, the median over seeds; ± is the sample standard deviation."
     if scored:
         yield f"The score is {board.rule.name}."
-    if any(entry.kind != "model" for entry in board.entries):
+    if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and floors have no rank."
 
 

@@ -5,7 +5,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,11 +30,16 @@ def archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
-        line = to_text(asdict(run)) + "\n"
+        line = to_text(_data(run)) + "\n"
         digest.update(line.encode("ascii"))
         count += 1
         yield line
     yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
+
+
+def _data(run: StoredRun) -> dict[str, Any]:
+    """The run as an object; without `facts` it is what was written before there were any."""
+    return {name: value for name, value in vars(run).items() if value is not None}
 
 
 def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
@@ -141,7 +145,8 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
 
 def _run(path: Path, data: dict[str, Any], number: int) -> StoredRun:
     kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-    if data.keys() != kinds.keys() or any(type(data[name]) is not kinds[name] for name in kinds):
+    known = kinds | ({"facts": dict} if "facts" in data else {})
+    if data.keys() != known.keys() or any(type(data[name]) is not known[name] for name in known):
         raise DataError(
             f"line {number} of {path} is no run: it needs {', '.join(kinds)} and nothing else."
         )

@@ -2,7 +2,7 @@
 
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from shutil import copyfile
@@ -13,7 +13,7 @@ from sqlalchemy import CompoundSelect, Engine, func, select, union
 
 from leaderboard.store.database import file_of, open_engine, reading
 from leaderboard.store.merging import run_ids, whole_runs
-from leaderboard.store.record import StoredRun, run_to_stored
+from leaderboard.store.record import StoredRun, fill_facts, run_to_stored
 from leaderboard.store.schema import Headline, Predictions, Run, Score
 from leaderboard.store.store import open_store
 from leaderboard.text import flush_to_disk
@@ -172,8 +172,8 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
     return (value - 2**64 if value >= 2**63 else value), place + 1
 
 
-TABLES = {27: "runs", 6: "scores", 7: "predictions"}
-"""By the number of their columns, in every revision of the schema so far."""
+RUN, SCORE = (27, 29), (6, 7)
+"""The columns that a run and a score have had, before revision 0003 and since."""
 
 
 class Recovered(NamedTuple):
@@ -221,6 +221,8 @@ def _save(readable: Engine, new: Path) -> Recovered:
         for number, run in whole_runs(readable, ids):
             with suppress(StoreError):
                 if isinstance(run, Run):
+                    if not run.facts:
+                        fill_facts(run)
                     yield run_to_stored(run)
                     whole[number] = None
 
@@ -251,13 +253,23 @@ def _readable(damaged: Path, folder: Path) -> Engine:
 
 def _put(connection: sqlite3.Connection, row: Row) -> None:
     """Keep a row as what it looks like; one that fits no table, or is there already, is left."""
-    table = TABLES.get(len(row.values))
-    if table == "predictions" and isinstance(row.values[1], str):
-        table = "headlines"  # the other one of seven columns, whose second is a job's key
-    if table is not None:
-        values = (row.number, *row.values[1:])
-        places = ", ".join("?" * len(values))
-        connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values)  # noqa: S608
+    if (table := _table(row.values)) is None:
+        return
+    values = [row.number, *row.values[1:]]
+    values += {RUN[0]: ["{}", ""], SCORE[0]: [""]}.get(len(values), [])
+    places = ", ".join("?" * len(values))
+    connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values)  # noqa: S608
+
+
+def _table(values: Sequence[Value]) -> str | None:
+    """By the number of the columns, and where it is the same, by their types."""
+    if len(values) in RUN:
+        return "runs"
+    if len(values) not in SCORE:
+        return None
+    if len(values) == 7 and isinstance(values[1], str):
+        return "headlines"
+    return "predictions" if isinstance(values[-1], bytes) else "scores"
 
 
 def _settled(damaged: Path, folder: Path) -> Path:

@@ -1,9 +1,9 @@
-"""The leaderboard's tables; leaderboard/store/databases makes them, and must agree.
+"""The leaderboard's tables; leaderboard/store/migrations makes them, and must agree.
 
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split
     predictions   one row per predicted split, the predictions in one compressed column
-    headlines     one row per job: of the run that lists show, what they show (see headline.py)
+    headlines     one row per job: of the run that lists show, what they show (see record.py)
 
 A result enters all four in one transaction. JSON is kept as text, not in a database's own JSON
 type, so that the same characters come back on every database.
@@ -199,8 +199,8 @@ class Run(Base):
     # Copied out of the job, to search and list by.
     model: Mapped[str] = mapped_column(Words)
     weights: Mapped[str] = mapped_column(Words)  # a hub revision, or "sha256:..."
-    recipe: Mapped[str] = mapped_column(Words)
-    recipe_digest: Mapped[str] = mapped_column(Text)  # canonical.recipe_digest
+    recipe: Mapped[str] = mapped_column(Words)  # Job.recipe_label
+    recipe_digest: Mapped[str] = mapped_column(Text)  # of the values of its settings
     task: Mapped[str] = mapped_column(Words)  # "glue/rte"
     suite: Mapped[str] = mapped_column(Words)  # "glue"
     data: Mapped[str] = mapped_column(Words)  # "hub", "mini" or a folder
@@ -218,11 +218,15 @@ class Run(Base):
     fingerprints: Mapped[dict[str, str]] = mapped_column(Json)  # digest by "task:split"
 
     # The bulk. Only the job and the details are kept of a failure.
-    job: Mapped[dict[str, Any]] = mapped_column(Json)  # Job.to_json
+    job: Mapped[dict[str, Any]] = mapped_column(Json)  # Job.to_labels
     curve: Mapped[list[Any] | None] = mapped_column(Json)  # CurvePoints
     cost: Mapped[dict[str, Any] | None] = mapped_column(Json)  # Cost
     provenance: Mapped[dict[str, Any] | None] = mapped_column(Json)
     details: Mapped[str] = mapped_column(Words)  # a failure's traceback or log's end
+
+    # What the labels among these do not say; `digest`, which is older, does not cover it.
+    facts: Mapped[dict[str, Any]] = mapped_column(Json, server_default="{}")  # Job.facts
+    facts_digest: Mapped[str] = mapped_column(Text, server_default="")  # see record.py
 
     scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
     predictions: Mapped[list["Predictions"]] = relationship(order_by="Predictions.id")
@@ -238,8 +242,9 @@ class Score(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     task: Mapped[str] = mapped_column(Text)
     split: Mapped[str] = mapped_column(Text)
-    name: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Text)  # as people see it: "accuracy_test_mm"
     value: Mapped[float] = mapped_column(Double)
+    metric: Mapped[str] = mapped_column(Text, server_default="")  # "accuracy"
 
 
 class Predictions(Base):
@@ -276,4 +281,4 @@ class Headline(Base):
     task: Mapped[str] = mapped_column(Words)
     model: Mapped[str] = mapped_column(Words)
     status: Mapped[str] = mapped_column(Text)
-    content: Mapped[dict[str, Any]] = mapped_column(Json)  # headline.headline_data
+    content: Mapped[dict[str, Any]] = mapped_column(Json)  # record.headline_data

@@ -134,7 +134,7 @@ def sentence_of(cell: Cell) -> str:
 
 def _is_collapsed(cell: Cell, place: int) -> bool:
     run = cell.runs[place]
-    return run.kind == "model" and bool(COLLAPSED & set(run.flags.get(cell.task, ())))
+    return run.is_single and bool(COLLAPSED & set(run.flags.get(cell.task, ())))
 
 
 def _dots(cell: Cell, x: Axis, y: float) -> str:

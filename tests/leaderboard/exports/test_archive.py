@@ -27,8 +27,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         opened.add_result(make_result(make_job(seed=1), finished="2026-08-02T12:00:00Z"))
         opened.add_result(make_result(make_job(seed=1), finished="2026-08-02T12:00:00Z"))
         opened.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
-        opened.add_result(make_result(make_job(model="both", weights="ensemble:x")))
-        opened.add_result(make_result(make_job(model="majority", weights="floor:majority")))
+        opened.add_result(
+            make_result(make_job(model="both", kind="ensemble", weights="ensemble:x"))
+        )
+        opened.add_result(
+            make_result(make_job(model="majority", kind="floor", weights="floor:majority"))
+        )
         opened.add_result(make_result(make_job(model="nul \0 surrogate \udc80 <b>\u202e")))
         opened.add_failure(make_failure(make_job(seed=9)))
         yield opened
