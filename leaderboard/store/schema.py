@@ -27,6 +27,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
@@ -226,7 +227,7 @@ class Run(Base):
 
     # What the labels among these do not say; `digest`, which is older, does not cover it.
     facts: Mapped[dict[str, Any]] = mapped_column(Json, server_default="{}")  # Job.facts
-    facts_digest: Mapped[str] = mapped_column(Text, server_default="")  # see record.py
+    facts_digest: Mapped[str] = mapped_column(Text, server_default=text("''"))  # see record.py
 
     scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
     predictions: Mapped[list["Predictions"]] = relationship(order_by="Predictions.id")
@@ -244,7 +245,7 @@ class Score(Base):
     split: Mapped[str] = mapped_column(Text)
     name: Mapped[str] = mapped_column(Text)  # as people see it: "accuracy_test_mm"
     value: Mapped[float] = mapped_column(Double)
-    metric: Mapped[str] = mapped_column(Text, server_default="")  # "accuracy"
+    metric: Mapped[str] = mapped_column(Text, server_default=text("''"))  # "accuracy"
 
 
 class Predictions(Base):

@@ -60,7 +60,7 @@ def test_a_job_holds_what_was_asked_for() -> None:
         1,
     )
     assert job.weights.startswith("builtin:tiny@")
-    assert (job.recipe, job.settings["batch_size"].value) == ("fast+set", 4)
+    assert (job.recipe_label, job.settings["batch_size"].value) == ("fast+set", 4)
     dev = read(RTE, "dev", parse_data("mini"), 20)
     assert job.fingerprints["glue/rte:dev"] == dev.fingerprint
 

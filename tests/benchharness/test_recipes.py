@@ -226,7 +226,7 @@ def test_papers_that_start_from_mnli_say_so_themselves() -> None:
             ).settings
             for task in TASKS.values()
         }
-        return {name for name, found in settings.items() if start_task(found) == "glue/mnli"}
+        return {name for name, found in recipes.items() if start_task(found) == "glue/mnli"}
 
     assert started("modernbert") == started("modernbert-large")
     assert started("modernbert") == {"glue/rte", "glue/mrpc", "glue/stsb"}
@@ -277,7 +277,7 @@ def test_a_file_lies_over_the_familys_recipe(tmp_path: Path) -> None:
 
 def test_set_goes_before_everything_and_says_so() -> None:
     resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
-    assert resolved.name == "fast+set"
+    assert resolved.label == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
     assert resolved.settings["batch_size"].value == 4
 
