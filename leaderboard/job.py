@@ -193,6 +193,8 @@ class Job:
             raise TypeError("a name or fingerprint of it is no text")
         if job.kind not in get_args(Kind):
             raise TypeError(f"its kind is {job.kind!r}")
+        if job.recipe_label != data["recipe"]:
+            raise TypeError(f"its recipe is called {data['recipe']!r}, not {job.recipe_label!r}")
         return job
 
 

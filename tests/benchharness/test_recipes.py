@@ -220,10 +220,8 @@ def test_layers_have_their_own_rates_where_papers_say_so(
 def test_papers_that_start_from_mnli_say_so_themselves() -> None:
     def started(recipe: str) -> set[str]:
         spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
-        settings = {
-            task.name: with_start(
-                resolve_recipe(spec, task.name, None, {}, task.head), spec, task
-            ).settings
+        recipes = {
+            task.name: with_start(resolve_recipe(spec, task.name, None, {}, task.head), spec, task)
             for task in TASKS.values()
         }
         return {name for name, found in recipes.items() if start_task(found) == "glue/mnli"}

@@ -80,7 +80,7 @@ def test_the_pages_hold_what_sqlite_says(path: Path) -> None:
 
 
 def test_columns_are_told_by_their_number_and_order(path: Path) -> None:
-    """A new column makes a row another length: leaderboard.store.recovery.RUN and SCORE must know it."""
+    """A new column makes a row another length: RUN and SCORE of recovery.py must know it."""
     with closing(sqlite3.connect(path)) as connection:
         for name, table in TABLES.items():
             stored = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
