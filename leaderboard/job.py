@@ -32,7 +32,7 @@ START_FROM = "start_from"
 SCRATCH = "scratch"
 """The value of that setting for the pretrained checkpoint, where a recipe names another start."""
 
-FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "source")
+_FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "source")
 """The fields that are no part of what digests cover, and may be known by labels alone of old runs;
 `recipe` is, in its label."""
 
@@ -167,12 +167,12 @@ class Job:
     def facts(self) -> dict[str, Any]:
         """What `to_labels` does not say, or only within a label, as plain data."""
         data = asdict(self)
-        return {name: data[name] for name in FACTS}
+        return {name: data[name] for name in _FACTS}
 
     def to_labels(self) -> dict[str, Any]:
         """Plain data as they are shown and as digests cover them: `recipe` is the label."""
         data = {**asdict(self), "recipe": self.recipe_label}
-        return {name: data[name] for name in data if name == "recipe" or name not in FACTS}
+        return {name: data[name] for name in data if name == "recipe" or name not in _FACTS}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal job."""

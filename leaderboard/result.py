@@ -236,7 +236,7 @@ class RunRow:
 
 # Stored predictions as the objects that metrics and submissions take.
 
-CLASSES: Mapping[str, type[Prediction]] = {
+_CLASSES: Mapping[str, type[Prediction]] = {
     "pair": PairPrediction,
     "span": SpanPrediction,
     "choice": ChoicePrediction,
@@ -247,7 +247,7 @@ CLASSES: Mapping[str, type[Prediction]] = {
 
 def predictions_of(evaluation: Evaluation) -> tuple[Prediction, ...]:
     """The predictions of one split, in its order; what `to_row` made rows of."""
-    kind = CLASSES[find_task(evaluation.task).head]
+    kind = _CLASSES[find_task(evaluation.task).head]
     return tuple(kind(**_with_tuples(row)) for row in evaluation.predictions)
 
 
@@ -302,10 +302,10 @@ NEVER_FELL = "the training loss never fell"
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 """The flags of a run that has learned nothing."""
 
-FEWEST_POINTS = 4
+_FEWEST_POINTS = 4
 """A curve with fewer points has no first and last quarter to compare."""
 
-LEAST_FALL = 0.02
+_LEAST_FALL = 0.02
 """The share by which the loss of a run that learns falls at the very least: a classifier that only
 finds the labels' shares moves by about one per cent, from its random start to their entropy."""
 
@@ -321,7 +321,7 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
 
 def curve_ends(losses: Sequence[float]) -> tuple[float, float] | None:
     """The mean loss of a curve's first quarter and of its last; None for too few points."""
-    if len(losses) < FEWEST_POINTS:
+    if len(losses) < _FEWEST_POINTS:
         return None
     quarter = len(losses) // 4
     return fmean(losses[:quarter]), fmean(losses[-quarter:])
@@ -332,4 +332,4 @@ def flags_of_ends(ends: Sequence[float] | None) -> tuple[str, ...]:
     if ends is None:
         return ()
     first, last = ends
-    return (NEVER_FELL,) if last >= first * (1 - LEAST_FALL) else ()
+    return (NEVER_FELL,) if last >= first * (1 - _LEAST_FALL) else ()

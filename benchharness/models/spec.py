@@ -114,7 +114,7 @@ FLOORS = (
 # that sizes are counted, it was done on the architecture as transformers builds it, pooler
 # included.
 
-UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
+_UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
 
 def _known(path: Path) -> Iterator[ModelSpec]:
@@ -125,7 +125,7 @@ def _known(path: Path) -> Iterator[ModelSpec]:
 
 def _spec(name: str, fields: dict[str, Any]) -> ModelSpec:
     if fields.get("revision") == "main":
-        fields.setdefault("note", UNPINNED)
+        fields.setdefault("note", _UNPINNED)
     return ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 

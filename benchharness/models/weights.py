@@ -22,7 +22,7 @@ __all__ = [
 
 # A checkpoint on the hub, brought into the local cache.
 
-CHECKPOINT_FILES = (
+_CHECKPOINT_FILES = (
     "config.json",
     "model*.safetensors",
     "model.safetensors.index.json",
@@ -62,7 +62,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
                 local_files_only=offline,
             )
     except LocalEntryNotFoundError:
-        raise unreachable(hub_id) from None
+        raise _unreachable(hub_id) from None
     except (HTTPError, ValueError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(
@@ -79,7 +79,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
 
 def _patterns(trust: Trust) -> list[str]:
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"] if trust.pickle else []
-    return [*CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
+    return [*_CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
 
 
 def require_checkpoint(hub_id: str, revision: str) -> None:
@@ -87,7 +87,7 @@ def require_checkpoint(hub_id: str, revision: str) -> None:
     snapshot = cache_folder(hub_id) / "snapshots" / revision
     weights = [*snapshot.glob("*.safetensors"), *snapshot.glob("pytorch_model*.bin")]
     if not weights and go_offline_if_unreachable():
-        raise unreachable(hub_id)
+        raise _unreachable(hub_id)
 
 
 def cache_folder(hub_id: str) -> Path:
@@ -97,7 +97,7 @@ def cache_folder(hub_id: str) -> Path:
     return Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
-def unreachable(hub_id: str) -> ModelError:
+def _unreachable(hub_id: str) -> ModelError:
     """The error for a model that can be had from nowhere, with everything that needs no hub."""
     return ModelError(
         f"model {hub_id!r} is not in the cache and the hub cannot be reached: run `bench fetch` "
@@ -113,7 +113,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 5.0
 
 
-def resolve_commit(hub_id: str, revision: str) -> str:
+def _resolve_commit(hub_id: str, revision: str) -> str:
     """The 40-digit commit of a hub repository's revision.
 
     A pinned commit is returned as it is. A branch is asked of the hub, or of the local cache where
@@ -156,7 +156,7 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
 def _commit_in_cache(hub_id: str, revision: str) -> str:
     ref = cache_folder(hub_id) / "refs" / revision
     if not ref.is_file():
-        raise unreachable(hub_id)
+        raise _unreachable(hub_id)
     return ref.read_text(encoding="ascii").strip()
 
 
@@ -171,11 +171,11 @@ def weights_identity(spec: ModelSpec) -> str:
     if spec.is_floor:
         return f"{spec.checkpoint}@{spec.revision}"
     if spec.is_builtin:
-        return f"{spec.checkpoint}@{files_digest(_data_files(builtin_folder(spec)))}"
+        return f"{spec.checkpoint}@{files_digest(_data_files(_builtin_folder(spec)))}"
     if spec.is_folder:
         groups = checkpoint_files(Path(spec.checkpoint), spec.trust)
         return "sha256:" + files_digest(path for group in groups.values() for path in group)
-    return f"hub:{spec.checkpoint}@{resolve_commit(spec.checkpoint, spec.revision)}"
+    return f"hub:{spec.checkpoint}@{_resolve_commit(spec.checkpoint, spec.revision)}"
 
 
 def hub_revision(weights: str) -> str | None:
@@ -183,7 +183,7 @@ def hub_revision(weights: str) -> str | None:
     return weights.rpartition("@")[2] if weights.startswith("hub:") else None
 
 
-def builtin_folder(spec: ModelSpec) -> Path:
+def _builtin_folder(spec: ModelSpec) -> Path:
     """The folder inside the package that holds a built-in encoder's config and vocabulary."""
     folder = Path(str(files("benchharness"))) / spec.builtin
     if not folder.is_dir():

@@ -57,21 +57,21 @@ def floor_settings(name: str, head: str) -> Mapping[str, Setting]:
     return _BAG_OF_WORDS[head] if name == "bag-of-words" else {}
 
 
-PAPER = "paper"
-FAST = "fast"
-FALLBACK = "bert"
+_PAPER = "paper"
+_FAST = "fast"
+_FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-ONLY = {"stride": "span", "max_question_tokens": "span"}
+_ONLY = {"stride": "span", "max_question_tokens": "span"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
 
-OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
+_OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
 
-TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
+_TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
 """Hyperparameters that mean nothing where the encoder is frozen."""
 
-OURS = "ours:"
+_OURS = "ours:"
 """How the source of a value begins that we chose ourselves: it is no other model's either."""
 
 
@@ -133,12 +133,12 @@ def resolve_sweep(
     if spec.is_floor:
         return (ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head)),)
     layers = list(_packaged_layers(spec, task, head))
-    name = recipe or PAPER
-    if name != PAPER:
+    name = recipe or _PAPER
+    if name != _PAPER:
         layers += _laid_over(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     points = _points(layers, head)
-    is_own = name not in (PAPER, FAST)
+    is_own = name not in (_PAPER, _FAST)
     return tuple(
         ResolvedRecipe(
             name=Path(name).stem if is_own else name,
@@ -156,7 +156,7 @@ def packaged_recipe(spec: ModelSpec) -> Path:
     for name in (spec.recipe, spec.family):
         if name in packaged_names():
             return packaged_names()[name]
-    return packaged_names()[FALLBACK]
+    return packaged_names()[_FALLBACK]
 
 
 def _packaged_layers(spec: ModelSpec, task: str, head: str) -> Iterator[Mapping[str, Setting]]:
@@ -170,26 +170,26 @@ def _packaged_layers(spec: ModelSpec, task: str, head: str) -> Iterator[Mapping[
 
 def _ancestors(path: Path) -> list[Path]:
     """The packaged recipes that one is like, the furthest first."""
-    if path.stem == FALLBACK:
+    if path.stem == _FALLBACK:
         return []
-    parent = packaged_names()[read_like(path) or FALLBACK]
+    parent = packaged_names()[read_like(path) or _FALLBACK]
     return [*_ancestors(parent), parent]
 
 
 def _inherited(setting: Setting, path: Path) -> Setting:
-    if setting.source.startswith(OURS):
+    if setting.source.startswith(_OURS):
         return setting
     return replace(setting, source=f"as {path.stem}: {setting.source}")
 
 
 def _recipe_path(name: str) -> Path:
-    if name == FAST:
-        return packaged_names()[FAST]
+    if name == _FAST:
+        return packaged_names()[_FAST]
     path = Path(name).expanduser()
     if path.suffix == ".toml" or path.is_file():
         return path
     raise unknown_name(
-        "recipe", name, (PAPER, FAST), "Known: paper, fast, or the path of a TOML file."
+        "recipe", name, (_PAPER, _FAST), "Known: paper, fast, or the path of a TOML file."
     )
 
 
@@ -245,10 +245,10 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 
 def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     """The settings that the result of a job depends on."""
-    on = {name: s for name, s in settings.items() if s.value != OFF.get(name)}
-    needless = {name for name, only in ONLY.items() if only != head}
+    on = {name: s for name, s in settings.items() if s.value != _OFF.get(name)}
+    needless = {name for name, only in _ONLY.items() if only != head}
     if "features" in on:
-        needless.update(TRAINS_ENCODER)
+        needless.update(_TRAINS_ENCODER)
     if "layer_decay" not in on:
         needless.add("top_layer_depth")
     return {name: setting for name, setting in on.items() if name not in needless}
@@ -263,7 +263,7 @@ def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
     if features is None or features.value == FINE_TUNED:
         return
     for name in ("lora_rank", "unfreeze"):
-        if name in settings and settings[name].value != OFF[name]:
+        if name in settings and settings[name].value != _OFF[name]:
             yield (
                 f"{name} is {settings[name].value!r} ({settings[name].source}), but features is "
                 f"{features.value!r} ({features.source}), which leaves the encoder as it is: give "
@@ -286,7 +286,7 @@ def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
 # `[glue.rte]` with `start_from = { value = "glue/mnli", source = "..." }` names the task;
 # "scratch" is the checkpoint as it was pretrained, as everywhere without such a line.
 
-OPTION = "--start-from"
+_OPTION = "--start-from"
 
 
 def with_start(
@@ -306,12 +306,12 @@ def with_start(
     BenchError for a task that is unknown, has nothing to train on, or is the same.
     """
     if spec.start is not None:
-        return _started(resolved, spec.start, Setting(value=spec.start.name, source=OPTION))
+        return _started(resolved, spec.start, Setting(value=spec.start.name, source=_OPTION))
     lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
     line = lines[-1] if lines else None
     if start_from is not None:
         value = SCRATCH if start_from == task.name else start_from
-        line = Setting(value=value, source=OPTION)
+        line = Setting(value=value, source=_OPTION)
     named = any(line.value != SCRATCH for line in lines)
     if line is None or (line.value == SCRATCH and not named):
         return resolved
@@ -346,10 +346,10 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
 
 
 def _files(spec: ModelSpec, recipe: str | None) -> list[Path]:
-    own, name = packaged_recipe(spec), recipe or PAPER
-    if name == PAPER:
+    own, name = packaged_recipe(spec), recipe or _PAPER
+    if name == _PAPER:
         return [own]
-    return [own, packaged_names()[FAST] if name == FAST else Path(name).expanduser()]
+    return [own, packaged_names()[_FAST] if name == _FAST else Path(name).expanduser()]
 
 
 def _lines(file: Path, task: Task) -> list[Setting]:

@@ -27,7 +27,7 @@ __all__ = [
     "top_of",
 ]
 
-KINDS = ("model", "scored", "ensemble", "floor")
+_KINDS = ("model", "scored", "ensemble", "floor")
 """The order in which a board shows its entries; only what was trained here is ranked."""
 
 
@@ -158,7 +158,7 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _standing(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
-    kind = KINDS.index(entry.kind)
+    kind = _KINDS.index(entry.kind)
     tie = (entry.model, entry.recipe, entry.precision, entry.variant)
     if entry.score is None:
         return (kind, True, 0.0, len(entry.missing), *tie)
@@ -228,7 +228,7 @@ def _of(board: Board, keys: Set[str]) -> Iterator[Entry]:
 Select = Callable[[Board, str], Entry | None]
 """Finds what a name stands for on a board, None where it stands for nothing there."""
 
-MANY_NAMES = 50
+_MANY_NAMES = 50
 """More are not listed in an error."""
 
 
@@ -318,8 +318,8 @@ def boards_with(
 
 def _some(names: Collection[str]) -> str:
     """The names, or the first of very many."""
-    more = len(names) - MANY_NAMES
-    return ", ".join(list(names)[:MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MANY_NAMES
+    return ", ".join(list(names)[:_MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:

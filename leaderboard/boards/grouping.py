@@ -9,7 +9,7 @@ from leaderboard.store.schema import storable
 
 __all__ = ["group_by_data", "group_by_recipe", "variant_of", "with_starts"]
 
-SWEPT = "any values"
+_SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""
 
 
@@ -144,7 +144,7 @@ def variant_of(run: RunRow) -> str:
 
 def _training(run: RunRow) -> tuple[str, ...]:
     trained_on = sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
-    values = SWEPT if run.is_sweep else run.recipe_digest
+    values = _SWEPT if run.is_sweep else run.recipe_digest
     start = " ".join(name for name in (run.start_task, run.start_variant) if name)
     return (values, *trained_on, start)
 

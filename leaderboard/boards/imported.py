@@ -30,8 +30,8 @@ __all__ = ["ImportedScore", "imported_blocks", "read_rows", "to_result"]
 
 # Rows that others have measured: CSV or JSON in the layout of our own export.
 
-NEEDED = ("model", "task", "metric", "split", "score", "source")
-LARGEST = 64 * 2**20
+_NEEDED = ("model", "task", "metric", "split", "score", "source")
+_LARGEST = 64 * 2**20
 """Bytes of a file of rows; a hundred thousand of them are a quarter of it."""
 
 
@@ -85,7 +85,7 @@ def read_rows(path: Path) -> list[ImportedScore]:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -100,15 +100,15 @@ def _from_json(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON ({error}).") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} must be a JSON list of objects with {', '.join(NEEDED)}.")
+        raise DataError(f"{path} must be a JSON list of objects with {', '.join(_NEEDED)}.")
     yield from rows
 
 
 def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        if missing := [name for name in NEEDED if name not in (reader.fieldnames or ())]:
-            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(NEEDED)}.")
+        if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
+            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
         for row in reader:
             if None in row or None in row.values():
                 raise DataError(
@@ -120,7 +120,7 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _score(row: Mapping[str, Any]) -> ImportedScore:
-    words = {name: _word(row, name) for name in NEEDED if name != "score"}
+    words = {name: _word(row, name) for name in _NEEDED if name != "score"}
     _check_names(words["task"], words["metric"], words["split"])
     return ImportedScore(
         **words,

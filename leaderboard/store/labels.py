@@ -13,7 +13,7 @@ from leaderboard.job import SCRATCH, START_FROM
 
 __all__ = ["facts_of", "metric_of"]
 
-PACKAGED = ("paper", "fast")
+_PACKAGED = ("paper", "fast")
 """The recipes that are no user's file."""
 
 
@@ -100,7 +100,7 @@ def _sources(job: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 def _is_own(job: Mapping[str, Any], recipe: str) -> bool:
     """A user's file may be called "paper.toml" as well; its bare values name it."""
-    return recipe not in PACKAGED or any(source == f"{recipe}.toml" for source, _ in _sources(job))
+    return recipe not in _PACKAGED or any(source == f"{recipe}.toml" for source, _ in _sources(job))
 
 
 def _start(job: Mapping[str, Any]) -> dict[str, str] | None:

@@ -54,7 +54,7 @@ __all__ = [
 # small part of it, so that a list of ten thousand reads a few megabytes. It is written with its
 # run, in one transaction, and says nothing that the run does not say.
 
-HEADLINE_COPIES = (
+_HEADLINE_COPIES = (
     "model",
     "weights",
     "recipe",
@@ -105,7 +105,7 @@ def headline_columns(run: Run) -> dict[str, Any]:
 def headline_data(run: Run) -> dict[str, Any]:
     """What `row_of` makes a RunRow of; a failure has taken no seconds that count."""
     return {
-        **{name: getattr(run, name) for name in HEADLINE_COPIES},
+        **{name: getattr(run, name) for name in _HEADLINE_COPIES},
         "seconds": run.seconds or 0.0,
         "parameters": run.parameters or 0,
         "largest_split": _largest_split(run.provenance),

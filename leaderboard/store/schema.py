@@ -129,7 +129,7 @@ class DamagedError(Exception):
     """A column does not hold what was written into it."""
 
 
-class Words(TypeDecorator[str]):
+class _Words(TypeDecorator[str]):
     """Text from outside (names, paths, messages), with what databases refuse written out."""
 
     impl = Text
@@ -140,7 +140,7 @@ class Words(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
-class Json(TypeDecorator[Any]):
+class _Json(TypeDecorator[Any]):
     """Plain data as JSON text."""
 
     impl = Text
@@ -198,35 +198,35 @@ class Run(Base):
     digest: Mapped[str] = mapped_column(Text)  # SHA-256 of the run, to tell damage (see record.py)
 
     # Copied out of the job, to search and list by.
-    model: Mapped[str] = mapped_column(Words)
-    weights: Mapped[str] = mapped_column(Words)  # a hub revision, or "sha256:..."
-    recipe: Mapped[str] = mapped_column(Words)  # Job.recipe_label
+    model: Mapped[str] = mapped_column(_Words)
+    weights: Mapped[str] = mapped_column(_Words)  # a hub revision, or "sha256:..."
+    recipe: Mapped[str] = mapped_column(_Words)  # Job.recipe_label
     recipe_digest: Mapped[str] = mapped_column(Text)  # of the values of its settings
-    task: Mapped[str] = mapped_column(Words)  # "glue/rte"
-    suite: Mapped[str] = mapped_column(Words)  # "glue"
-    data: Mapped[str] = mapped_column(Words)  # "hub", "mini" or a folder
+    task: Mapped[str] = mapped_column(_Words)  # "glue/rte"
+    suite: Mapped[str] = mapped_column(_Words)  # "glue"
+    data: Mapped[str] = mapped_column(_Words)  # "hub", "mini" or a folder
     limit: Mapped[int | None] = mapped_column(BigInteger)  # rows kept of each split
     seed: Mapped[int] = mapped_column(BigInteger)
-    precision: Mapped[str] = mapped_column(Words)
-    start_from: Mapped[str | None] = mapped_column(Words)  # the key of the job it went on from
+    precision: Mapped[str] = mapped_column(_Words)
+    start_from: Mapped[str | None] = mapped_column(_Words)  # the key of the job it went on from
 
     # Copied out of the result; empty in a failure.
     seconds: Mapped[float | None] = mapped_column(Double)
     parameters: Mapped[int | None] = mapped_column(BigInteger)
 
-    finished: Mapped[str] = mapped_column(Words)  # UTC, ISO 8601
-    error: Mapped[str] = mapped_column(Words)  # a failure's sentence; "" in a result
-    fingerprints: Mapped[dict[str, str]] = mapped_column(Json)  # digest by "task:split"
+    finished: Mapped[str] = mapped_column(_Words)  # UTC, ISO 8601
+    error: Mapped[str] = mapped_column(_Words)  # a failure's sentence; "" in a result
+    fingerprints: Mapped[dict[str, str]] = mapped_column(_Json)  # digest by "task:split"
 
     # The bulk. Only the job and the details are kept of a failure.
-    job: Mapped[dict[str, Any]] = mapped_column(Json)  # Job.to_labels
-    curve: Mapped[list[Any] | None] = mapped_column(Json)  # CurvePoints
-    cost: Mapped[dict[str, Any] | None] = mapped_column(Json)  # Cost
-    provenance: Mapped[dict[str, Any] | None] = mapped_column(Json)
-    details: Mapped[str] = mapped_column(Words)  # a failure's traceback or log's end
+    job: Mapped[dict[str, Any]] = mapped_column(_Json)  # Job.to_labels
+    curve: Mapped[list[Any] | None] = mapped_column(_Json)  # CurvePoints
+    cost: Mapped[dict[str, Any] | None] = mapped_column(_Json)  # Cost
+    provenance: Mapped[dict[str, Any] | None] = mapped_column(_Json)
+    details: Mapped[str] = mapped_column(_Words)  # a failure's traceback or log's end
 
     # What the labels among these do not say; `digest`, which is older, does not cover it.
-    facts: Mapped[dict[str, Any]] = mapped_column(Json, server_default="{}")  # Job.facts
+    facts: Mapped[dict[str, Any]] = mapped_column(_Json, server_default="{}")  # Job.facts
     facts_digest: Mapped[str] = mapped_column(Text, server_default=text("''"))  # see record.py
 
     scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
@@ -259,7 +259,7 @@ class Predictions(Base):
     task: Mapped[str] = mapped_column(Text)
     split: Mapped[str] = mapped_column(Text)
     fingerprint: Mapped[str] = mapped_column(Text)
-    flags: Mapped[list[str]] = mapped_column(Json)
+    flags: Mapped[list[str]] = mapped_column(_Json)
     rows: Mapped[list[Any]] = mapped_column(PackedJson)  # one object per example, in order
 
 
@@ -278,8 +278,8 @@ class Headline(Base):
         ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
     job_key: Mapped[str] = mapped_column(Text)
-    suite: Mapped[str] = mapped_column(Words)
-    task: Mapped[str] = mapped_column(Words)
-    model: Mapped[str] = mapped_column(Words)
+    suite: Mapped[str] = mapped_column(_Words)
+    task: Mapped[str] = mapped_column(_Words)
+    model: Mapped[str] = mapped_column(_Words)
     status: Mapped[str] = mapped_column(Text)
-    content: Mapped[dict[str, Any]] = mapped_column(Json)  # record.headline_data
+    content: Mapped[dict[str, Any]] = mapped_column(_Json)  # record.headline_data
