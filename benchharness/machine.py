@@ -130,7 +130,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             }
             for split, fingerprint in job.fingerprints.items()
         },
-        "recipe": {"name": job.recipe, **_batch(job), "precision": job.precision},
+        "recipe": {"name": job.recipe_label, **_batch(job), "precision": job.precision},
         "versions": {"python": platform.python_version(), **library_versions()},
         **({"plugins": dict(job.plugins)} if job.plugins else {}),
         "machine": {**_machine(), "device": device, "threads": threads, "processes": processes},

@@ -5,25 +5,36 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-__all__ = ["ENSEMBLE", "SCORED_HERE", "SCRATCH", "START_FROM", "Job", "Kind", "Setting", "kind_of"]
+__all__ = [
+    "SCRATCH",
+    "SINGLE",
+    "START_FROM",
+    "Job",
+    "Kind",
+    "Setting",
+    "Start",
+    "recipe_label",
+]
 
-Kind = Literal["model", "ensemble", "floor", "imported"]
-"""What makes a run: an encoder, the stored predictions of several runs, no encoder at all, or
-somebody else, who measured a number that was imported."""
+Kind = Literal["model", "scored", "ensemble", "floor", "imported"]
+"""What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
+stored predictions of several runs, no encoder at all, or somebody else, who measured a number that
+was imported."""
 
-ENSEMBLE = "ensemble"
-"""The recipe of a job that averaged the stored predictions of others, which are its settings."""
-
-SCORED_HERE = "scored here"
-"""The recipe of a job that trained nothing: somebody's prediction file, scored by us."""
+SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
+"""The kinds whose predictions are those of one model, wherever it was trained."""
 
 START_FROM = "start_from"
 """The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
 
 SCRATCH = "scratch"
 """The value of that setting for the pretrained checkpoint, where a recipe names another start."""
+
+_FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "source")
+"""The fields that are no part of what digests cover, and may be known by labels alone of old runs;
+`recipe` is, in its label."""
 
 METHOD = 4
 """Goes up when a change to training or prediction changes results: old ones are not reused."""
@@ -38,6 +49,19 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a job's encoder was trained on before, where its recipe or its user says so.
+
+    `kind` says what `name` is of: a task, from whose run it goes on, or a checkpoint, which takes
+    the place of that of `model`; "pretrained" says that the recipe's own line does not hold.
+    """
+
+    kind: Literal["pretrained", "task", "checkpoint"]
+    name: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One model, fine-tuned on one task with one seed.
 
@@ -49,6 +73,11 @@ class Job:
     whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the digests
     of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
     say what the user allowed the checkpoint to do.
+
+    `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
+    `own_recipe`); `overridden` says that the user set some of its values otherwise, `is_sweep` that
+    this is one point of several. `source` is who measured what was imported. Together with `kind`
+    and `start` these are its facts: no label is ever read for one of them.
     """
 
     model: str
@@ -68,6 +97,12 @@ class Job:
     trust_remote_code: bool = False
     allow_pickle: bool = False
     method: int = field(default=METHOD)
+    kind: Kind = "model"
+    own_recipe: bool = False
+    overridden: bool = False
+    is_sweep: bool = False
+    start: Start | None = None
+    source: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -106,22 +141,21 @@ class Job:
         return {name: s.value for name, s in self.settings.items() if name != START_FROM}
 
     @property
+    def recipe_label(self) -> str:
+        """The recipe as people see it: "paper+set sweep"."""
+        return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
+
+    @property
     def started_from(self) -> str:
         """What it was trained on before, for a reader: "glue/mnli (run 12 digits)".
 
         The name of a checkpoint that was given in the place of the model's; empty for none.
         """
-        setting = self.settings.get(START_FROM)
-        name = str(setting.value) if setting and setting.value != SCRATCH else ""
+        name = self.start.name if self.start else ""
         if self.start_from is None:
             return name
         run = f"run {self.start_from[:12]}"
         return f"{name} ({run})" if name else run
-
-    @property
-    def kind(self) -> Kind:
-        """What makes the run."""
-        return kind_of(self.weights)
 
     @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
@@ -129,30 +163,41 @@ class Job:
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
         return tuple((task, split) for task, split in pairs if split != "train")
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `to_labels` does not say, or only within a label, as plain data."""
+        data = asdict(self)
+        return {name: data[name] for name in _FACTS}
+
+    def to_labels(self) -> dict[str, Any]:
+        """Plain data as they are shown and as digests cover them: `recipe` is the label."""
+        data = {**asdict(self), "recipe": self.recipe_label}
+        return {name: data[name] for name in data if name == "recipe" or name not in _FACTS}
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal job."""
-        return asdict(self)
+        return {**self.to_labels(), "facts": self.facts}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
         """The job that `to_json` described; TypeError where it is of something else."""
+        facts, start = data["facts"], data["facts"]["start"]
         settings = {name: Setting(**setting) for name, setting in data["settings"].items()}
-        job = cls(**{**data, "settings": settings})
-        texts = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe)
+        fields = {name: value for name, value in data.items() if name != "facts"}
+        fields |= facts | {"settings": settings, "start": None if start is None else Start(**start)}
+        job = cls(**fields)
+        names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
         if not isinstance(job.fingerprints, dict):
             raise TypeError("its fingerprints are no object")
-        if not all(isinstance(text, str) for text in (*texts, *job.fingerprints.values())):
+        if not all(isinstance(text, str) for text in (*names, *job.fingerprints.values())):
             raise TypeError("a name or fingerprint of it is no text")
+        if job.kind not in get_args(Kind):
+            raise TypeError(f"its kind is {job.kind!r}")
+        if job.recipe_label != data["recipe"]:
+            raise TypeError(f"its recipe is called {data['recipe']!r}, not {job.recipe_label!r}")
         return job
 
 
-def kind_of(weights: str) -> Kind:
-    """By what a job's weights begin with: an encoder's come from a hub, a folder or the package."""
-    match weights.partition(":")[0]:
-        case "ensemble":
-            return "ensemble"
-        case "floor":
-            return "floor"
-        case "imported":
-            return "imported"
-    return "model"
+def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:
+    """A recipe as people see it: "paper", "paper+set", "paper+set sweep". Nothing reads it back."""
+    return recipe + ("+set" if overridden else "") + (" sweep" if is_sweep else "")

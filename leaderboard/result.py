@@ -1,11 +1,11 @@
 """What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from leaderboard.job import Job, Kind, kind_of
+from leaderboard.job import SINGLE, Job, Kind, recipe_label
 from tasks.errors import BenchError
 from tasks.examples import (
     ChoicePrediction,
@@ -16,24 +16,26 @@ from tasks.examples import (
 )
 from tasks.metrics.classification import CONSTANT
 from tasks.suites import TASKS, find_task
-from tasks.task import Task, ending_of
+from tasks.task import ending_of, suffix_of
 
 __all__ = [
-    "AVERAGE_SPLITS",
     "COLLAPSED",
     "NEVER_FELL",
+    "SUITE_ENDINGS",
     "Cost",
     "CurvePoint",
     "Evaluation",
     "Failure",
+    "Measure",
     "Result",
     "RunRow",
     "curve_ends",
     "curve_flags",
     "flags_of_ends",
+    "measures_of",
     "predictions_of",
-    "split_of",
-    "stored_name",
+    "rule_name",
+    "score_name",
     "to_row",
 ]
 
@@ -134,7 +136,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal result."""
-        return asdict(self)
+        return asdict(self) | {"job": self.job.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Result":
@@ -166,7 +168,7 @@ class Failure:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal failure."""
-        return asdict(self)
+        return asdict(self) | {"job": self.job.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Failure":
@@ -174,15 +176,24 @@ class Failure:
         return cls(**{**data, "job": Job.from_json(data["job"])})
 
 
+class Measure(NamedTuple):
+    """What a score is of: a metric on a split, for a suite its rule on "dev" or "test"."""
+
+    split: str
+    metric: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """One stored run without its predictions and curves: what lists and boards are made of.
 
-    `status` is "finished" or the kind of its Failure; `scores` are by task, then by metric, of
-    every scored split (MNLI's run also holds AX); `flags` are by task; `fingerprints` as in Job;
-    `error` is the failure's sentence, empty for a finished run. `limit` is None where it took no
-    row away; `largest_split` is the number of rows of the run's largest split, 0 where unknown.
-    `start_from` is as in Job, and `start` what a board tells of that run (see lineage.py).
+    `status` is "finished" or the kind of its Failure; `scores` are by task, then by name as people
+    see it, of every scored split (MNLI's run also holds AX), and `measures` say in the same way
+    what each is of; `flags` are by task; `fingerprints` as in Job; `error` is the failure's
+    sentence, empty for a finished run. `limit` is None where it took no row away; `largest_split`
+    is the number of rows of the run's largest split, 0 where unknown. `kind`, `recipe`,
+    `overridden`, `is_sweep`, `source` and `start_from` are as in Job; `start_task` and
+    `start_variant` are what a board tells of that run (see grouping.py).
     """
 
     key: str
@@ -203,24 +214,40 @@ class RunRow:
     parameters: int
     finished: str
     error: str
+    measures: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
+    kind: Kind = "model"
+    overridden: bool = False
+    is_sweep: bool = False
+    source: str = ""
     start_from: str | None = None
     largest_split: int = 0
-    start: str = ""
+    start_task: str = ""
+    start_variant: str = ""
 
     @property
-    def kind(self) -> Kind:
-        """What made the run."""
-        return kind_of(self.weights)
+    def is_single(self) -> bool:
+        """True for the predictions of one model, trained here or elsewhere."""
+        return self.kind in SINGLE
+
+    @property
+    def recipe_label(self) -> str:
+        """The recipe as people see it: "paper+set sweep"."""
+        return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def suite(self) -> str:
         """The suite that the task belongs to."""
         return self.task.partition("/")[0]
 
+    def score_of(self, task: str, measure: Measure) -> float | None:
+        """The score of a task by what it is of; None where the run has none."""
+        names = self.measures.get(task, {}).items()
+        return next((self.scores[task][name] for name, known in names if known == measure), None)
+
 
 # Stored predictions as the objects that metrics and submissions take.
 
-CLASSES: Mapping[str, type[Prediction]] = {
+_CLASSES: Mapping[str, type[Prediction]] = {
     "pair": PairPrediction,
     "span": SpanPrediction,
     "choice": ChoicePrediction,
@@ -231,7 +258,7 @@ CLASSES: Mapping[str, type[Prediction]] = {
 
 def predictions_of(evaluation: Evaluation) -> tuple[Prediction, ...]:
     """The predictions of one split, in its order; what `to_row` made rows of."""
-    kind = CLASSES[find_task(evaluation.task).head]
+    kind = _CLASSES[find_task(evaluation.task).head]
     return tuple(kind(**_with_tuples(row)) for row in evaluation.predictions)
 
 
@@ -245,35 +272,35 @@ def _with_tuples(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
-# Which split a stored score is of, by its name.
+# The names of scores, which are made of a split and a metric and never taken apart.
 
-AVERAGE_SPLITS = {"dev": "", "test": "_test"}
+SUITE_ENDINGS = {"dev": "", "test": "_test"}
 """The splits that a suite's score may be of, and what its name ends with."""
 
 
-def split_of(task: str, name: str) -> tuple[str, str]:
-    """The metric and the split of a score of a task, or of a suite's: "f1_test" is f1 of test."""
-    endings = _endings(task)
-    fitting = (split for split, ending in endings.items() if name.endswith(ending))
-    split = max(fitting, key=lambda split: len(endings[split]))
-    return name.removesuffix(endings[split]), split
+def score_name(task: str, measure: Measure) -> str:
+    """What people see of a score of a task, or of a suite: "accuracy_test_mm" of MNLI."""
+    known = TASKS.get(task)
+    ending = ending_of(known, measure.split) if known else SUITE_ENDINGS[measure.split]
+    return measure.metric + ending
 
 
-def stored_name(task: str, metric: str, split: str) -> str:
-    """What the score is called in a store; the other way round."""
-    return metric + _endings(task)[split]
+def rule_name(measure: Measure) -> str:
+    """What a score rule or a paper calls it, of dev as of test: "accuracy_mm" of "dev_mm"."""
+    return measure.metric + suffix_of(measure.split)
 
 
-def _endings(task: str) -> dict[str, str]:
-    """By split, the first one without an ending."""
-    if task not in TASKS:
-        return AVERAGE_SPLITS
-    found = TASKS[task]
-    return {split: ending_of(found, split) for split in _scored_splits(found)}
-
-
-def _scored_splits(task: Task) -> tuple[str, ...]:
-    return task.dev_splits + task.test_splits
+def measures_of(task: str) -> Mapping[str, Measure]:
+    """What each score that a task may have is of, by its name; nothing for an unknown task."""
+    found = TASKS.get(task)
+    if found is None:
+        return {}
+    return {
+        score_name(task, measure): measure
+        for split in found.dev_splits + found.test_splits
+        for metric in found.metrics + found.details
+        for measure in [Measure(split, metric.name)]
+    }
 
 
 # Which runs have collapsed: fine-tuning that ended where it began, or with one answer for all.
@@ -286,10 +313,10 @@ NEVER_FELL = "the training loss never fell"
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 """The flags of a run that has learned nothing."""
 
-FEWEST_POINTS = 4
+_FEWEST_POINTS = 4
 """A curve with fewer points has no first and last quarter to compare."""
 
-LEAST_FALL = 0.02
+_LEAST_FALL = 0.02
 """The share by which the loss of a run that learns falls at the very least: a classifier that only
 finds the labels' shares moves by about one per cent, from its random start to their entropy."""
 
@@ -305,7 +332,7 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
 
 def curve_ends(losses: Sequence[float]) -> tuple[float, float] | None:
     """The mean loss of a curve's first quarter and of its last; None for too few points."""
-    if len(losses) < FEWEST_POINTS:
+    if len(losses) < _FEWEST_POINTS:
         return None
     quarter = len(losses) // 4
     return fmean(losses[:quarter]), fmean(losses[-quarter:])
@@ -316,4 +343,4 @@ def flags_of_ends(ends: Sequence[float] | None) -> tuple[str, ...]:
     if ends is None:
         return ()
     first, last = ends
-    return (NEVER_FELL,) if last >= first * (1 - LEAST_FALL) else ()
+    return (NEVER_FELL,) if last >= first * (1 - _LEAST_FALL) else ()

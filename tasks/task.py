@@ -34,6 +34,7 @@ __all__ = [
     "find_fault",
     "is_hidden",
     "score",
+    "suffix_of",
 ]
 
 PredictionT = TypeVar("PredictionT")
@@ -173,9 +174,14 @@ def score(
 
 def ending_of(task: Task, split: str) -> str:
     """What the names of a split's scores end with, nothing for the task's first split."""
-    kind, _, suffix = split.partition("_")
-    words = ["test"] if kind == "test" and task.dev_splits else []
-    return "".join(f"_{word}" for word in [*words, suffix] if word)
+    is_second_kind = split.startswith("test") and bool(task.dev_splits)
+    return ("_test" if is_second_kind else "") + suffix_of(split)
+
+
+def suffix_of(split: str) -> str:
+    """What tells a split from the first of its kind: "_mm" of "dev_mm" and "test_mm"."""
+    _, underscore, suffix = split.partition("_")
+    return underscore + suffix
 
 
 def _check_alignment(

@@ -99,7 +99,7 @@ def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
         model=first.job.model,
         data=first.job.data if first.job.data in ("mini", "hub") else "files",
         limit=chosen[0].board.limit,
-        recipe=first.job.recipe,
+        recipe=first.job.recipe_label,
         environment={
             name: first.provenance[name]
             for name in ("code", "versions", "machine")

@@ -89,7 +89,7 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
 
 def _check_kinds(rows: Rows) -> None:
     for entry in rows.entries:
-        if entry.kind != "model":
+        if not entry.is_single:
             raise BenchError(
                 f"{entry.model} is {'an ensemble' if entry.kind == 'ensemble' else 'a floor'}: an "
                 "ensemble is made of models; name those."

@@ -120,7 +120,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "precision": entry.precision,
         "variant": entry.variant,
         "points": entry.points,
-        "kind": entry.kind,
+        "kind": entry.shown_kind,
         "started_from": entry.starts,
         "score": entry.score,
         "spread": entry.spread,

@@ -150,7 +150,8 @@ def task_facts(task: Task) -> dict[str, Any]:
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
-    facts = {name: value for name, value in asdict(spec).items() if name != "trust"}
+    unsaid = ("trust", "is_floor", "builtin", "start")
+    facts = {name: value for name, value in asdict(spec).items() if name not in unsaid}
     return {**facts, "aliases": list(spec.aliases), "published": list(tables)}
 
 
@@ -169,7 +170,7 @@ def system_facts(system: System) -> dict[str, Any]:
 def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any]:
     """A resolved recipe: every value with its source."""
     settings = {name: asdict(setting) for name, setting in recipe.settings.items()}
-    return {"recipe": recipe.name, "model": model, "task": task, "settings": settings}
+    return {"recipe": recipe.label, "model": model, "task": task, "settings": settings}
 
 
 def published_facts(row: PublishedRow) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def run_facts(row: RunRow) -> dict[str, Any]:
         "data": row.data,
         "limit": row.limit,
         "seed": row.seed,
-        "recipe": row.recipe,
+        "recipe": row.recipe_label,
         "precision": row.precision,
         "status": row.status,
         "scores": {task: dict(scores) for task, scores in row.scores.items()},
@@ -216,7 +217,7 @@ def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
         "status": outcome.kind if isinstance(outcome, Failure) else "finished",
         "finished": outcome.finished,
         "started_from": job.started_from,
-        **{name: value for name, value in job.to_json().items() if name != "settings"},
+        **{name: value for name, value in job.to_labels().items() if name != "settings"},
         "settings": {name: asdict(setting) for name, setting in job.settings.items()},
     }
     if isinstance(outcome, Failure):

@@ -165,7 +165,8 @@ def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
         return
     for file in found:
         origin = (
-            f"run {file.run.key[:12]}, {file.run.model}, {file.run.recipe}, seed {file.run.seed}"
+            f"run {file.run.key[:12]}, {file.run.model}, {file.run.recipe_label}, "
+            f"seed {file.run.seed}"
             if file.run
             else "not run: one answer throughout"
         )

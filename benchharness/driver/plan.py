@@ -11,7 +11,7 @@ from benchharness.models import FLOORS, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, with_start
-from leaderboard.job import Job
+from leaderboard.job import Job, Start
 from tasks.errors import BenchError, DataError, ModelError
 from tasks.read import has_split, read
 from tasks.sources import Data, parse_data
@@ -167,7 +167,7 @@ class _Parts:
         """A job, behind those that it starts from, by the same point where they have as many."""
         points = self.recipes[model, task]
         recipe = points[min(point, len(points) - 1)]
-        start = start_task(recipe.settings)
+        start = start_task(recipe)
         before = self.chain(model, start, point, seed, precision) if start else []
         start_from = before[-1].key if before else None
         return [*before, self._job(model, task, recipe, seed, precision, start_from)]
@@ -196,8 +196,13 @@ class _Parts:
             task_version=_version(find_task(task), fingerprints),
             data=self.data,
             fingerprints=fingerprints,
+            kind="floor" if model.is_floor else "model",
             recipe=recipe.name,
+            own_recipe=recipe.is_own,
+            overridden=recipe.overridden,
+            is_sweep=recipe.is_sweep,
             settings=recipe.settings,
+            start=recipe.start,
             seed=seed,
             precision=precision,
             # Where the limit takes nothing away, the job is the one without a limit.
@@ -251,7 +256,7 @@ def _resolve_recipes(
             problems |= dict.fromkeys(str(error).splitlines())
             continue
         resolved[model, task.name] = found
-        if start := start_task(found[0].settings):
+        if start := start_task(found[0]):
             waiting.append((model, find_task(start)))
     problems |= dict.fromkeys(_circles(resolved))
     if problems:
@@ -261,7 +266,7 @@ def _resolve_recipes(
 
 def _circles(recipes: Recipes) -> Iterator[str]:
     """A sentence about each task that starts, in the end, from itself."""
-    starts = {pair: start_task(points[0].settings) for pair, points in recipes.items()}
+    starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
         while (start := starts.get((model, names[-1]))) and start not in names:
@@ -285,6 +290,7 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
         name=f"{model.name} from {start.name}",
         family=start.family or model.family,
         recipe=model.recipe,
+        start=Start(kind="checkpoint", name=start.name, model=model.name),
     )
 
 

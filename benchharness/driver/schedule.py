@@ -88,7 +88,7 @@ class Schedule:
             seconds = duration(self.estimates[job.key].seconds)
             start = f" from {job.started_from}" if job.start_from else ""
             yield (
-                f"  {job.key[:12]}  {job_name(job)}{start}, {job.recipe}, {job.precision}: "
+                f"  {job.key[:12]}  {job_name(job)}{start}, {job.recipe_label}, {job.precision}: "
                 f"{seconds}"
             )
 
@@ -101,7 +101,7 @@ class Schedule:
                 "task": job.task,
                 "seed": job.seed,
                 "data": job.data,
-                "recipe": job.recipe,
+                "recipe": job.recipe_label,
                 "precision": job.precision,
                 "start_from": job.start_from,
                 "to_run": job.key in self.estimates,

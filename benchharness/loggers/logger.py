@@ -68,7 +68,7 @@ def _config(job: Job) -> Iterator[tuple[str, Value]]:
     yield "task", job.task
     yield "data", job.data if job.data in DOORS else "files"
     yield "limit", job.limit if job.limit is not None else "all rows"
-    yield "recipe", job.recipe
+    yield "recipe", job.recipe_label
     yield "seed", job.seed
     yield "precision", job.precision
     yield "method", job.method

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaderboard.job import Start
 from tasks.errors import BenchError
 
-__all__ = ["BUILTIN", "FLOORS", "MODELS", "NOTHING", "ModelSpec", "Trust", "add_model"]
+__all__ = ["FLOORS", "MODELS", "NOTHING", "ModelSpec", "Trust", "add_model"]
 
 # What a checkpoint may do besides being read: both can run whatever its author wrote.
 
@@ -24,10 +25,6 @@ class Trust:
 NOTHING = Trust()
 
 
-BUILTIN = "builtin:"
-FLOOR = "floor:"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """One encoder checkpoint, or a floor: its name on a board and where its files are.
@@ -39,6 +36,11 @@ class ModelSpec:
     recipe file that fits, where that is not the family's. `parameters` are in millions, as
     published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
     includes the special tokens. All are None where unknown. `trust` is what the user allows it.
+
+    `is_floor` is true for what stands below the encoders on a board: it has no weights and no seed.
+    `builtin` is the folder inside the package of an encoder that is drawn from the seed instead of
+    loaded, empty for any other. `start` says that the weights are another checkpoint's than those
+    of the model that it is named after.
 
     `tokenizer` says of what kind it is and whether it keeps the case; `pretraining` on which texts
     the checkpoint was trained, `hardware` on what and for how long, and `flops` with how many
@@ -62,16 +64,14 @@ class ModelSpec:
     cite: str = ""
     note: str = ""
     trust: Trust = NOTHING
+    is_floor: bool = False
+    builtin: str = ""
+    start: Start | None = None
 
     @property
     def is_builtin(self) -> bool:
         """True for an encoder that is drawn from the seed instead of loaded."""
-        return self.checkpoint.startswith(BUILTIN)
-
-    @property
-    def is_floor(self) -> bool:
-        """True for what stands below the encoders on a board: it has no weights and no seed."""
-        return self.checkpoint.startswith(FLOOR)
+        return bool(self.builtin)
 
     @property
     def is_folder(self) -> bool:
@@ -90,12 +90,14 @@ FLOORS = (
     ModelSpec(
         name="majority",
         checkpoint="floor:majority",
+        is_floor=True,
         revision="1",
         title="one answer for every row: the most frequent of the train split",
     ),
     ModelSpec(
         name="bag-of-words",
         checkpoint="floor:bag-of-words",
+        is_floor=True,
         revision="1",
         title="words and pairs of words, weighted by TF-IDF, under a linear model",
         cite="after the CBoW baseline of Wang et al., GLUE, ICLR 2019",
@@ -112,7 +114,7 @@ FLOORS = (
 # that sizes are counted, it was done on the architecture as transformers builds it, pooler
 # included.
 
-UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
+_UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
 
 def _known(path: Path) -> Iterator[ModelSpec]:
@@ -123,7 +125,7 @@ def _known(path: Path) -> Iterator[ModelSpec]:
 
 def _spec(name: str, fields: dict[str, Any]) -> ModelSpec:
     if fields.get("revision") == "main":
-        fields.setdefault("note", UNPINNED)
+        fields.setdefault("note", _UNPINNED)
     return ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 

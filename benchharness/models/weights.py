@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.models.find import checkpoint_files
-from benchharness.models.spec import BUILTIN, NOTHING, ModelSpec, Trust
+from benchharness.models.spec import NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import arriving, go_offline_if_unreachable
 
@@ -23,7 +23,7 @@ __all__ = [
 
 # A checkpoint on the hub, brought into the local cache.
 
-CHECKPOINT_FILES = (
+_CHECKPOINT_FILES = (
     "config.json",
     "model*.safetensors",
     "model.safetensors.index.json",
@@ -54,7 +54,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
                 local_files_only=offline,
             )
     except hub.errors.LocalEntryNotFoundError:
-        raise unreachable(hub_id) from None
+        raise _unreachable(hub_id) from None
     except (hub.errors.HTTPError, ValueError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(
@@ -82,7 +82,7 @@ def _import_hub() -> Any:
 
 def _patterns(trust: Trust) -> list[str]:
     pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"] if trust.pickle else []
-    return [*CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
+    return [*_CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
 
 
 def require_checkpoint(hub_id: str, revision: str) -> None:
@@ -90,7 +90,7 @@ def require_checkpoint(hub_id: str, revision: str) -> None:
     snapshot = cache_folder(hub_id) / "snapshots" / revision
     weights = [*snapshot.glob("*.safetensors"), *snapshot.glob("pytorch_model*.bin")]
     if not weights and go_offline_if_unreachable():
-        raise unreachable(hub_id)
+        raise _unreachable(hub_id)
 
 
 def cache_folder(hub_id: str) -> Path:
@@ -100,7 +100,7 @@ def cache_folder(hub_id: str) -> Path:
     return Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
-def unreachable(hub_id: str) -> ModelError:
+def _unreachable(hub_id: str) -> ModelError:
     """The error for a model that can be had from nowhere, with everything that needs no hub."""
     return ModelError(
         f"model {hub_id!r} is not in the cache and the hub cannot be reached: run `bench fetch` "
@@ -116,7 +116,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT = 5.0
 
 
-def resolve_commit(hub_id: str, revision: str) -> str:
+def _resolve_commit(hub_id: str, revision: str) -> str:
     """The 40-digit commit of a hub repository's revision.
 
     A pinned commit is returned as it is. A branch is asked of the hub, or of the local cache where
@@ -153,7 +153,7 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
 def _commit_in_cache(hub_id: str, revision: str) -> str:
     ref = cache_folder(hub_id) / "refs" / revision
     if not ref.is_file():
-        raise unreachable(hub_id)
+        raise _unreachable(hub_id)
     return ref.read_text(encoding="ascii").strip()
 
 
@@ -168,11 +168,11 @@ def weights_identity(spec: ModelSpec) -> str:
     if spec.is_floor:
         return f"{spec.checkpoint}@{spec.revision}"
     if spec.is_builtin:
-        return f"{spec.checkpoint}@{files_digest(_data_files(builtin_folder(spec)))}"
+        return f"{spec.checkpoint}@{files_digest(_data_files(_builtin_folder(spec)))}"
     if spec.is_folder:
         groups = checkpoint_files(Path(spec.checkpoint), spec.trust)
         return "sha256:" + files_digest(path for group in groups.values() for path in group)
-    return f"hub:{spec.checkpoint}@{resolve_commit(spec.checkpoint, spec.revision)}"
+    return f"hub:{spec.checkpoint}@{_resolve_commit(spec.checkpoint, spec.revision)}"
 
 
 def hub_revision(weights: str) -> str | None:
@@ -180,9 +180,9 @@ def hub_revision(weights: str) -> str | None:
     return weights.rpartition("@")[2] if weights.startswith("hub:") else None
 
 
-def builtin_folder(spec: ModelSpec) -> Path:
+def _builtin_folder(spec: ModelSpec) -> Path:
     """The folder inside the package that holds a built-in encoder's config and vocabulary."""
-    folder = Path(str(files("benchharness"))) / spec.checkpoint.removeprefix(BUILTIN)
+    folder = Path(str(files("benchharness"))) / spec.builtin
     if not folder.is_dir():
         raise ModelError(
             f"the built-in model {spec.name} has no folder {folder}; reinstall benchharness."

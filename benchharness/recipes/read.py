@@ -34,15 +34,15 @@ __all__ = ["expand_grid", "packaged_names", "read_like", "read_recipe", "read_st
 #
 # The text is the same after `--set` and in a file, where it may also be a list of numbers.
 
-BETWEEN = ","
+_BETWEEN = ","
 
-LARGEST = 1000
+_LARGEST = 1000
 """Points of a grid, each of which is trained with every seed on every task."""
 
 
-def join_values(values: Sequence[object]) -> str:
+def _join_values(values: Sequence[object]) -> str:
     """Several values as the text of a grid."""
-    return BETWEEN.join(map(str, values))
+    return _BETWEEN.join(map(str, values))
 
 
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
@@ -52,9 +52,9 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
     where there are more than anybody means.
     """
     choices = [_choices(setting) for setting in settings.values()]
-    if (points := prod(map(len, choices))) > LARGEST:
+    if (points := prod(map(len, choices))) > _LARGEST:
         raise BenchError(
-            f"the grid has {points:,} points; expected at most {LARGEST:,}: give fewer values of "
+            f"the grid has {points:,} points; expected at most {_LARGEST:,}: give fewer values of "
             "fewer settings."
         )
     for combination in product(*choices):
@@ -62,22 +62,22 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
 
 
 def _choices(setting: Setting) -> tuple[Setting, ...]:
-    if not isinstance(setting.value, str) or BETWEEN not in setting.value:
+    if not isinstance(setting.value, str) or _BETWEEN not in setting.value:
         return (setting,)
-    values = [value.strip() for value in setting.value.split(BETWEEN)]
+    values = [value.strip() for value in setting.value.split(_BETWEEN)]
     source = f"{setting.source}, one of {', '.join(values)}"
     return tuple(Setting(value=value, source=source) for value in values)
 
 
-LIKE = "like"
+_LIKE = "like"
 
-PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent
 
 
 @cache
 def packaged_names() -> Mapping[str, Path]:
     """The recipe files that come with the package, by name ("bert", "fast", ...)."""
-    return {path.stem: path for path in sorted(PACKAGE.glob("*.toml"))}
+    return {path.stem: path for path in sorted(_PACKAGE.glob("*.toml"))}
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
@@ -99,7 +99,7 @@ def read_starts(path: Path) -> dict[str, Setting]:
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:
-    return _read_packaged(path) if path.parent == PACKAGE else _parse(path)
+    return _read_packaged(path) if path.parent == _PACKAGE else _parse(path)
 
 
 @cache
@@ -122,7 +122,7 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
 
 def read_like(path: Path) -> str:
     """The name of the recipe that a file lies over, empty where it names none."""
-    like = read_recipe(path).get(LIKE, {}).get("recipe")
+    like = read_recipe(path).get(_LIKE, {}).get("recipe")
     return str(like.value) if like else ""
 
 
@@ -133,7 +133,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
                 f"{path.name} has {suite!r} outside of a table; write it under [default] or "
                 "[suite.task]."
             )
-        if suite in ("default", LIKE):
+        if suite in ("default", _LIKE):
             yield suite, content
             continue
         for task, lines in content.items():
@@ -156,7 +156,7 @@ def _setting(path: Path, where: str, line: object) -> Setting:
         case _:
             value, source = line, path.name
     if isinstance(value, list) and value:
-        value = join_values(value) if all(map(_is_one, value)) else None
+        value = _join_values(value) if all(map(_is_one, value)) else None
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "

@@ -14,7 +14,7 @@ FINE_TUNED = "fine-tuned"
 FEATURES = (FINE_TUNED, "last", "second-to-last", "sum-last-4", "concat-last-4", "mix")
 """What a head reads: the fine-tuned encoder's last layer, or layers of a frozen one."""
 
-UNFREEZING = ("all", "gradual")
+_UNFREEZING = ("all", "gradual")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ _RULES = {
     "max_question_tokens": _COUNT,
 }
 
-_WORDS = {"features": FEATURES, "unfreeze": UNFREEZING}
+_WORDS = {"features": FEATURES, "unfreeze": _UNFREEZING}
 """The settings that are one of a few words."""
 
 _TYPES: dict[str, type] = {

@@ -13,8 +13,7 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
-from leaderboard.boards.cell import sweep_name
-from leaderboard.job import SCRATCH, START_FROM, Setting
+from leaderboard.job import SCRATCH, START_FROM, Setting, Start, recipe_label
 from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
@@ -58,30 +57,43 @@ def floor_settings(name: str, head: str) -> Mapping[str, Setting]:
     return _BAG_OF_WORDS[head] if name == "bag-of-words" else {}
 
 
-PAPER = "paper"
-FAST = "fast"
-FALLBACK = "bert"
+_PAPER = "paper"
+_FAST = "fast"
+_FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-ONLY = {"stride": "span", "max_question_tokens": "span"}
+_ONLY = {"stride": "span", "max_question_tokens": "span"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
 
-OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
+_OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
 
-TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
+_TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
 """Hyperparameters that mean nothing where the encoder is frozen."""
 
-OURS = "ours:"
+_OURS = "ours:"
 """How the source of a value begins that we chose ourselves: it is no other model's either."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """The settings of one job and the name that they go by on a board ("paper", "fast", a file)."""
+    """The settings of one job and what they go by: "paper", "fast", or the stem of a user's file.
+
+    `is_own` is true for such a file, `overridden` where the user set values beside it, `is_sweep`
+    for one point of several, and `start` is what is trained before.
+    """
 
     name: str
     settings: Mapping[str, Setting]
+    is_own: bool = False
+    overridden: bool = False
+    is_sweep: bool = False
+    start: Start | None = None
+
+    @property
+    def label(self) -> str:
+        """The recipe as a board shows it: "paper+set sweep"."""
+        return recipe_label(self.name, overridden=self.overridden, is_sweep=self.is_sweep)
 
 
 def resolve_recipe(
@@ -114,22 +126,29 @@ def resolve_sweep(
     head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast" or
     the path of a TOML file; None and "paper" add nothing); then `overrides` as typed after `--set`.
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
-    are called a sweep. What is only for another head type (a stride), is off, or means nothing
+    are a sweep. What is only for another head type (a stride), is off, or means nothing
     beside other values is checked and left out, because it is no part of this job. Raises
     BenchError with one line for each value that is unknown, ill-typed or out of range.
     """
     if spec.is_floor:
         return (ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head)),)
     layers = list(_packaged_layers(spec, task, head))
-    name = recipe or PAPER
-    if name != PAPER:
+    name = recipe or _PAPER
+    if name != _PAPER:
         layers += _laid_over(_recipe_path(name), task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     points = _points(layers, head)
-    label = name if name in (PAPER, FAST) else Path(name).stem
-    label += "+set" if overrides else ""
-    label = sweep_name(label) if len(points) > 1 else label
-    return tuple(ResolvedRecipe(name=label, settings=settings) for settings in points)
+    is_own = name not in (_PAPER, _FAST)
+    return tuple(
+        ResolvedRecipe(
+            name=Path(name).stem if is_own else name,
+            settings=settings,
+            is_own=is_own,
+            overridden=bool(overrides),
+            is_sweep=len(points) > 1,
+        )
+        for settings in points
+    )
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
@@ -137,7 +156,7 @@ def packaged_recipe(spec: ModelSpec) -> Path:
     for name in (spec.recipe, spec.family):
         if name in packaged_names():
             return packaged_names()[name]
-    return packaged_names()[FALLBACK]
+    return packaged_names()[_FALLBACK]
 
 
 def _packaged_layers(spec: ModelSpec, task: str, head: str) -> Iterator[Mapping[str, Setting]]:
@@ -151,26 +170,26 @@ def _packaged_layers(spec: ModelSpec, task: str, head: str) -> Iterator[Mapping[
 
 def _ancestors(path: Path) -> list[Path]:
     """The packaged recipes that one is like, the furthest first."""
-    if path.stem == FALLBACK:
+    if path.stem == _FALLBACK:
         return []
-    parent = packaged_names()[read_like(path) or FALLBACK]
+    parent = packaged_names()[read_like(path) or _FALLBACK]
     return [*_ancestors(parent), parent]
 
 
 def _inherited(setting: Setting, path: Path) -> Setting:
-    if setting.source.startswith(OURS):
+    if setting.source.startswith(_OURS):
         return setting
     return replace(setting, source=f"as {path.stem}: {setting.source}")
 
 
 def _recipe_path(name: str) -> Path:
-    if name == FAST:
-        return packaged_names()[FAST]
+    if name == _FAST:
+        return packaged_names()[_FAST]
     path = Path(name).expanduser()
     if path.suffix == ".toml" or path.is_file():
         return path
     raise unknown_name(
-        "recipe", name, (PAPER, FAST), "Known: paper, fast, or the path of a TOML file."
+        "recipe", name, (_PAPER, _FAST), "Known: paper, fast, or the path of a TOML file."
     )
 
 
@@ -226,10 +245,10 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 
 def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     """The settings that the result of a job depends on."""
-    on = {name: s for name, s in settings.items() if s.value != OFF.get(name)}
-    needless = {name for name, only in ONLY.items() if only != head}
+    on = {name: s for name, s in settings.items() if s.value != _OFF.get(name)}
+    needless = {name for name, only in _ONLY.items() if only != head}
     if "features" in on:
-        needless.update(TRAINS_ENCODER)
+        needless.update(_TRAINS_ENCODER)
     if "layer_decay" not in on:
         needless.add("top_layer_depth")
     return {name: setting for name, setting in on.items() if name not in needless}
@@ -244,7 +263,7 @@ def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
     if features is None or features.value == FINE_TUNED:
         return
     for name in ("lora_rank", "unfreeze"):
-        if name in settings and settings[name].value != OFF[name]:
+        if name in settings and settings[name].value != _OFF[name]:
             yield (
                 f"{name} is {settings[name].value!r} ({settings[name].source}), but features is "
                 f"{features.value!r} ({features.source}), which leaves the encoder as it is: give "
@@ -267,7 +286,7 @@ def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
 # `[glue.rte]` with `start_from = { value = "glue/mnli", source = "..." }` names the task;
 # "scratch" is the checkpoint as it was pretrained, as everywhere without such a line.
 
-OPTION = "--start-from"
+_OPTION = "--start-from"
 
 
 def with_start(
@@ -280,29 +299,36 @@ def with_start(
 ) -> ResolvedRecipe:
     """The resolved recipe of a model on a task, and beside its values what is trained before.
 
-    `start_from` is None for what the recipe says, "scratch", the full name of a task, or the name
-    of a checkpoint, which stands for itself. Nothing is added where nothing was to be trained
-    before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is like
-    another does not take over its lines: they cost more than the task itself. Raises BenchError for
-    a task that is unknown, has nothing to train on, or is the same.
+    `start_from` is None for what the recipe says, "scratch", or the full name of a task; a model
+    that has another checkpoint's weights says so itself. Nothing is added where nothing was to be
+    trained before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is
+    like another does not take over its lines: they cost more than the task itself. Raises
+    BenchError for a task that is unknown, has nothing to train on, or is the same.
     """
+    if spec.start is not None:
+        return _started(resolved, spec.start, Setting(value=spec.start.name, source=_OPTION))
     lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
     line = lines[-1] if lines else None
     if start_from is not None:
         value = SCRATCH if start_from == task.name else start_from
-        line = Setting(value=value, source=OPTION)
+        line = Setting(value=value, source=_OPTION)
     named = any(line.value != SCRATCH for line in lines)
     if line is None or (line.value == SCRATCH and not named):
         return resolved
-    if line.source != OPTION:
-        _check(line, task)
-    return replace(resolved, settings={**resolved.settings, START_FROM: line})
+    _check(line, task)
+    if line.value == SCRATCH:
+        return _started(resolved, Start(kind="pretrained"), line)
+    return _started(resolved, Start(kind="task", name=str(line.value)), line)
 
 
-def start_task(settings: Mapping[str, Setting]) -> str | None:
-    """The task that a job starts from by its settings; None for a checkpoint's own weights."""
-    line = settings.get(START_FROM)
-    return str(line.value) if line and line.value in TASKS else None
+def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedRecipe:
+    return replace(resolved, start=start, settings={**resolved.settings, START_FROM: line})
+
+
+def start_task(recipe: ResolvedRecipe) -> str | None:
+    """The task that a job starts from by its recipe; None for a checkpoint's own weights."""
+    start = recipe.start
+    return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
@@ -312,7 +338,7 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
     for spec in specs:
         waiting = list(found.values())
         for task in waiting:
-            start = start_task(with_start(nothing, spec, task).settings)
+            start = start_task(with_start(nothing, spec, task))
             if start is not None and start not in found:
                 found[start] = TASKS[start]
                 waiting.append(TASKS[start])
@@ -320,10 +346,10 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
 
 
 def _files(spec: ModelSpec, recipe: str | None) -> list[Path]:
-    own, name = packaged_recipe(spec), recipe or PAPER
-    if name == PAPER:
+    own, name = packaged_recipe(spec), recipe or _PAPER
+    if name == _PAPER:
         return [own]
-    return [own, packaged_names()[FAST] if name == FAST else Path(name).expanduser()]
+    return [own, packaged_names()[_FAST] if name == _FAST else Path(name).expanduser()]
 
 
 def _lines(file: Path, task: Task) -> list[Setting]:

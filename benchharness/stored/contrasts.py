@@ -17,12 +17,12 @@ from leaderboard.comparing import (
     match_runs,
 )
 from leaderboard.comparing.standings import Known, with_standings
-from leaderboard.result import Result, RunRow, predictions_of
+from leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from leaderboard.statistics import mean_interval
 from leaderboard.store.store import Store
 from tasks.errors import BenchError, DataError
 from tasks.suites import find_task
-from tasks.task import Task, ending_of
+from tasks.task import Task
 
 __all__ = ["add_standings", "contrasts_of"]
 
@@ -44,7 +44,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
-    seeds = tuple(a.seed if a.kind == "model" else b.seed for a, b in pairs)
+    seeds = tuple(a.seed if a.is_single else b.seed for a, b in pairs)
     plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
     try:
         predicted = [_predicted(stored, task, split, one, other) for split in splits]
@@ -55,24 +55,20 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
     """The mean of the stored scores that the headline is made of, on these splits."""
-    stored = run.scores.get(task.name, {})
-    wanted = [_stored_name(task, name, splits) for name in names]
-    if any(name not in stored for name in wanted):
+    found = [run.score_of(task.name, m) for m in _measures(task, names, splits)]
+    scores = [score for score in found if score is not None]
+    if len(scores) < len(names):
         raise BenchError(
             f"run {run.key[:12]} of {run.model} has no score of {task.name} "
             f"{' and '.join(splits)}: its labels are hidden, or it was run without --test."
         )
-    return fmean(stored[name] for name in wanted)
+    return fmean(scores)
 
 
-def _stored_name(task: Task, name: str, splits: Sequence[str]) -> str:
-    """What the score of a dev split is called on these splits: "accuracy_test_mm"."""
-    for split in splits:
-        suffix = split.partition("_")[2]
-        for metric in (*task.metrics, *task.details):
-            if name == (f"{metric.name}_{suffix}" if suffix else metric.name):
-                return metric.name + ending_of(task, split)
-    return name
+def _measures(task: Task, names: Sequence[str], splits: Sequence[str]) -> list[Measure]:
+    """What a rule's scores of these names are of on these splits, dev or test."""
+    every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
+    return [measure for measure in every if rule_name(measure) in names]
 
 
 def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:

@@ -12,7 +12,7 @@ from benchharness import __version__
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.job import ENSEMBLE, Job, Setting
+from leaderboard.job import Job, Setting
 from leaderboard.result import Cost, Evaluation, Result, predictions_of
 from tasks.errors import BenchError, DataError
 from tasks.examples import (
@@ -158,12 +158,13 @@ def _job(members: Sequence[tuple[str, Result]], name: str, splits: Mapping[str, 
     return Job(
         model=name,
         checkpoint="stored predictions",
-        weights=f"{ENSEMBLE}:{name}",
+        weights=f"ensemble:{name}",
         task=first.task,
         task_version=first.task_version,
         data=first.data,
         fingerprints=splits,
-        recipe=ENSEMBLE,
+        kind="ensemble",
+        recipe="ensemble",
         settings={
             f"member_{number}": Setting(value=result.job.key, source=system)
             for number, (system, result) in enumerate(members, start=1)
@@ -204,7 +205,7 @@ def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mappi
                 "key": job.key,
                 "model": job.model,
                 "weights": job.weights,
-                "recipe": job.recipe,
+                "recipe": job.recipe_label,
                 "seed": job.seed,
                 "scores": {e.name: dict(e.scores) for e in result.evaluations},
             },

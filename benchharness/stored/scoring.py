@@ -12,7 +12,7 @@ from benchharness import __version__
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split
-from leaderboard.job import SCORED_HERE, Job, Setting
+from leaderboard.job import Job, Setting
 from leaderboard.result import Cost, Evaluation, Result
 from tasks.errors import BenchError
 from tasks.examples import Example, Prediction, SpanExample, SpanPrediction
@@ -144,7 +144,8 @@ def to_result(scored: Scored, model: str) -> Result:
         task_version=scored.task.version,
         data=scored.data,
         fingerprints={each.name: each.fingerprint for each in evaluations},
-        recipe=SCORED_HERE,
+        kind="scored",
+        recipe="scored here",
         settings=dict(_settings(scored.splits)),
         seed=0,
         precision="unknown precision",

@@ -27,8 +27,8 @@ __all__ = [
     "top_of",
 ]
 
-KINDS = ("model", "ensemble", "floor")
-"""The order in which a board shows its entries; only single models are ranked."""
+_KINDS = ("model", "scored", "ensemble", "floor")
+"""The order in which a board shows its entries; only what was trained here is ranked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +157,13 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
         yield replace(entry, rank=rank)
 
 
-def _standing(entry: Entry) -> tuple[int, bool, bool, float, int, str, str, str, str]:
-    kind = (KINDS.index(entry.kind), not entry.competes)
+def _standing(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
+    kind = _KINDS.index(entry.kind)
     tie = (entry.model, entry.recipe, entry.precision, entry.variant)
     if entry.score is None:
-        return (*kind, True, 0.0, len(entry.missing), *tie)
+        return (kind, True, 0.0, len(entry.missing), *tie)
     # Ties as shown stand in the order of their names.
-    return (*kind, False, -float(shown(entry.score)), 0, *tie)
+    return (kind, False, -float(shown(entry.score)), 0, *tie)
 
 
 def _told_apart(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -208,12 +208,12 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
 
 
 def _first(board: Board, number: int) -> Iterator[Entry]:
-    for _, entries in groupby(board.entries, key=lambda entry: entry.kind):
+    for _, entries in groupby(board.entries, key=lambda entry: entry.shown_kind):
         yield from list(entries)[:number]
 
 
 def _best(board: Board) -> Iterator[Entry]:
-    models = [entry for entry in board.entries if entry.kind == "model"]
+    models = [entry for entry in board.entries if entry.is_single]
     for task in board.tasks:
         ran = [entry for entry in models if task in entry.cells]
         yield from sorted(ran, key=lambda entry: -entry.cells[task].median)[:1]
@@ -228,7 +228,7 @@ def _of(board: Board, keys: Set[str]) -> Iterator[Entry]:
 Select = Callable[[Board, str], Entry | None]
 """Finds what a name stands for on a board, None where it stands for nothing there."""
 
-MANY_NAMES = 50
+_MANY_NAMES = 50
 """More are not listed in an error."""
 
 
@@ -318,8 +318,8 @@ def boards_with(
 
 def _some(names: Collection[str]) -> str:
     """The names, or the first of very many."""
-    more = len(names) - MANY_NAMES
-    return ", ".join(list(names)[:MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MANY_NAMES
+    return ", ".join(list(names)[:_MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:

@@ -13,11 +13,9 @@ __all__ = [
     "best_points",
     "build_cell",
     "count_points",
-    "is_sweep",
     "score_names",
     "shown",
     "spread_of",
-    "sweep_name",
 ]
 
 
@@ -57,7 +55,7 @@ class Cell:
     @property
     def collapsed(self) -> int:
         """How many of the runs have learned nothing; a floor has nothing to learn."""
-        trained = [run for run in self.runs if run.kind == "model"]
+        trained = [run for run in self.runs if run.is_single]
         return sum(bool(COLLAPSED & set(run.flags.get(self.task, ()))) for run in trained)
 
     @property
@@ -104,20 +102,8 @@ def shown(value: float) -> str:
 
 # Sweeps: several points of a grid tried on a task, of which a board shows the best on dev.
 #
-# Papers report "the best of a grid on dev". The recipe's label says of how many, because the best
-# of several is higher than any one of them by chance alone.
-
-SWEEP = " sweep"
-
-
-def sweep_name(recipe: str) -> str:
-    """The name that a recipe goes by where several of its points are run: "paper+set sweep"."""
-    return recipe + SWEEP
-
-
-def is_sweep(recipe: str) -> bool:
-    """Whether a recipe's name is that of a sweep."""
-    return recipe.endswith(SWEEP)
+# Papers report "the best of a grid on dev". The label of an entry says of how many, because the
+# best of several is higher than any one of them by chance alone.
 
 
 def count_points(runs: Iterable[RunRow]) -> int:
@@ -132,7 +118,7 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     The best point is that with the best median over seeds of the task's own score; of equal ones
     that with more seeds. A point without a score is the best only where no other has one.
     """
-    if not is_sweep(runs[0].recipe):
+    if not runs[0].is_sweep:
         return list(runs)
     return [
         run

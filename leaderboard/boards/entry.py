@@ -9,11 +9,10 @@ from leaderboard.boards.cell import (
     best_points,
     build_cell,
     count_points,
-    is_sweep,
     spread_of,
 )
-from leaderboard.boards.grouping import start_task, variant_of
-from leaderboard.job import SCORED_HERE, Kind
+from leaderboard.boards.grouping import variant_of
+from leaderboard.job import SINGLE, Kind
 from leaderboard.result import RunRow
 from leaderboard.statistics import Interval
 from tasks.suites import ScoreRule, Suite
@@ -98,9 +97,19 @@ class Entry:
     standing: Standing | None = None
 
     @property
+    def is_single(self) -> bool:
+        """True for one model, whoever trained it."""
+        return self.kind in SINGLE
+
+    @property
     def competes(self) -> bool:
         """True for what is ranked: a model that was fine-tuned here, alone."""
-        return self.kind == "model" and self.recipe != SCORED_HERE
+        return self.kind == "model"
+
+    @property
+    def shown_kind(self) -> str:
+        """The kind as JSON and exports have it: they call every single model a "model"."""
+        return "model" if self.is_single else self.kind
 
     @property
     def spread(self) -> float | None:
@@ -125,7 +134,7 @@ class Entry:
     @property
     def starts(self) -> dict[str, str]:
         """By task, the task that its runs started from, where there was one before them."""
-        found = {task: start_task(cell.runs[0]) for task, cell in self.cells.items()}
+        found = {task: cell.runs[0].start_task for task, cell in self.cells.items()}
         return {task: start for task, start in found.items() if start}
 
     @property
@@ -145,7 +154,7 @@ class Entry:
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     """The entry that these runs make, all of one model and recipe; not yet ranked."""
-    points = count_points(runs) if is_sweep(runs[0].recipe) else 0
+    points = count_points(runs) if runs[0].is_sweep else 0
     runs = best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}
@@ -154,7 +163,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     medians = {task: cell.median for task, cell in cells.items()}
     return Entry(
         model=runs[0].model,
-        recipe=runs[0].recipe,
+        recipe=runs[0].recipe_label,
         precision=runs[0].precision,
         kind=runs[0].kind,
         cells=cells,

@@ -4,13 +4,12 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from leaderboard.boards.cell import is_sweep
 from leaderboard.result import RunRow
 from leaderboard.text import storable
 
-__all__ = ["group_by_data", "group_by_recipe", "start_task", "variant_of", "with_starts"]
+__all__ = ["group_by_data", "group_by_recipe", "variant_of", "with_starts"]
 
-SWEPT = "any values"
+_SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""
 
 
@@ -99,7 +98,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
-    named: dict[tuple[str, ...], list[_Entry]] = {}
+    named: dict[tuple[object, ...], list[_Entry]] = {}
     for runs_alike in _alike(runs).values():
         rivals = named.setdefault(_names(runs_alike[0]), [])
         home = _home(rivals, runs_alike[0])
@@ -145,13 +144,15 @@ def variant_of(run: RunRow) -> str:
 
 def _training(run: RunRow) -> tuple[str, ...]:
     trained_on = sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
-    values = SWEPT if is_sweep(run.recipe) else run.recipe_digest
-    return (values, *trained_on, run.start)
+    values = _SWEPT if run.is_sweep else run.recipe_digest
+    start = " ".join(name for name in (run.start_task, run.start_variant) if name)
+    return (values, *trained_on, start)
 
 
-def _names(run: RunRow) -> tuple[str, ...]:
+def _names(run: RunRow) -> tuple[object, ...]:
     """What an entry has one of; a model's name may stand for two checkpoints."""
-    return run.model, run.weights, run.recipe, run.precision
+    recipe = (run.recipe, run.overridden, run.is_sweep)
+    return run.model, run.weights, run.kind, *recipe, run.precision
 
 
 # What runs started from, told by the runs that they started from. Pure.
@@ -168,15 +169,11 @@ def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]
     return [_with_start(run, by_key) for run in runs]
 
 
-def start_task(run: RunRow) -> str:
-    """The name of the task that a run started from, as `with_starts` has found it; "" for none."""
-    return UNKNOWN if run.start == UNKNOWN else run.start.partition(" ")[0]
-
-
 def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
     if run.start_from is None:
         return run
     start = by_key.get(run.start_from)
     if start is None:
-        return replace(run, start=UNKNOWN)
-    return replace(run, start=f"{start.task} {variant_of(_with_start(start, by_key))}")
+        return replace(run, start_task=UNKNOWN)
+    variant = variant_of(_with_start(start, by_key))
+    return replace(run, start_task=start.task, start_variant=variant)

@@ -13,13 +13,14 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedRow, blocks_of
 from leaderboard.job import Job, Setting
 from leaderboard.result import (
-    AVERAGE_SPLITS,
+    SUITE_ENDINGS,
     Cost,
     Evaluation,
+    Measure,
     Result,
     RunRow,
-    split_of,
-    stored_name,
+    rule_name,
+    score_name,
 )
 from leaderboard.text import without_apostrophe
 from tasks.errors import BenchError, DataError
@@ -29,8 +30,8 @@ __all__ = ["ImportedScore", "imported_blocks", "read_rows", "to_result"]
 
 # Rows that others have measured: CSV or JSON in the layout of our own export.
 
-NEEDED = ("model", "task", "metric", "split", "score", "source")
-LARGEST = 64 * 2**20
+_NEEDED = ("model", "task", "metric", "split", "score", "source")
+_LARGEST = 64 * 2**20
 """Bytes of a file of rows; a hundred thousand of them are a quarter of it."""
 
 
@@ -84,7 +85,7 @@ def read_rows(path: Path) -> list[ImportedScore]:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -99,15 +100,15 @@ def _from_json(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON ({error}).") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} must be a JSON list of objects with {', '.join(NEEDED)}.")
+        raise DataError(f"{path} must be a JSON list of objects with {', '.join(_NEEDED)}.")
     yield from rows
 
 
 def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        if missing := [name for name in NEEDED if name not in (reader.fieldnames or ())]:
-            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(NEEDED)}.")
+        if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
+            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
         for row in reader:
             if None in row or None in row.values():
                 raise DataError(
@@ -119,7 +120,7 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _score(row: Mapping[str, Any]) -> ImportedScore:
-    words = {name: _word(row, name) for name in NEEDED if name != "score"}
+    words = {name: _word(row, name) for name in _NEEDED if name != "score"}
     _check_names(words["task"], words["metric"], words["split"])
     return ImportedScore(
         **words,
@@ -169,7 +170,7 @@ def _check_names(task: str, metric: str, split: str) -> None:
         metrics = [known.name for known in found.metrics + found.details]
         splits = [*found.dev_splits, *found.test_splits]
     elif task in SUITES:
-        metrics, splits = [*RULES, SUITES[task].rule.name], [*AVERAGE_SPLITS]
+        metrics, splits = [*RULES, SUITES[task].rule.name], [*SUITE_ENDINGS]
     else:
         raise BenchError(f"no task is called {task!r}; `bench list tasks` shows them.")
     for kind, name, known in (("metric", metric, metrics), ("split", split, splits)):
@@ -186,7 +187,7 @@ def to_result(score: ImportedScore) -> Result:
     The job has no fingerprints, because nobody here saw the rows, and its key covers what the score
     is of but not the score: a corrected one is another attempt at the same job, and counts.
     """
-    name = stored_name(score.task, score.metric, score.split)
+    name = score_name(score.task, Measure(score.split, score.metric))
     told: dict[str, str | int] = {
         "model": score.model,
         "metric": name,
@@ -203,6 +204,8 @@ def to_result(score: ImportedScore) -> Result:
         task_version=0,
         data=score.data or "imported",
         fingerprints={},
+        kind="imported",
+        source=score.source,
         recipe=score.recipe or "imported",
         settings={
             field: Setting(value=value, source=score.source) for field, value in told.items()
@@ -231,8 +234,6 @@ def to_result(score: ImportedScore) -> Result:
 
 # Imported scores as they stand under a board: like published rows, in blocks of their own.
 
-PREFIX = "imported:"
-
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     """The blocks of what was imported, dev before test; none of it has a rank."""
@@ -243,9 +244,9 @@ def _rows(board: Board) -> Iterator[PublishedRow]:
     """One row for each model, recipe and source, with all its scores on a split."""
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        key = (run.model, run.recipe, run.precision, run.weights, _split(run))
+        key = (run.model, run.recipe, run.precision, run.source, _split(run))
         groups.setdefault(key, []).append(run)
-    for (model, recipe, precision, weights, split), runs in groups.items():
+    for (model, recipe, precision, source, split), runs in groups.items():
         yield PublishedRow(
             table="imported",
             suite=board.suite,
@@ -255,7 +256,7 @@ def _rows(board: Board) -> Iterator[PublishedRow]:
             protocol=recipe,
             parameters="" if precision == "unknown precision" else precision,
             date=max(run.finished for run in runs),
-            source=weights.removeprefix(PREFIX),
+            source=source,
             place="",
             cells=tuple(cell for run in runs for cell in _cells(run)),
         )
@@ -264,10 +265,13 @@ def _rows(board: Board) -> Iterator[PublishedRow]:
 def _cells(run: RunRow) -> Iterator[PublishedCell]:
     for name, score in run.scores[run.task].items():
         printed = f"{100 * score:.4f}".rstrip("0").removesuffix(".")
-        yield PublishedCell(task=run.task, scores=(name.removesuffix("_test"),), printed=printed)
+        scores = (rule_name(run.measures[run.task][name]),)
+        yield PublishedCell(task=run.task, scores=scores, printed=printed)
 
 
 def _split(run: RunRow) -> str:
     """Dev or test: of two dev splits, the second is told apart by its scores' names."""
-    (name,) = run.scores[run.task]
-    return split_of(run.task, name)[1].partition("_")[0]
+    (measure,) = run.measures[run.task].values()
+    task = TASKS.get(run.task)
+    tests = task.test_splits if task else ("test",)
+    return "test" if measure.split in tests else "dev"

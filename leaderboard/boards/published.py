@@ -26,7 +26,7 @@ __all__ = [
 
 # The published tables: one CSV file each, one line a printed number.
 
-OR = " or "
+_OR = " or "
 """Between the names of scores where a source does not say which of them it prints."""
 
 
@@ -103,31 +103,31 @@ def every_row() -> tuple[PublishedRow, ...]:
     return tuple(
         row
         for file in sorted(tables, key=lambda file: file.name)
-        for row in read_table(
+        for row in _read_table(
             file.name.removesuffix(".csv"), file.read_text(encoding="utf-8").splitlines()
         )
     )
 
 
-ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "place")
+_ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "place")
 """The columns that the cells of one row have in common."""
 
 
-def read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
+def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     """The rows of one table."""
     groups: dict[tuple[str, ...], list[PublishedCell]] = {}
     for line in csv.DictReader(lines, strict=True):
         suite = line["task"].partition("/")[0]
-        key = (suite, *(line[column] for column in ROW))
+        key = (suite, *(line[column] for column in _ROW))
         groups.setdefault(key, []).append(_cell(line))
     for (suite, *values), cells in groups.items():
-        shared = dict(zip(ROW, values, strict=True))
+        shared = dict(zip(_ROW, values, strict=True))
         yield PublishedRow(table=name, suite=suite, cells=tuple(cells), **shared)
 
 
 def _cell(line: dict[str, str]) -> PublishedCell:
     return PublishedCell(
-        task=line["task"], scores=tuple(line["score"].split(OR)), printed=line["value"]
+        task=line["task"], scores=tuple(line["score"].split(_OR)), printed=line["value"]
     )
 
 

@@ -19,7 +19,7 @@ LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """How the protocols begin of numbers that runs like ours would give: single models, or what is in
 the middle of several. An ensemble or the best of several stands higher by itself."""
 
-Verdict = Literal["within noise", "below", "above", "not comparable"]
+_Verdict = Literal["within noise", "below", "above", "not comparable"]
 
 _DISTILLATION = "distillation_readme"
 _MINILM = "minilm_readme"
@@ -113,7 +113,7 @@ class Reproduction:
         return None if self.ours is None else self.ours - self.theirs.value
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> _Verdict:
         """Whether chance explains the difference."""
         if self.noise is None or self.difference is None:
             return "not comparable"

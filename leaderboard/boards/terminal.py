@@ -21,23 +21,23 @@ from leaderboard.text import visible
 
 __all__ = ["render", "render_published", "render_reproductions"]
 
-NAMES = 1
+_NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""
 
-FIRST_TASK = 3
+_FIRST_TASK = 3
 """The place of the first task's column, after rank, name and score."""
 
-NAME_WIDTH = 14
+_NAME_WIDTH = 14
 """As long as "distilbert-base" nearly is; nine tasks and this much fit 80 columns."""
 
-STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": fmean,
     "min": min,
     "max": max,
 }
 """What is said of the seeds beside their median and their spread."""
 
-ENDS: Mapping[str, Callable[[Interval], float]] = {
+_ENDS: Mapping[str, Callable[[Interval], float]] = {
     "95 % from": lambda interval: interval.low,
     "95 % to": lambda interval: interval.high,
 }
@@ -107,7 +107,7 @@ def _fits(grid: _Grid, tasks: Sequence[int], space: int, console: Console) -> bo
 
 def _places(tasks: Sequence[int]) -> list[int]:
     """The columns of a table: rank, name, score, and these tasks."""
-    return [*range(FIRST_TASK), *(FIRST_TASK + task for task in tasks)]
+    return [*range(_FIRST_TASK), *(_FIRST_TASK + task for task in tasks)]
 
 
 def _grid(board: Board, gap: str) -> _Grid:
@@ -116,8 +116,8 @@ def _grid(board: Board, gap: str) -> _Grid:
     heads = [Text(head) for head in ("#", "model", "score", *map(_short, board.tasks))]
     rows = [heads, *(row for group in groups for row in group)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    widths[NAMES] = max(NAME_WIDTH, *(_longest_word(row[NAMES]) for row in rows))
-    return _Grid(heads, groups, widths, [entry.kind for entry in board.entries])
+    widths[_NAMES] = max(_NAME_WIDTH, *(_longest_word(row[_NAMES]) for row in rows))
+    return _Grid(heads, groups, widths, [entry.shown_kind for entry in board.entries])
 
 
 def _width(cell: Text) -> int:
@@ -132,8 +132,8 @@ def _table(grid: _Grid, tasks: Sequence[int], space: int) -> Table:
     places = _places(tasks)
     table = Table(box=SIMPLE_HEAD, padding=(0, space, 0, 0), pad_edge=False, show_edge=False)
     for number in places:
-        if number == NAMES:
-            table.add_column(grid.heads[number], overflow="fold", min_width=NAME_WIDTH)
+        if number == _NAMES:
+            table.add_column(grid.heads[number], overflow="fold", min_width=_NAME_WIDTH)
             continue
         width = grid.widths[number]
         table.add_column(grid.heads[number], justify="right", no_wrap=True, min_width=width)
@@ -143,7 +143,7 @@ def _table(grid: _Grid, tasks: Sequence[int], space: int) -> Table:
         for row in group:
             cells = [row[number] for number in places]
             # A statistic of seeds may have nothing to say of the tasks in this table.
-            if row is group[0] or any(cell.plain for cell in cells[NAMES + 1 :]):
+            if row is group[0] or any(cell.plain for cell in cells[_NAMES + 1 :]):
                 table.add_row(*cells)
         if following not in (kind, None):
             table.add_section()
@@ -161,7 +161,7 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
     yield [_rank(entry), _name(entry), _score(board, entry, gap), *values]
     samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
     if max(map(len, samples)) > 1:
-        for name, statistic in STATISTICS.items():
+        for name, statistic in _STATISTICS.items():
             numbers = (shown(statistic(sample)) if len(sample) > 1 else "" for sample in samples)
             yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
     yield from _interval_lines(entry, tasks)
@@ -173,7 +173,7 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
         return
     cells = [entry.standing.cells.get(task, CellStanding()) for task in tasks]
     intervals = [each.both for each in (entry.standing.score, *cells)]
-    for name, end in ENDS.items():
+    for name, end in _ENDS.items():
         numbers = ("" if found is None else shown(end(found)) for found in intervals)
         yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
 
@@ -197,7 +197,7 @@ def _name(entry: Entry) -> Text:
 
 def _details(entry: Entry) -> Iterator[str]:
     yield entry.recipe_label
-    if entry.kind == "model" and entry.precision != "fp32":
+    if entry.is_single and entry.precision != "fp32":
         yield entry.precision
     yield from entry.start_labels
     if entry.failures:
@@ -233,7 +233,7 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
         place = "left out of this table for its width" if left_out else "shown beside it"
         names = ", ".join(_short(task) for task in board.extras)
         yield f"{names}: not part of the score, {place}."
-    if any(entry.kind != "model" for entry in board.entries):
+    if any(not entry.is_single for entry in board.entries):
         yield "ensembles and floors stand below the models and have no rank."
     yield from _intervals(board)
     for note, places in _notes(board).items():
@@ -274,7 +274,7 @@ def _notes(board: Board) -> dict[str, list[str]]:
 
 
 def _seeds(board: Board) -> str:
-    models = [entry for entry in board.entries if entry.kind == "model"] or board.entries
+    models = [entry for entry in board.entries if entry.is_single] or board.entries
     counts = [count for entry in models for count in entry.seeds if count]
     if not counts:
         return "no run has finished."
@@ -287,7 +287,7 @@ def _seeds(board: Board) -> str:
 
 # Measured scores beside the published ones of the same models, as a table in the terminal.
 
-NUMBERS = ("ours", "theirs", "difference", "noise")
+_NUMBERS = ("ours", "theirs", "difference", "noise")
 
 
 def render_reproductions(board: Board, console: Console) -> None:
@@ -301,7 +301,7 @@ def render_reproductions(board: Board, console: Console) -> None:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for head in ("model", "task", "score"):
         table.add_column(head, overflow="fold")
-    for head in NUMBERS:
+    for head in _NUMBERS:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for row in rows:
@@ -340,10 +340,10 @@ def _row(name: str, found: Reproduction) -> tuple[str, ...]:
 
 # Published rows as a table in the terminal.
 
-PUBLISHED_NAME_WIDTH = 16
+_PUBLISHED_NAME_WIDTH = 16
 """Names are folded to it where a line is short."""
 
-LEGENDS = {
+_LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
     "imported": "measured elsewhere and brought by `bench import`, in percent, unranked; "
     "sources: `bench leaderboard --json`.",
@@ -366,7 +366,7 @@ def render_published(block: PublishedBlock, console: Console) -> None:
     for table in tables:
         console.print(table)
         console.print()
-    console.print(Text(LEGENDS[block.origin], style="dim"))
+    console.print(Text(_LEGENDS[block.origin], style="dim"))
     console.print()
 
 
@@ -395,7 +395,7 @@ def _published_fits(table: Table, console: Console) -> bool:
 
 def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("system", overflow="fold", min_width=PUBLISHED_NAME_WIDTH)
+    table.add_column("system", overflow="fold", min_width=_PUBLISHED_NAME_WIDTH)
     heads = ("score", *(task.rpartition("/")[2] for task in block.tasks))
     rows = [[_numbers(cells, gap) for cells in (x.averages, *x.cells)] for x in block.lines]
     for column in columns:

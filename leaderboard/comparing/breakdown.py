@@ -99,7 +99,7 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
 
 
 def _knows_no_seed(runs: Sequence[RunRow]) -> bool:
-    return len(runs) == 1 and runs[0].kind != "model"
+    return len(runs) == 1 and not runs[0].is_single
 
 
 def _seeds(runs: Sequence[RunRow]) -> str:

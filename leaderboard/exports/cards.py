@@ -9,7 +9,6 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.cell import score_names
 from leaderboard.boards.entry import Entry
 from leaderboard.exports.lines import ScoreLine, score_lines, the_model
-from leaderboard.job import SCORED_HERE
 from leaderboard.text import visible
 from tasks.errors import BenchError
 from tasks.suites import TASKS
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_eval_results", "to_every_eval_ever", "to_model_index"]
 
-TASK_TYPES = {
+_TASK_TYPES = {
     "pair": "text-classification",
     "span": "question-answering",
     "choice": "multiple-choice",
@@ -28,7 +27,7 @@ TASK_TYPES = {
 }
 """The hub's name for what a head type does (huggingface.co/tasks)."""
 
-METRICS = {
+_METRICS = {
     "mcc": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
@@ -52,7 +51,7 @@ def official(boards: Iterable[Board]) -> list[Board]:
     )
 
 
-def counted_lines(board: Board) -> list[ScoreLine]:
+def _counted_lines(board: Board) -> list[ScoreLine]:
     """The scores of tasks by the metrics that count, whose scale is known: to 1, from 0 or -1."""
     return [
         line
@@ -61,7 +60,7 @@ def counted_lines(board: Board) -> list[ScoreLine]:
     ]
 
 
-def hub_revision(task: Task, board: Board) -> str | None:
+def _hub_revision(task: Task, board: Board) -> str | None:
     """The commit of the data set, None where the rows came from files."""
     return task.source.revision if board.data == ("hub",) and task.source.is_pinned else None
 
@@ -83,7 +82,7 @@ def to_model_index(boards: Iterable[Board]) -> str:
 
 
 def _results(board: Board) -> "Iterator[EvalResult]":
-    yield from (_result(board, line) for line in counted_lines(board))
+    yield from (_result(board, line) for line in _counted_lines(board))
 
 
 def _result(board: Board, line: ScoreLine) -> "EvalResult":
@@ -91,13 +90,13 @@ def _result(board: Board, line: ScoreLine) -> "EvalResult":
 
     task, seeds = TASKS[line.task], "1 seed" if line.seeds == 1 else f"{line.seeds} seeds"
     return EvalResult(
-        task_type=TASK_TYPES[task.head],
+        task_type=_TASK_TYPES[task.head],
         dataset_type=task.source.hub,
         dataset_name=f"{board.title} {line.task.rpartition('/')[2]}",
         dataset_config=task.source.config,
         dataset_split=task.source.splits[line.split].hub,
-        dataset_revision=hub_revision(task, board),
-        metric_type=METRICS.get(line.metric, line.metric),
+        dataset_revision=_hub_revision(task, board),
+        metric_type=_METRICS.get(line.metric, line.metric),
         metric_value=line.score,
         metric_name=f"{line.metric} (median of {seeds})",
         metric_args={"seeds": line.seeds},
@@ -133,7 +132,7 @@ def _entries(board: Board, entry: Entry) -> "Iterator[EvalResultEntry]":
         yield EvalResultEntry(
             dataset_id=task.source.hub,
             task_id=task.source.config,
-            dataset_revision=hub_revision(task, board),
+            dataset_revision=_hub_revision(task, board),
             # Rounded to take away the noise of the product: 0.943 times 100 is 94.30000000000001.
             value=round(100 * cell.median, 10),
             date=max(run.finished for run in cell.runs),
@@ -146,9 +145,9 @@ def _entries(board: Board, entry: Entry) -> "Iterator[EvalResultEntry]":
 # Fields are those of its schema 0.3.0 (github.com/evaleval/every_eval_ever, in the package's
 # every_eval_ever/schemas/eval.schema.json).
 
-SCHEMA_VERSION = "0.3.0"
+_SCHEMA_VERSION = "0.3.0"
 
-CORRELATIONS = ("mcc", "pearson", "spearman")
+_CORRELATIONS = ("mcc", "pearson", "spearman")
 """Their scale begins at -1."""
 
 
@@ -165,7 +164,7 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
     stamp = str(int(made.timestamp()))
     model = _model(entries[0])
     record = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": _SCHEMA_VERSION,
         "evaluation_id": f"{'+'.join(board.suite for board in listed)}/{model['id']}/{stamp}",
         "evaluation_timestamp": max(run.finished for entry in entries for run in entry.runs),
         "retrieved_timestamp": stamp,
@@ -178,14 +177,14 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
         "eval_library": {"name": "benchharness", "version": library_version},
         "model_info": model,
         "evaluation_results": [
-            _evaluation_result(board, line) for board in listed for line in counted_lines(board)
+            _evaluation_result(board, line) for board in listed for line in _counted_lines(board)
         ],
     }
     return json.dumps(record, indent=2, allow_nan=False) + "\n"
 
 
 def _model(entry: Entry) -> dict[str, Any]:
-    ran_here = entry.recipe != SCORED_HERE
+    ran_here = entry.kind != "scored"
     return {
         "name": entry.model,
         "id": entry.model,
@@ -221,7 +220,7 @@ def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
     if not board.is_whole:
         details = {"rows": board.data_label, "split": split}
         return {"dataset_name": line.task, "source_type": "other", "additional_details": details}
-    revision = hub_revision(TASKS[line.task], board)
+    revision = _hub_revision(TASKS[line.task], board)
     return {
         "dataset_name": line.task,
         "source_type": "hf_dataset",
@@ -236,13 +235,13 @@ def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
 
 def _metric(line: ScoreLine) -> dict[str, Any]:
     return {
-        "metric_id": METRICS.get(line.metric, line.metric),
+        "metric_id": _METRICS.get(line.metric, line.metric),
         "metric_name": line.metric,
-        "metric_kind": METRICS.get(line.metric, line.metric),
+        "metric_kind": _METRICS.get(line.metric, line.metric),
         "metric_unit": "proportion",
         "lower_is_better": False,
         "score_type": "continuous",
-        "min_score": -1.0 if line.metric.startswith(CORRELATIONS) else 0.0,
+        "min_score": -1.0 if line.metric.startswith(_CORRELATIONS) else 0.0,
         "max_score": 1.0,
     }
 

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from leaderboard.boards.board import Board, full_label
 from leaderboard.boards.cell import spread_of
 from leaderboard.boards.entry import Entry
-from leaderboard.result import RunRow, split_of
+from leaderboard.result import Measure, RunRow
 from leaderboard.text import inert, visible
 from tasks.errors import BenchError
 
@@ -54,21 +54,22 @@ def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
 
 def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
     if entry.score is not None and set(board.rule.cells) <= set(board.tasks):
-        scores, name = entry.seed_scores or (entry.score,), (board.suite, board.rule.name)
+        scores, name = entry.seed_scores or (entry.score,), (board.suite, "dev", board.rule.name)
         finished = [run for run in entry.runs if run.status == "finished"]
         yield _line(board, entry, finished, name=name, score=entry.score, values=scores)
     for task in board.tasks:
-        for metric in _metrics(entry, task):
-            runs = [run for run in entry.cells[task].runs if metric in run.scores[task]]
-            values = [run.scores[task][metric] for run in runs]
-            name, score = (task, metric), median(values)
+        for measure in _measures(entry, task):
+            found = [(run, run.score_of(task, measure)) for run in entry.cells[task].runs]
+            runs = [run for run, value in found if value is not None]
+            values = [value for _, value in found if value is not None]
+            name, score = (task, *measure), median(values)
             yield _line(board, entry, runs, name=name, score=score, values=values)
 
 
-def _metrics(entry: Entry, task: str) -> tuple[str, ...]:
-    """Every score that a run of the task has, whether it counts or not."""
+def _measures(entry: Entry, task: str) -> tuple[Measure, ...]:
+    """What every score is of that a run of the task has, whether it counts or not."""
     runs = entry.cells[task].runs if task in entry.cells else ()
-    return tuple(dict.fromkeys(name for run in runs for name in run.scores[task]))
+    return tuple(dict.fromkeys(found for run in runs for found in run.measures[task].values()))
 
 
 def _line(  # noqa: PLR0913  (a score, its name and what it is of)
@@ -76,12 +77,11 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
     entry: Entry,
     runs: Sequence[RunRow],
     *,
-    name: tuple[str, str],
+    name: tuple[str, str, str],
     score: float,
     values: Sequence[float],
 ) -> ScoreLine:
-    task, stored = name
-    metric, split = split_of(task, stored)
+    task, split, metric = name
     return ScoreLine(
         model=entry.model,
         task=task,
@@ -89,7 +89,7 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
         split=split,
         score=score,
         source="benchharness",
-        kind=entry.kind,
+        kind=entry.shown_kind,
         recipe=entry.recipe_label,
         precision=entry.precision,
         data=" and ".join(board.data),

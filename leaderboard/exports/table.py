@@ -14,7 +14,7 @@ __all__ = ["latex_escaped", "to_latex", "to_markdown"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableCell:
+class _TableCell:
     """A value times 100 with its spread, empty where there is none; `best` of its column or not."""
 
     value: str = ""
@@ -23,30 +23,30 @@ class TableCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableRow:
+class _TableRow:
     """One entry; `rank` is empty where it has none."""
 
     rank: str
     model: str
     recipe: str
-    cells: tuple[TableCell, ...]
+    cells: tuple[_TableCell, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class _Table:
     """One board. `columns` name the cells of a row, `notes` are sentences for below the table."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[TableRow, ...]
+    rows: tuple[_TableRow, ...]
     notes: tuple[str, ...]
 
 
-def build_table(board: Board) -> Table:
+def _build_table(board: Board) -> _Table:
     """The table of a board: its score, where it has every task of it, and its tasks."""
     scored = set(board.rule.cells) <= set(board.tasks)
     names = tuple(task.rpartition("/")[2] for task in board.tasks)
-    return Table(
+    return _Table(
         title=f"{board.title} on {board.data_label}",
         columns=("score", *names) if scored else names,
         rows=tuple(_row(board, entry, scored=scored) for entry in board.entries),
@@ -54,9 +54,9 @@ def build_table(board: Board) -> Table:
     )
 
 
-def _row(board: Board, entry: Entry, *, scored: bool) -> TableRow:
+def _row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
     cells = [_cell(board, entry, task) for task in board.tasks]
-    return TableRow(
+    return _TableRow(
         rank="" if entry.rank is None else str(entry.rank),
         model=entry.model,
         recipe=entry.recipe_label,
@@ -64,22 +64,22 @@ def _row(board: Board, entry: Entry, *, scored: bool) -> TableRow:
     )
 
 
-def _score(board: Board, entry: Entry) -> TableCell:
+def _score(board: Board, entry: Entry) -> _TableCell:
     if entry.score is None:
-        return TableCell()
+        return _TableCell()
     models = (other.score for other in board.entries if other.competes)
     scores = [score for score in models if score is not None]
     best = entry.competes and len(scores) > 1 and shown(entry.score) == shown(max(scores))
-    return TableCell(value=shown(entry.score), spread=_spread(entry.spread), best=best)
+    return _TableCell(value=shown(entry.score), spread=_spread(entry.spread), best=best)
 
 
-def _cell(board: Board, entry: Entry, task: str) -> TableCell:
+def _cell(board: Board, entry: Entry, task: str) -> _TableCell:
     cell: Cell | None = entry.cells.get(task)
     if cell is None:
-        return TableCell()
+        return _TableCell()
     value = shown(cell.median)
     best = entry.competes and value == board.best(task)
-    return TableCell(value=value, spread=_spread(cell.spread), best=best)
+    return _TableCell(value=value, spread=_spread(cell.spread), best=best)
 
 
 def _spread(spread: float | None) -> str:
@@ -90,42 +90,42 @@ def _notes(board: Board, *, scored: bool) -> Iterator[str]:
     yield "Values are times 100, the median over seeds; ± is the sample standard deviation."
     if scored:
         yield f"The score is {board.rule.name}."
-    if any(entry.kind != "model" for entry in board.entries):
+    if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and floors have no rank."
 
 
 # Boards as Markdown tables (GitHub's), the best of each column in bold.
 
-MARKS = re.compile(r"([\\`*_{}\[\]#+!|~:@$])")
+_MARKS = re.compile(r"([\\`*_{}\[\]#+!|~:@$])")
 """What may begin something: emphasis, code, a link, an image, a cell, an address, a formula."""
 
 
 def to_markdown(boards: Iterable[Board]) -> str:
     """A heading, a table and its notes for each board."""
-    return "\n\n".join(_section(build_table(board)) for board in boards) + "\n"
+    return "\n\n".join(_section(_build_table(board)) for board in boards) + "\n"
 
 
-def markdown_escaped(text: str) -> str:
+def _markdown_escaped(text: str) -> str:
     """The text as it reads, whatever Markdown or HTML would make of it; always on one line."""
     plain = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return MARKS.sub(r"\\\1", plain)
+    return _MARKS.sub(r"\\\1", plain)
 
 
-def _section(table: Table) -> str:
-    heads = ["#", "model", "recipe", *map(markdown_escaped, table.columns)]
+def _section(table: _Table) -> str:
+    heads = ["#", "model", "recipe", *map(_markdown_escaped, table.columns)]
     heads[0] = r"\#"
     rules = ["--:", ":--", ":--", *("--:" for _ in table.columns)]
     rows = [
         [
             row.rank or "–",
-            markdown_escaped(row.model),
-            markdown_escaped(row.recipe),
+            _markdown_escaped(row.model),
+            _markdown_escaped(row.recipe),
             *map(_markdown_cell, row.cells),
         ]
         for row in table.rows
     ]
     lines = [
-        f"## {markdown_escaped(table.title)}",
+        f"## {_markdown_escaped(table.title)}",
         "",
         *map(_line, [heads, rules, *rows]),
         "",
@@ -138,7 +138,7 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _markdown_cell(cell: TableCell) -> str:
+def _markdown_cell(cell: _TableCell) -> str:
     value = f"**{cell.value}**" if cell.best else cell.value or "–"
     return f"{value} ± {cell.spread}" if cell.spread else value
 
@@ -147,7 +147,7 @@ def _markdown_cell(cell: TableCell) -> str:
 #
 # The text needs no package but booktabs and compiles with pdflatex, lualatex and xelatex alike.
 
-MEANINGS = {
+_MEANINGS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -166,32 +166,32 @@ MEANINGS = {
 }
 """What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
 
-LIGATURE = re.compile(r"([-',])(?=\1)")
+_LIGATURE = re.compile(r"([-',])(?=\1)")
 """Two of these would become a dash or a quotation mark."""
 
-LATIN = "ßæøåÆØÅ"
+_LATIN = "ßæøåÆØÅ"
 
 
 def to_latex(boards: Iterable[Board]) -> str:
     """A table environment for each board."""
     head = "% \\usepackage{booktabs} in the preamble\n"
-    return head + "\n".join(_environment(build_table(board)) for board in boards)
+    return head + "\n".join(_environment(_build_table(board)) for board in boards)
 
 
 def latex_escaped(text: str) -> str:
     """The text as it reads, on one line; letters that not every engine has become "U+4E2D"."""
-    plain = "".join(MEANINGS.get(character) or _letter(character) for character in visible(text))
-    return LIGATURE.sub(r"\1{}", plain)
+    plain = "".join(_MEANINGS.get(character) or _letter(character) for character in visible(text))
+    return _LIGATURE.sub(r"\1{}", plain)
 
 
 def _letter(character: str) -> str:
     base = unicodedata.normalize("NFD", character)[0]
-    if character.isascii() or character in LATIN or (ord(character) < 0x180 and base.isascii()):
+    if character.isascii() or character in _LATIN or (ord(character) < 0x180 and base.isascii()):
         return character
     return f"\\texttt{{U+{ord(character):04X}}}"
 
 
-def _environment(table: Table) -> str:
+def _environment(table: _Table) -> str:
     heads = ["\\#", "model", "recipe", *map(latex_escaped, table.columns)]
     rows = [
         [
@@ -223,6 +223,6 @@ def _latex_line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _latex_cell(cell: TableCell) -> str:
+def _latex_cell(cell: _TableCell) -> str:
     value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value or "--"
     return rf"{value} {{\footnotesize\ensuremath{{\pm}}{cell.spread}}}" if cell.spread else value

@@ -3,10 +3,11 @@
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from leaderboard.boards.cell import shown
-from leaderboard.job import SCORED_HERE, SCRATCH, START_FROM, Job
+from leaderboard.job import SCRATCH, START_FROM, Job
 from leaderboard.report.plots.curve import curve_figures
 from leaderboard.report.plots.figure import Figure
 from leaderboard.report.table import run_anchor
@@ -136,9 +137,9 @@ _PACKAGED = ("paper", "fast")
 
 def command_of(job: Job) -> str:
     """The words of `bench run`, `bench ensemble` or `bench score` that make the job's result."""
-    if job.recipe == SCORED_HERE:
-        return _scoring(job)
     match job.kind:
+        case "scored":
+            return _scoring(job)
         case "floor":
             words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-floors"]
         case "ensemble":
@@ -152,19 +153,24 @@ def command_of(job: Job) -> str:
 
 def _model(job: Job) -> Iterator[str]:
     """The model, and what it was trained on before, where the recipe does not say so."""
-    start = job.settings.get(START_FROM)
-    if start is not None and start.value != SCRATCH and job.start_from is None:
-        name = job.model.removesuffix(f" from {start.value}")
-        yield from ("--model", name, "--start-from", job.checkpoint)
+    start = job.start
+    if start is not None and start.kind == "checkpoint":
+        yield from ("--model", start.model, "--start-from", job.checkpoint)
         return
-    is_folder = job.weights.startswith("sha256:")
+    is_folder = PurePath(job.checkpoint).is_absolute()
     yield from ("--model", job.checkpoint if is_folder else job.model)
-    if start is not None and (start.source == "--start-from" or not _is_packaged(job)):
-        yield from ("--start-from", str(start.value))
+    if start is not None and (_is_asked_for(job) or not _is_packaged(job)):
+        yield from ("--start-from", start.name or SCRATCH)
+
+
+def _is_asked_for(job: Job) -> bool:
+    """Whether the start is the command's, and not the recipe's."""
+    return job.settings[START_FROM].source == "--start-from"
 
 
 def _is_packaged(job: Job) -> bool:
-    return job.recipe.removesuffix("+set") in _PACKAGED
+    """Whether the recipe has a name on every machine, and one value of each hyperparameter."""
+    return not job.own_recipe and not job.is_sweep
 
 
 def _task(job: Job) -> list[str]:
@@ -190,7 +196,7 @@ def _recipe(job: Job) -> Iterator[str]:
     """A recipe from a file is given value by value: the file may have changed or be elsewhere."""
     yield from ("--seed", str(job.seed), "--precision", job.precision)
     if _is_packaged(job):
-        yield from ("--recipe", job.recipe.removesuffix("+set"))
+        yield from ("--recipe", job.recipe)
     for name, setting in job.settings.items():
         if name != START_FROM and (setting.source == "--set" or not _is_packaged(job)):
             yield from ("--set", f"{name}={setting.value}")

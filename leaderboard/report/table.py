@@ -10,7 +10,6 @@ from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import CellStanding, Entry
 from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
-from leaderboard.job import SCORED_HERE
 from leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
 from leaderboard.report.rows import (
     CellView,
@@ -149,11 +148,7 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
 
 
 def _kind(entry: Entry) -> RowKind:
-    match entry.kind:
-        case "model":
-            return "scored" if entry.recipe == SCORED_HERE else "measured"
-        case kind:
-            return kind
+    return "measured" if entry.kind == "model" else entry.kind
 
 
 def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]) -> RowView:
@@ -186,7 +181,7 @@ def _ranks_note(entry: Entry) -> str:
 
 
 def _details(entry: Entry) -> str:
-    if entry.kind != "model":
+    if not entry.is_single:
         return entry.recipe_label
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
@@ -263,7 +258,7 @@ def _joined(*notes: str) -> str:
 
 
 def _seeds(board: Board) -> str:
-    models = [entry for entry in board.entries if entry.kind == "model"] or board.entries
+    models = [entry for entry in board.entries if entry.is_single] or board.entries
     counts = sorted({len(cell.values) for entry in models for cell in entry.cells.values()})
     if not counts:
         return ""

@@ -5,7 +5,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,34 +14,39 @@ from tasks.errors import DataError, StoreError
 
 __all__ = ["check_archive", "read_archive", "write_archive"]
 
-FORMAT = "benchharness archive"
+_FORMAT = "benchharness archive"
 
-VERSION = 1
+_VERSION = 1
 """Goes up when a reader of the version before would misread what is written."""
 
 
 # A whole store as gzipped JSON lines: a header, a line for each run, and an end with a digest.
 
 
-def archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
+def _archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
     """The archive's lines, each with its line end; see docs/exports.md for what is in them."""
     digest, count = hashlib.sha256(), 0
-    header = to_text({"format": FORMAT, "version": VERSION}) + "\n"
+    header = to_text({"format": _FORMAT, "version": _VERSION}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
-        line = to_text(asdict(run)) + "\n"
+        line = to_text(_data(run)) + "\n"
         digest.update(line.encode("ascii"))
         count += 1
         yield line
     yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
 
 
+def _data(run: StoredRun) -> dict[str, Any]:
+    """The run as an object; without `facts` it is what was written before there were any."""
+    return {name: value for name, value in vars(run).items() if value is not None}
+
+
 def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
     """Write the archive of these runs; gives how many there are. Equal runs give equal bytes."""
     count = -2  # the header and the end are no runs
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        for line in archive_lines(runs):
+        for line in _archive_lines(runs):
             packed.write(line.encode("ascii"))
             count += 1
     return count
@@ -119,15 +123,15 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
 
 
 def _check_header(path: Path, header: dict[str, Any]) -> None:
-    if header.get("format") != FORMAT:
+    if header.get("format") != _FORMAT:
         raise DataError(
             f"{path} is no benchharness archive: its first line does not say so; `bench export "
             "--all` writes one."
         )
-    if header.get("version") != VERSION:
+    if header.get("version") != _VERSION:
         raise DataError(
             f"{path} is an archive of version {header.get('version')!r}, and this benchharness "
-            f"reads version {VERSION}: import it with the release that wrote it, or a newer one."
+            f"reads version {_VERSION}: import it with the release that wrote it, or a newer one."
         )
 
 
@@ -141,7 +145,8 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
 
 def _run(path: Path, data: dict[str, Any], number: int) -> StoredRun:
     kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-    if data.keys() != kinds.keys() or any(type(data[name]) is not kinds[name] for name in kinds):
+    known = kinds | ({"facts": dict} if "facts" in data else {})
+    if data.keys() != known.keys() or any(type(data[name]) is not known[name] for name in known):
         raise DataError(
             f"line {number} of {path} is no run: it needs {', '.join(kinds)} and nothing else."
         )

@@ -53,7 +53,7 @@ BUSY_SECONDS = 300
 than a minute where the machine had fifty times the work it can do; what is not stored is lost.
 """
 
-WRITERS_LOCK = 5_230_842_017
+_WRITERS_LOCK = 5_230_842_017
 """The advisory lock that makes writers take turns in PostgreSQL; any number of our own will do."""
 
 
@@ -84,7 +84,7 @@ def name_of(engine: Engine) -> str:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Session]:
     """A session that reads one state of the database, whatever others write meanwhile."""
-    with explained(engine), Session(engine) as session:
+    with _explained(engine), Session(engine) as session:
         yield session
 
 
@@ -97,7 +97,7 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Session]:
     `check_keys=False` is for migrations, which replace tables that others refer to.
     """
     options = engine.execution_options(bench_writes=True, bench_checks_keys=check_keys)
-    with explained(engine), Session(options) as session, session.begin():
+    with _explained(engine), Session(options) as session, session.begin():
         yield session
 
 
@@ -184,11 +184,11 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 def _begin_on_server(connection: Connection) -> None:
     if connection.get_execution_options().get("bench_writes"):
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
 
 
 @contextmanager
-def explained(engine: Engine) -> Iterator[None]:
+def _explained(engine: Engine) -> Iterator[None]:
     """Turn what the user can mend into a StoreError; a broken constraint is a bug of ours."""
     try:
         yield
@@ -234,7 +234,7 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
     source = file_of(engine)
     assert source is not None, "a server has no file"
     try:
-        with explained(engine), whole_file(target) as file:
+        with _explained(engine), whole_file(target) as file:
             _copy(source, Path(file.name))
     except OSError as error:
         raise _unwritable(target, error) from error
@@ -280,8 +280,8 @@ def _copy(source: Path, target: Path) -> None:
 # Bring a database to the schema of this version: make it, upgrade it, or say why not.
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-LOCK_SECONDS = 60
-SQLITE_MAGIC = b"SQLite format 3\0"
+_LOCK_SECONDS = 60
+_SQLITE_MAGIC = b"SQLite format 3\0"
 """The first bytes of every SQLite file (sqlite.org/fileformat.html, 1.3)."""
 
 
@@ -327,10 +327,10 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
     try:
         with path.open("rb") as file:
-            start = file.read(len(SQLITE_MAGIC))
+            start = file.read(len(_SQLITE_MAGIC))
     except OSError as error:
         raise StoreError(f"the leaderboard {path} cannot be read: {error.strerror}.") from error
-    if start == SQLITE_MAGIC:
+    if start == _SQLITE_MAGIC:
         return
     # A leaderboard gets its name when it is whole (see _create_file): an empty one has lost its
     # content, and filling it would hide that.
@@ -376,13 +376,13 @@ def _create_alone(path: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock file beside a database, which makes creations and upgrades take turns."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=LOCK_SECONDS)
+    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
     try:
         lock.acquire()
     except Timeout as error:
         raise StoreError(
             f"another process has been making or upgrading the leaderboard {path} for "
-            f"{LOCK_SECONDS} seconds; try again when it has ended."
+            f"{_LOCK_SECONDS} seconds; try again when it has ended."
         ) from error
     except OSError as error:
         raise StoreError(

@@ -29,7 +29,7 @@ from tasks.errors import StoreError
 
 __all__ = ["Merged", "append_run", "merge_runs", "portions", "run_ids", "whole_runs"]
 
-UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
+_UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """What a database says of a row that its schema does not take."""
 
 
@@ -79,7 +79,7 @@ def _append_stored(session: Session, run: Run, stored: StoredRun) -> int:
     try:
         append_run(session, run)
     except (StatementError, OverflowError) as error:
-        if isinstance(error, DatabaseError) and not isinstance(error, UNFIT):
+        if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
             raise  # locked, full or damaged
         # Its digest fits, but nothing that this schema holds looks so.
         raise not_as_written(stored) from error
@@ -115,7 +115,7 @@ def _number(session: Session, ids: Sequence[int]) -> None:
 
 # Stored runs with everything in them, some at a time: for whatever goes through a whole store.
 
-AT_ONCE = 100
+_AT_ONCE = 100
 """Runs in memory at a time; their predictions may be megabytes each."""
 
 
@@ -142,7 +142,7 @@ def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | 
 def portions(ids: Iterable[int]) -> Iterator[Sequence[int]]:
     """As many of them as are read at a time."""
     remaining = iter(ids)
-    while portion := list(islice(remaining, AT_ONCE)):
+    while portion := list(islice(remaining, _AT_ONCE)):
         yield portion
 
 

@@ -9,7 +9,16 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from leaderboard.job import Job
-from leaderboard.result import Failure, Result, RunRow, curve_ends, flags_of_ends
+from leaderboard.result import (
+    Failure,
+    Measure,
+    Result,
+    RunRow,
+    curve_ends,
+    flags_of_ends,
+    measures_of,
+)
+from leaderboard.store.labels import facts_of, metric_of
 from leaderboard.store.schema import (
     FINISHED,
     Headline,
@@ -26,6 +35,7 @@ from tasks.errors import StoreError
 __all__ = [
     "StoredRun",
     "failure_to_run",
+    "fill_facts",
     "headline_data",
     "not_as_written",
     "place_headline",
@@ -44,7 +54,7 @@ __all__ = [
 # small part of it, so that a list of ten thousand reads a few megabytes. It is written with its
 # run, in one transaction, and says nothing that the run does not say.
 
-HEADLINE_COPIES = (
+_HEADLINE_COPIES = (
     "model",
     "weights",
     "recipe",
@@ -95,13 +105,15 @@ def headline_columns(run: Run) -> dict[str, Any]:
 def headline_data(run: Run) -> dict[str, Any]:
     """What `row_of` makes a RunRow of; a failure has taken no seconds that count."""
     return {
-        **{name: getattr(run, name) for name in HEADLINE_COPIES},
+        **{name: getattr(run, name) for name in _HEADLINE_COPIES},
         "seconds": run.seconds or 0.0,
         "parameters": run.parameters or 0,
         "largest_split": _largest_split(run.provenance),
-        "scores": _scores(run),
+        "scores": [[s.task, s.split, s.metric, s.name, s.value] for s in run.scores],
         "flags": _flags(run),
         "losses": curve_ends([point["loss"] for point in run.curve or ()]),
+        **{name: run.facts[name] for name in ("kind", "overridden", "is_sweep")},
+        **{name: storable(run.facts[name]) for name in ("recipe", "source")},
     }
 
 
@@ -121,21 +133,20 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
 
 def _row(key: str, content: dict[str, Any]) -> RunRow:
     found = flags_of_ends(content.pop("losses"))
-    flags, scores = content.pop("flags"), content["scores"]
+    flags = content.pop("flags")
+    scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
+    for task, split, metric, name, value in content.pop("scores"):
+        scores[task][name] = value
+        measures[task][name] = Measure(split, metric)
     named = dict.fromkeys([*flags, *scores]) if found else flags
     return RunRow(
         key=key,
         flags={task: (*flags.get(task, ()), *found) for task in named},
+        scores=dict(scores),
+        measures=dict(measures),
         **content,
     )
-
-
-def _scores(run: Run) -> dict[str, dict[str, float]]:
-    """By task and metric, in the order they were stored."""
-    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for score in run.scores:
-        found[score.task][score.name] = score.value
-    return dict(found)
 
 
 def _flags(run: Run) -> dict[str, list[str]]:
@@ -180,7 +191,8 @@ class StoredRun:
     """One attempt at a job as it lies in a store, field for field, to be carried to another.
 
     `status` is "finished" or a failure's kind, `data` what Result or Failure wrote as JSON when it
-    was stored, and `digest` what tells damage: it stays the same wherever the run is stored.
+    was stored, the job by its labels, and `digest` what tells damage: it stays the same wherever
+    the run is stored. `facts` are the job's, None where its labels say the same (see labels.py).
     """
 
     key: str
@@ -188,6 +200,7 @@ class StoredRun:
     status: str
     digest: str
     data: Mapping[str, Any]
+    facts: Mapping[str, Any] | None = None
 
 
 def result_to_run(result: Result) -> Run:
@@ -195,12 +208,19 @@ def result_to_run(result: Result) -> Run:
 
     Raises StoreError for what no database can keep unchanged.
     """
-    return _finished_run(plain(result.to_json()))
+    return _finished_run(*_with_facts(result))
 
 
-def _finished_run(data: Mapping[str, Any]) -> Run:
+def _with_facts(outcome: Result | Failure) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What an outcome is as JSON, with the labels of its job, and the job's facts."""
+    data = plain(outcome.to_json())
+    facts = data["job"].pop("facts")
+    return data, facts
+
+
+def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
     run = Run(
-        **_job_columns(data["job"]),
+        **_job_columns(data["job"], facts),
         status=FINISHED,
         # float, as the column will make it: a digest tells 12 from 12.0
         seconds=float(data["cost"]["seconds"]),
@@ -215,6 +235,7 @@ def _finished_run(data: Mapping[str, Any]) -> Run:
     for evaluation in data["evaluations"]:
         _add_evaluation(run, evaluation)
     run.digest = _digest(run)
+    run.facts_digest = _facts_digest(run)
     return run
 
 
@@ -223,12 +244,12 @@ def failure_to_run(failure: Failure) -> Run:
 
     NUL and lone surrogates in its message and details are written out.
     """
-    return _failed_run(plain(failure.to_json()))
+    return _failed_run(*_with_facts(failure))
 
 
-def _failed_run(data: Mapping[str, Any]) -> Run:
+def _failed_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
     run = Run(
-        **_job_columns(data["job"]),
+        **_job_columns(data["job"], facts),
         status=data["kind"],
         exit_code=data["exit_code"],
         finished=storable(data["finished"]),
@@ -236,15 +257,17 @@ def _failed_run(data: Mapping[str, Any]) -> Run:
         details=storable(data["details"]),
     )
     run.digest = _digest(run)
+    run.facts_digest = _facts_digest(run)
     return run
 
 
 def run_to_outcome(run: Run) -> Result | Failure:
     """What was stored. Raises StoreError where a byte of it is not what it was."""
     _require_whole(run)
+    job = {**run.job, "facts": run.facts}
     if run.status == FINISHED:
-        return Result.from_json(_result_data(run))
-    return Failure.from_json(_failure_data(run))
+        return Result.from_json({**_result_data(run), "job": job})
+    return Failure.from_json({**_failure_data(run), "job": job})
 
 
 def run_to_stored(run: Run) -> StoredRun:
@@ -256,7 +279,21 @@ def run_to_stored(run: Run) -> StoredRun:
         status=run.status,
         digest=run.digest,
         data=_result_data(run) if run.status == FINISHED else _failure_data(run),
+        facts=None if facts_of(run.job) == run.facts else run.facts,
     )
+
+
+def fill_facts(run: Run) -> None:
+    """Add what its labels say to a run that was stored before there were facts.
+
+    Raises StoreError where a byte of it is not what it was.
+    """
+    if _digest(run) != run.digest:
+        raise _damaged(run)
+    run.facts = facts_of(run.job)
+    for score in run.scores:
+        score.metric = metric_of(score.split, score.name)
+    run.facts_digest = _facts_digest(run)
 
 
 def result_to_stored(result: Result) -> StoredRun:
@@ -274,7 +311,8 @@ def stored_to_run(stored: StoredRun) -> Run:
     # What was changed by hand may be anything, so reading it may fail in any of these ways.
     try:
         make = _finished_run if stored.status == FINISHED else _failed_run
-        run = make(stored.data)
+        facts = facts_of(stored.data["job"]) if stored.facts is None else stored.facts
+        run = make(stored.data, facts)
         run.attempt = stored.attempt
         run_to_outcome(run)
         headline_data(run)
@@ -302,15 +340,19 @@ def not_as_written(stored: StoredRun) -> StoreError:
 
 def _require_whole(run: Run) -> None:
     if not _is_whole(run):
-        raise StoreError(
-            f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what "
-            "was written. Put a backup in the leaderboard's place, or run the job again (--force)."
-        )
+        raise _damaged(run)
+
+
+def _damaged(run: Run) -> StoreError:
+    return StoreError(
+        f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what was "
+        "written. Put a backup in the leaderboard's place, or run the job again (--force)."
+    )
 
 
 def _is_whole(run: Run) -> bool:
     try:
-        return _digest(run) == run.digest
+        return (_digest(run), _facts_digest(run)) == (run.digest, run.facts_digest)
     except StoreError:  # a flipped bit made a number infinite
         return False
 
@@ -321,11 +363,17 @@ def _digest(run: Run) -> str:
     return digest([data, {name: getattr(run, name) for name in COPIES}])
 
 
-def _job_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    job = Job.from_json(data)
-    names = ("model", "weights", "recipe", "task", "data", "precision")
+def _facts_digest(run: Run) -> str:
+    """Of what `_digest` does not cover, together with that digest: of another run it is another."""
+    return digest([run.digest, run.facts, [score.metric for score in run.scores]])
+
+
+def _job_columns(data: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    job = Job.from_json({**data, "facts": facts})
+    names = ("model", "weights", "task", "data", "precision")
     return {
         **{name: storable(getattr(job, name)) for name in names},
+        "recipe": storable(data["recipe"]),
         "job_key": job.key,
         "recipe_digest": recipe_digest(job),
         "suite": storable(job.task.partition("/")[0]),
@@ -334,15 +382,18 @@ def _job_columns(data: Mapping[str, Any]) -> dict[str, Any]:
         "start_from": job.start_from,
         "fingerprints": data["fingerprints"],
         "job": data,
+        "facts": dict(facts),
     }
 
 
 def _add_evaluation(run: Run, evaluation: Mapping[str, Any]) -> None:
     task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
     _check_names(task, split, *scores)
+    measures = measures_of(task)
+    metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
     # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
     run.scores += [
-        Score(task=task, split=split, name=name, value=value + 0.0)
+        Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
         for name, value in scores.items()
     ]
     run.predictions.append(

@@ -1,9 +1,9 @@
-"""The leaderboard's tables; leaderboard/store/databases makes them, and must agree.
+"""The leaderboard's tables; leaderboard/store/migrations makes them, and must agree.
 
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split
     predictions   one row per predicted split, the predictions in one compressed column
-    headlines     one row per job: of the run that lists show, what they show (see headline.py)
+    headlines     one row per job: of the run that lists show, what they show (see record.py)
 
 A result enters all four in one transaction. JSON is kept as text, not in a database's own JSON
 type, so that the same characters come back on every database.
@@ -27,6 +27,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
@@ -119,7 +120,7 @@ class DamagedError(Exception):
     """A column does not hold what was written into it."""
 
 
-class Words(TypeDecorator[str]):
+class _Words(TypeDecorator[str]):
     """Text from outside (names, paths, messages), with what databases refuse written out."""
 
     impl = Text
@@ -130,7 +131,7 @@ class Words(TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
-class Json(TypeDecorator[Any]):
+class _Json(TypeDecorator[Any]):
     """Plain data as JSON text."""
 
     impl = Text
@@ -188,32 +189,36 @@ class Run(Base):
     digest: Mapped[str] = mapped_column(Text)  # SHA-256 of the run, to tell damage (see record.py)
 
     # Copied out of the job, to search and list by.
-    model: Mapped[str] = mapped_column(Words)
-    weights: Mapped[str] = mapped_column(Words)  # a hub revision, or "sha256:..."
-    recipe: Mapped[str] = mapped_column(Words)
-    recipe_digest: Mapped[str] = mapped_column(Text)  # canonical.recipe_digest
-    task: Mapped[str] = mapped_column(Words)  # "glue/rte"
-    suite: Mapped[str] = mapped_column(Words)  # "glue"
-    data: Mapped[str] = mapped_column(Words)  # "hub", "mini" or a folder
+    model: Mapped[str] = mapped_column(_Words)
+    weights: Mapped[str] = mapped_column(_Words)  # a hub revision, or "sha256:..."
+    recipe: Mapped[str] = mapped_column(_Words)  # Job.recipe_label
+    recipe_digest: Mapped[str] = mapped_column(Text)  # of the values of its settings
+    task: Mapped[str] = mapped_column(_Words)  # "glue/rte"
+    suite: Mapped[str] = mapped_column(_Words)  # "glue"
+    data: Mapped[str] = mapped_column(_Words)  # "hub", "mini" or a folder
     limit: Mapped[int | None] = mapped_column(BigInteger)  # rows kept of each split
     seed: Mapped[int] = mapped_column(BigInteger)
-    precision: Mapped[str] = mapped_column(Words)
-    start_from: Mapped[str | None] = mapped_column(Words)  # the key of the job it went on from
+    precision: Mapped[str] = mapped_column(_Words)
+    start_from: Mapped[str | None] = mapped_column(_Words)  # the key of the job it went on from
 
     # Copied out of the result; empty in a failure.
     seconds: Mapped[float | None] = mapped_column(Double)
     parameters: Mapped[int | None] = mapped_column(BigInteger)
 
-    finished: Mapped[str] = mapped_column(Words)  # UTC, ISO 8601
-    error: Mapped[str] = mapped_column(Words)  # a failure's sentence; "" in a result
-    fingerprints: Mapped[dict[str, str]] = mapped_column(Json)  # digest by "task:split"
+    finished: Mapped[str] = mapped_column(_Words)  # UTC, ISO 8601
+    error: Mapped[str] = mapped_column(_Words)  # a failure's sentence; "" in a result
+    fingerprints: Mapped[dict[str, str]] = mapped_column(_Json)  # digest by "task:split"
 
     # The bulk. Only the job and the details are kept of a failure.
-    job: Mapped[dict[str, Any]] = mapped_column(Json)  # Job.to_json
-    curve: Mapped[list[Any] | None] = mapped_column(Json)  # CurvePoints
-    cost: Mapped[dict[str, Any] | None] = mapped_column(Json)  # Cost
-    provenance: Mapped[dict[str, Any] | None] = mapped_column(Json)
-    details: Mapped[str] = mapped_column(Words)  # a failure's traceback or log's end
+    job: Mapped[dict[str, Any]] = mapped_column(_Json)  # Job.to_labels
+    curve: Mapped[list[Any] | None] = mapped_column(_Json)  # CurvePoints
+    cost: Mapped[dict[str, Any] | None] = mapped_column(_Json)  # Cost
+    provenance: Mapped[dict[str, Any] | None] = mapped_column(_Json)
+    details: Mapped[str] = mapped_column(_Words)  # a failure's traceback or log's end
+
+    # What the labels among these do not say; `digest`, which is older, does not cover it.
+    facts: Mapped[dict[str, Any]] = mapped_column(_Json, server_default="{}")  # Job.facts
+    facts_digest: Mapped[str] = mapped_column(Text, server_default=text("''"))  # see record.py
 
     scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
     predictions: Mapped[list["Predictions"]] = relationship(order_by="Predictions.id")
@@ -229,8 +234,9 @@ class Score(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     task: Mapped[str] = mapped_column(Text)
     split: Mapped[str] = mapped_column(Text)
-    name: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Text)  # as people see it: "accuracy_test_mm"
     value: Mapped[float] = mapped_column(Double)
+    metric: Mapped[str] = mapped_column(Text, server_default=text("''"))  # "accuracy"
 
 
 class Predictions(Base):
@@ -244,7 +250,7 @@ class Predictions(Base):
     task: Mapped[str] = mapped_column(Text)
     split: Mapped[str] = mapped_column(Text)
     fingerprint: Mapped[str] = mapped_column(Text)
-    flags: Mapped[list[str]] = mapped_column(Json)
+    flags: Mapped[list[str]] = mapped_column(_Json)
     rows: Mapped[list[Any]] = mapped_column(PackedJson)  # one object per example, in order
 
 
@@ -263,8 +269,8 @@ class Headline(Base):
         ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     )
     job_key: Mapped[str] = mapped_column(Text)
-    suite: Mapped[str] = mapped_column(Words)
-    task: Mapped[str] = mapped_column(Words)
-    model: Mapped[str] = mapped_column(Words)
+    suite: Mapped[str] = mapped_column(_Words)
+    task: Mapped[str] = mapped_column(_Words)
+    model: Mapped[str] = mapped_column(_Words)
     status: Mapped[str] = mapped_column(Text)
-    content: Mapped[dict[str, Any]] = mapped_column(Json)  # headline.headline_data
+    content: Mapped[dict[str, Any]] = mapped_column(_Json)  # record.headline_data

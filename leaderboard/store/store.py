@@ -41,32 +41,32 @@ __all__ = ["PastRun", "Store", "open_store"]
 
 # The queries behind lists and boards: runs with their scores, without their bulk.
 
-KEYS_AT_ONCE = 500
+_KEYS_AT_ONCE = 500
 """SQLite takes at least 999 values in one statement (sqlite.org/limits.html, 9)."""
 
 
-def listed_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
+def _listed_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
     """One row per job, oldest first: its newest result, or its newest failure if it has none."""
     table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
     query = select(table.c.job_key, table.c.content).where(*conditions).order_by(table.c.run_id)
     return [row_of(key, content) for key, content in session.connection().execute(query)]
 
 
-def listed_with(session: Session, keys: Iterable[str]) -> list[RunRow]:
+def _listed_with(session: Session, keys: Iterable[str]) -> list[RunRow]:
     """The listed rows of these jobs, as far as they are stored."""
     return [
-        row for some in _portions(keys) for row in listed_rows(session, Headline.job_key.in_(some))
+        row for some in _portions(keys) for row in _listed_rows(session, Headline.job_key.in_(some))
     ]
 
 
-def attempts_at(session: Session, key: str) -> list[RunRow]:
+def _attempts_at(session: Session, key: str) -> list[RunRow]:
     """Every attempt at a job, oldest first."""
     scored = selectinload(Run.predictions).defer(Predictions.rows)
     query = select(Run).where(Run.job_key == key).order_by(Run.attempt).options(scored)
     return [row_of(run.job_key, headline_data(run)) for run in session.scalars(query)]
 
 
-def finished_among(session: Session, keys: Iterable[str]) -> set[str]:
+def _finished_among(session: Session, keys: Iterable[str]) -> set[str]:
     """Which of these job keys have a result."""
     found: set[str] = set()
     for some in _portions(keys):
@@ -75,7 +75,7 @@ def finished_among(session: Session, keys: Iterable[str]) -> set[str]:
     return found
 
 
-def suite_names(session: Session) -> list[str]:
+def _suite_names(session: Session) -> list[str]:
     """The suites that have runs, that of the newest run first."""
     known = _values_of(Headline.suite)
     newest = select(func.max(Headline.run_id)).where(Headline.suite == known.c.value)
@@ -83,7 +83,7 @@ def suite_names(session: Session) -> list[str]:
     return list(session.scalars(query))
 
 
-def model_names(session: Session) -> list[str]:
+def _model_names(session: Session) -> list[str]:
     """The names of all models that have runs, in their alphabetical order."""
     known = _values_of(Headline.model)
     return list(session.scalars(select(known.c.value).order_by(known.c.value)))
@@ -97,7 +97,7 @@ def _values_of(column: InstrumentedAttribute[str]) -> Subquery:
     return select(steps.c.value).where(steps.c.value.is_not(None)).subquery()
 
 
-def count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
+def _count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
     """How many jobs are listed."""
     return session.scalar(select(func.count()).select_from(Headline).where(*conditions)) or 0
 
@@ -105,8 +105,8 @@ def count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
 def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
     """The keys, each once, as many at a time as a statement takes."""
     wanted = sorted(set(keys))
-    for start in range(0, len(wanted), KEYS_AT_ONCE):
-        yield wanted[start : start + KEYS_AT_ONCE]
+    for start in range(0, len(wanted), _KEYS_AT_ONCE):
+        yield wanted[start : start + _KEYS_AT_ONCE]
 
 
 # Runs over time: where a seed was run more than once, every result that it gave.
@@ -161,7 +161,7 @@ def _code(provenance: Mapping[str, Any]) -> str:
 
 
 Names = str | Collection[str] | None
-Condition = ColumnElement[bool]
+_Condition = ColumnElement[bool]
 
 
 def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = True) -> "Store":
@@ -220,7 +220,7 @@ class Store:
         """
         run = result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
         with writing(self._engine) as session:
-            if finished_among(session, [run.job_key]):
+            if _finished_among(session, [run.job_key]):
                 return False
             append_run(session, run)
             return True
@@ -228,7 +228,7 @@ class Store:
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
         """Which of these job keys have a result."""
         with reading(self._engine) as session:
-            return finished_among(session, keys)
+            return _finished_among(session, keys)
 
     def runs(
         self,
@@ -247,28 +247,28 @@ class Store:
         if key is not None:
             conditions.append(_begins_with(Headline.job_key, key))
         with reading(self._engine) as session:
-            return listed_rows(session, *conditions)
+            return _listed_rows(session, *conditions)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
         with reading(self._engine) as session:
-            return listed_with(session, keys)
+            return _listed_with(session, keys)
 
     def suites(self) -> list[str]:
         """The suites that have runs, that of the newest run first."""
         with reading(self._engine) as session:
-            return suite_names(session)
+            return _suite_names(session)
 
     def models(self) -> list[str]:
         """The names of all models that have runs."""
         with reading(self._engine) as session:
-            return model_names(session)
+            return _model_names(session)
 
     def count(self, *, suite: str | None = None) -> int:
         """How many jobs have a run, of a suite or of all."""
         conditions = () if suite is None else (Headline.suite == suite,)
         with reading(self._engine) as session:
-            return count_rows(session, *conditions)
+            return _count_rows(session, *conditions)
 
     def newest(self) -> str:
         """The digest of what was stored last, which changes with every run; empty without any."""
@@ -279,7 +279,7 @@ class Store:
     def attempts(self, key_prefix: str) -> list[RunRow]:
         """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
         with reading(self._engine) as session:
-            return attempts_at(session, _find_key(session, key_prefix))
+            return _attempts_at(session, _find_key(session, key_prefix))
 
     def result(self, key_prefix: str) -> Result | Failure:
         """A job's newest result with everything in it, or its newest failure if it has none.
@@ -348,11 +348,11 @@ class Store:
             return append_run(session, run)
 
 
-def _is_one_of(column: InstrumentedAttribute[str], names: str | Collection[str]) -> Condition:
+def _is_one_of(column: InstrumentedAttribute[str], names: str | Collection[str]) -> _Condition:
     return column == names if isinstance(names, str) else column.in_(names)
 
 
-def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> Condition:
+def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> _Condition:
     """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
     start = storable(prefix.lower())
     return column.between(start, start + "g")

@@ -302,7 +302,7 @@ def test_the_builtin_encoder_is_identified_by_its_files() -> None:
 
 def test_a_builtin_encoder_without_files_is_an_error() -> None:
     with pytest.raises(ModelError, match="reinstall"):
-        weights_identity(ModelSpec(name="huge", checkpoint="builtin:huge"))
+        weights_identity(ModelSpec(name="huge", checkpoint="builtin:huge", builtin="huge"))
 
 
 # unpinned models: a process of its own, because the libraries read HF_* on import

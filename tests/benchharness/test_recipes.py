@@ -220,13 +220,11 @@ def test_layers_have_their_own_rates_where_papers_say_so(
 def test_papers_that_start_from_mnli_say_so_themselves() -> None:
     def started(recipe: str) -> set[str]:
         spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
-        settings = {
-            task.name: with_start(
-                resolve_recipe(spec, task.name, None, {}, task.head), spec, task
-            ).settings
+        recipes = {
+            task.name: with_start(resolve_recipe(spec, task.name, None, {}, task.head), spec, task)
             for task in TASKS.values()
         }
-        return {name for name, found in settings.items() if start_task(found) == "glue/mnli"}
+        return {name for name, found in recipes.items() if start_task(found) == "glue/mnli"}
 
     assert started("modernbert") == started("modernbert-large")
     assert started("modernbert") == {"glue/rte", "glue/mrpc", "glue/stsb"}
@@ -277,7 +275,7 @@ def test_a_file_lies_over_the_familys_recipe(tmp_path: Path) -> None:
 
 def test_set_goes_before_everything_and_says_so() -> None:
     resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
-    assert resolved.name == "fast+set"
+    assert resolved.label == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
     assert resolved.settings["batch_size"].value == 4
 

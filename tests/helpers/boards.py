@@ -2,12 +2,21 @@
 
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from leaderboard.boards.board import Board, build_boards
 from leaderboard.job import Job
-from leaderboard.result import CurvePoint, Evaluation, Failure, Result, RunRow
+from leaderboard.result import (
+    CurvePoint,
+    Evaluation,
+    Failure,
+    Measure,
+    Result,
+    RunRow,
+    measures_of,
+)
 from tasks.suites import SUITES
 from tests.helpers import results
 from tests.helpers.results import make_failure, make_result
@@ -38,13 +47,23 @@ def make_row(
     **fields: Any,
 ) -> RunRow:
     """A finished run; one number is the value of every score of its task."""
-    job_fields = {k: fields.pop(k) for k in ("data", "fingerprints", "recipe") if k in fields}
+    names = ("data", "fingerprints", "recipe", "kind", "overridden", "is_sweep")
+    job_fields = {name: fields.pop(name) for name in names if name in fields}
     job = make_job(model=model, task=task, seed=seed, **job_fields)
     if not isinstance(scores, Mapping):
         value = 0.5 if scores is None else scores
         scores = dict.fromkeys(GLUE.rule.cells[task], value)
     standard = {**_shared(job), "status": "finished", "scores": {task: scores}, "error": ""}
-    return RunRow(**{**standard, **fields})
+    return with_measures(RunRow(**{**standard, **fields}))
+
+
+def with_measures(row: RunRow) -> RunRow:
+    """The row as a store gives it; a score that its task does not know is of dev."""
+    measures = {
+        task: {name: measures_of(task).get(name, Measure("dev", name)) for name in scores}
+        for task, scores in row.scores.items()
+    }
+    return replace(row, measures=measures)
 
 
 def make_failed_row(error: str = "the loss became nan at step 7.", **fields: Any) -> RunRow:
@@ -71,9 +90,8 @@ def row_of(run: Result | Failure) -> RunRow:
     for evaluation in run.evaluations:
         scores.setdefault(evaluation.task, {}).update(evaluation.scores)
     flags = {evaluation.task: evaluation.flags for evaluation in run.evaluations}
-    return RunRow(
-        **{**_shared(run.job), "flags": flags}, status="finished", scores=scores, error=""
-    )
+    fields = {**_shared(run.job), "flags": flags}
+    return with_measures(RunRow(**fields, status="finished", scores=scores, error=""))
 
 
 def _shared(job: Job) -> dict[str, Any]:
@@ -82,6 +100,9 @@ def _shared(job: Job) -> dict[str, Any]:
         "model": job.model,
         "weights": job.weights,
         "recipe": job.recipe,
+        "kind": job.kind,
+        "overridden": job.overridden,
+        "is_sweep": job.is_sweep,
         "recipe_digest": "a" * 64,
         "task": job.task,
         "data": job.data,

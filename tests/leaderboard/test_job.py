@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.job import START_FROM, Job, Setting
+from leaderboard.job import START_FROM, Job, Setting, Start
 from leaderboard.store.schema import recipe_digest
 from tests.helpers.results import make_job
 
@@ -12,7 +12,8 @@ KEY = "ab" * 32
 def started(value: str, source: str = "a paper", start_from: str | None = KEY) -> Job:
     job = make_job(task="glue/rte")
     settings = {**job.settings, START_FROM: Setting(value=value, source=source)}
-    return replace(job, settings=settings, start_from=start_from)
+    start = Start(kind="task" if start_from else "checkpoint", name=value, model="minilm")
+    return replace(job, settings=settings, start=start, start_from=start_from)
 
 
 def test_the_run_that_a_job_starts_from_is_part_of_its_key() -> None:
@@ -35,7 +36,7 @@ def test_a_start_is_named_for_a_reader() -> None:
     assert started("glue/mnli").started_from == "glue/mnli (run abababababab)"
     assert replace(make_job(), start_from=KEY).started_from == "run abababababab"
     assert make_job().started_from == ""
-    assert started("scratch", start_from=None).started_from == ""
+    assert replace(make_job(), start=Start(kind="pretrained")).started_from == ""
     assert started("my-mnli", start_from=None).started_from == "my-mnli"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import build_cell, is_sweep, shown
+from leaderboard.boards.cell import build_cell, shown
 from leaderboard.boards.grouping import evaluation_fingerprints
 from leaderboard.report.plots.axis import Axis, date_axis, date_text, score_axis, seconds_of
 from leaderboard.report.plots.figure import (
@@ -64,9 +64,9 @@ def histories(board: Board, past: Sequence[PastRun], sections: Iterable[str]) ->
 def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> Iterator[Figure]:
     by_model: dict[str, list[PastRun]] = {}
     for run in past:
-        if run.row.kind == "model" and not is_sweep(run.row.recipe):
+        if run.row.is_single and not run.row.is_sweep:
             by_model.setdefault(run.row.model, []).append(run)
-    models = dict.fromkeys(entry.model for entry in board.entries if entry.kind == "model")
+    models = dict.fromkeys(entry.model for entry in board.entries if entry.is_single)
     evaluated = _evaluated(board)
     for model in models:
         for task in board.tasks:
@@ -147,6 +147,10 @@ def _by_recipe(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
         name = f"{run.recipe} ~{run.row.recipe_digest[:4]}" if several else run.recipe
         found.setdefault(name, []).append(run)
     return found
+
+
+def _recipe(run: _Run) -> str:
+    return f"{run.row.recipe_label}, {run.row.precision}"
 
 
 def _batches(runs: Sequence[_Run]) -> Iterator[_Batch]:

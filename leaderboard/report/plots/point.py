@@ -91,7 +91,7 @@ def measured_points(
     scored = (
         (each, [each.entry.cells[name] for name in tasks])
         for each in named
-        if each.entry.kind == "model" and all(name in each.entry.cells for name in tasks)
+        if each.entry.is_single and all(name in each.entry.cells for name in tasks)
     )
     return [
         _measured(each, task, cells, facts, sizes)

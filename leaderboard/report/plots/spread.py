@@ -100,7 +100,7 @@ def _line(interval: Interval | None, x: Axis, y: float) -> str:
 
 def _is_collapsed(cell: Cell, place: int) -> bool:
     run = cell.runs[place]
-    return run.kind == "model" and bool(COLLAPSED & set(run.flags.get(cell.task, ())))
+    return run.is_single and bool(COLLAPSED & set(run.flags.get(cell.task, ())))
 
 
 def _texts(cell: Cell) -> tuple[str, str, str]:

@@ -35,7 +35,9 @@ def _filled(path: Path) -> None:
     with open_store(path) as store:
         store.add_result(make_result(make_job(seed=1)))
         store.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
-        store.add_result(make_result(make_job(model="majority", weights="floor:majority")))
+        store.add_result(
+            make_result(make_job(model="majority", kind="floor", weights="floor:majority"))
+        )
         store.add_failure(make_failure(JOB))
 
 

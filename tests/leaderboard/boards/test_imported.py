@@ -62,7 +62,7 @@ def test_a_row_needs_six_things(tmp_path: Path) -> None:
 def test_our_own_exports_are_read(tmp_path: Path, name: str) -> None:
     board = one_board(
         make_rows(name, [0.5, 0.7], data="hub")
-        + make_rows("both", [0.6], data="hub", weights="ensemble:x")
+        + make_rows("both", [0.6], data="hub", kind="ensemble", weights="ensemble:x")
     )
     lines = score_lines([board])
     (tmp_path / "a.json").write_text(to_json(lines), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from leaderboard.boards.board import build_boards
 from leaderboard.boards.entry import Entry
-from leaderboard.boards.grouping import UNKNOWN, start_task, with_starts
+from leaderboard.boards.grouping import UNKNOWN, with_starts
 from leaderboard.result import RunRow
 from tasks.suites import SUITES
 from tests.helpers.boards import GLUE, make_row, one_board
@@ -53,7 +53,7 @@ def test_a_start_of_another_suite_is_found() -> None:
     scores = {"superglue/rte": {"accuracy": 0.7}}
     row = make_row(task="glue/rte", key="r", start_from=start.key)
     row = next(iter(with_starts([row], [start])))
-    assert start_task(row) == "glue/mnli"
+    assert row.start_task == "glue/mnli"
     moved = RunRow(**{**vars(rte(start)), "task": "superglue/rte", "scores": scores})
     ((board,), glue) = (
         build_boards([start, moved], suite) for suite in (SUITES["superglue"], GLUE)
@@ -67,8 +67,8 @@ def test_chains_of_starts_differ_by_their_beginning() -> None:
                      scores={"accuracy": 0.5}) for d in "ab"]  # fmt: skip
     middles = [mnli(0, start_from=one.key) for one in ones]
     rows = with_starts([rte(middle) for middle in middles], [*ones, *middles])
-    assert [start_task(row) for row in rows] == ["glue/mnli"] * 2
-    assert rows[0].start != rows[1].start
+    assert [row.start_task for row in rows] == ["glue/mnli"] * 2
+    assert rows[0].start_variant != rows[1].start_variant
 
 
 def test_a_start_that_is_not_stored_is_said_to_be_unknown() -> None:

@@ -5,17 +5,18 @@ import random
 import pytest
 
 from leaderboard.boards.board import build_boards
-from leaderboard.boards.cell import best_points, count_points, is_sweep, sweep_name
+from leaderboard.boards.cell import best_points, count_points
 from leaderboard.result import RunRow
 from tests.helpers.boards import GLUE, make_failed_row, make_row, one_board
 
-RECIPE = sweep_name("paper+set")
+SWEEP = {"overridden": True, "is_sweep": True}
 
 
-def point(rate: str, task: str, *values: float, recipe: str = RECIPE) -> list[RunRow]:
+def point(rate: str, task: str, *values: float, is_sweep: bool = True) -> list[RunRow]:
     """The finished runs by one point, a seed for each value."""
+    facts = {**SWEEP, "is_sweep": is_sweep}
     return [
-        make_row(task=task, seed=seed, scores=value, recipe=recipe, recipe_digest=rate)
+        make_row(task=task, seed=seed, scores=value, recipe_digest=rate, **facts)
         for seed, value in enumerate(values)
     ]
 
@@ -28,11 +29,6 @@ ROWS = [
     *point("3e-5", "glue/cola", 0.40, 0.41, 0.42),
     *point("5e-5", "glue/cola", 0.0, 0.0, 0.0),
 ]
-
-
-def test_a_name_says_that_it_is_a_sweep() -> None:
-    assert (RECIPE, is_sweep(RECIPE)) == ("paper+set sweep", True)
-    assert not is_sweep("paper+set")
 
 
 def test_the_best_median_is_chosen_task_by_task() -> None:
@@ -56,8 +52,8 @@ def test_any_order_of_rows_gives_the_same_board() -> None:
 
 def test_other_values_are_another_entry_where_nobody_swept() -> None:
     rows = [
-        *point("2e-5", "glue/rte", 0.60, recipe="paper+set"),
-        *point("3e-5", "glue/rte", 0.70, recipe="paper+set"),
+        *point("2e-5", "glue/rte", 0.60, is_sweep=False),
+        *point("3e-5", "glue/rte", 0.70, is_sweep=False),
     ]
     entries = one_board(rows).entries
     assert len(entries) == 2
@@ -66,7 +62,7 @@ def test_other_values_are_another_entry_where_nobody_swept() -> None:
 
 
 def test_a_point_that_failed_is_never_the_best() -> None:
-    failed = make_failed_row(task="glue/rte", recipe=RECIPE, recipe_digest="1e-2")
+    failed = make_failed_row(task="glue/rte", recipe_digest="1e-2", **SWEEP)
     (entry,) = one_board([failed, *ROWS]).entries
     assert entry.cells["glue/rte"].median == 0.64
     assert entry.failures == ()
@@ -75,8 +71,7 @@ def test_a_point_that_failed_is_never_the_best() -> None:
 
 def test_a_sweep_that_failed_as_a_whole_shows_a_failure() -> None:
     rows = [
-        make_failed_row(task="glue/rte", recipe=RECIPE, recipe_digest=rate)
-        for rate in ("2e-5", "3e-5")
+        make_failed_row(task="glue/rte", recipe_digest=rate, **SWEEP) for rate in ("2e-5", "3e-5")
     ]
     (entry,) = one_board(rows).entries
     assert (entry.points, len(entry.failures), dict(entry.cells)) == (0, 1, {})

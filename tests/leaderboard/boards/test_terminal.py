@@ -120,8 +120,10 @@ def test_collapsed_seeds_are_counted() -> None:
 
 def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
     rows = [
-        *make_rows("majority", [0.2], weights="floor:majority@1", recipe="floor"),
-        *make_rows("minilm x5", [0.95], weights="ensemble:minilm x5", recipe="ensemble"),
+        *make_rows("majority", [0.2], kind="floor", weights="floor:majority@1", recipe="floor"),
+        *make_rows(
+            "minilm x5", [0.95], kind="ensemble", weights="ensemble:minilm x5", recipe="ensemble"
+        ),
         *make_rows("minilm", [0.9]),
         *make_rows("tiny", [0.1]),
     ]

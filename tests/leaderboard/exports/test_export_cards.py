@@ -129,7 +129,11 @@ def test_every_eval_ever_fits_its_schema_file() -> None:
         pytest.skip("BENCH_TEST_EVAL_SCHEMA is not set")
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(Path(os.environ["BENCH_TEST_EVAL_SCHEMA"]).read_text(encoding="utf-8"))
-    for fields in ({"data": "hub"}, {"data": "mini"}, {"data": "hub", "recipe": "scored here"}):
+    for fields in (
+        {"data": "hub"},
+        {"data": "mini"},
+        {"data": "hub", "recipe": "scored here", "kind": "scored"},
+    ):
         board = one_board(make_rows("minilm", [0.5, 0.6], **fields))
         jsonschema.validate(json.loads(to_every_eval_ever([board], NOW, "0.1.0")), schema)
 

@@ -22,7 +22,7 @@ from tests.helpers.hostile import HOSTILE_CELLS
 def board() -> Board:
     rows = make_rows("first", [0.7, 0.8, 0.9], data="hub")
     rows += make_rows("second", [0.6], data="hub")
-    rows += make_rows("majority", [0.95], data="hub", weights="floor:majority")
+    rows += make_rows("majority", [0.95], data="hub", kind="floor", weights="floor:majority")
     scores = {"accuracy": 0.99, "accuracy_test": 0.4}
     return one_board([*rows, make_row("third", "glue/rte", scores=scores, data="hub")])
 

@@ -4,33 +4,45 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.job import START_FROM, Job, Setting
+from leaderboard.job import START_FROM, Job, Setting, Start
 from leaderboard.report.run import build_run, command_of
 from tests.helpers.results import make_job, make_result
 
 KEY = "ab" * 32
 
 
-def started(value: str, source: str, recipe: str = "paper", **fields: object) -> Job:
-    job = make_job(task="glue/rte", recipe=recipe, settings={"epochs": 3})
+TASK = Start(kind="task", name="glue/mnli")
+
+
+def started(start: Start, source: str, recipe: str = "paper", **fields: object) -> Job:
+    job = make_job(
+        task="glue/rte", recipe=recipe, settings={"epochs": 3}, own_recipe=recipe != "paper"
+    )
+    value = start.name or "scratch"
     settings = {**job.settings, START_FROM: Setting(value=value, source=source)}
-    return replace(job, settings=settings, **fields)  # type: ignore[arg-type]
+    return replace(job, settings=settings, start=start, **fields)  # type: ignore[arg-type]
+
+
+def checkpoint(name: str) -> Start:
+    return Start(kind="checkpoint", name=name, model="minilm")
 
 
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        (started("glue/mnli", "a paper", start_from=KEY), ""),
-        (started("glue/mnli", "--start-from", start_from=KEY), " --start-from glue/mnli"),
-        (started("glue/mnli", "mine.toml", "mine", start_from=KEY), " --start-from glue/mnli"),
-        (started("scratch", "--start-from"), " --start-from scratch"),
+        (started(TASK, "a paper", start_from=KEY), ""),
+        (started(TASK, "--start-from", start_from=KEY), " --start-from glue/mnli"),
+        (started(TASK, "mine.toml", "mine", start_from=KEY), " --start-from glue/mnli"),
+        (started(Start(kind="pretrained"), "--start-from"), " --start-from scratch"),
         (
-            started("org/x", "--start-from", model="minilm from org/x", checkpoint="org/x"),
+            started(
+                checkpoint("org/x"), "--start-from", model="minilm from org/x", checkpoint="org/x"
+            ),
             " --start-from org/x",
         ),
         (
             started(
-                "trained",
+                checkpoint("trained"),
                 "--start-from",
                 model="minilm from trained",
                 checkpoint="/folder/trained",
@@ -47,5 +59,5 @@ def test_the_command_says_the_start_where_the_recipe_does_not(job: Job, words: s
 
 
 def test_the_page_says_what_a_run_started_from() -> None:
-    job = started("glue/mnli", "a paper", start_from=KEY)
+    job = started(TASK, "a paper", start_from=KEY)
     assert build_run(make_result(job)).job.started_from == "glue/mnli (run abababababab)"

@@ -146,13 +146,13 @@ def test_command_runs_the_job_again() -> None:
         "epochs": Setting(value=3.0, source="arXiv:1810.04805"),
     }
     job = replace(
-        make_job(model="it's", data="my data", seed=4, limit=64, recipe="paper+set"),
+        make_job(model="it's", data="my data", seed=4, limit=64, recipe="paper", overridden=True),
         settings=changed,
         weights="sha256:0123",
-        checkpoint="models/it's",
+        checkpoint="/models/it's",
     )
     assert build_run(make_result(job)).command == (
-        "bench run --model 'models/it'\"'\"'s' --suite glue --task rte --data 'my data' --seed 4 "
+        "bench run --model '/models/it'\"'\"'s' --suite glue --task rte --data 'my data' --seed 4 "
         "--precision fp32 --recipe paper --set learning_rate=3e-05 --limit 64"
     )
 
@@ -168,7 +168,7 @@ def test_command_predicts_the_test_rows_again() -> None:
 
 
 def test_command_gives_every_value_of_a_recipe_from_a_file() -> None:
-    job = make_job(recipe="mine", settings={"learning_rate": 3e-5, "epochs": 2.0})
+    job = make_job(recipe="mine", own_recipe=True, settings={"learning_rate": 3e-5, "epochs": 2.0})
     command = build_run(make_result(job)).command
     assert command.endswith("--precision fp32 --set learning_rate=3e-05 --set epochs=2.0")
 

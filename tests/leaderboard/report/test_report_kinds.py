@@ -11,9 +11,9 @@ from leaderboard.result import CurvePoint
 from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
 from tests.helpers.results import make_result
 
-FLOOR = {"weights": "floor:majority@1", "recipe": "floor"}
-ENSEMBLE = {"weights": "ensemble:minilm x3", "recipe": "ensemble"}
-SCORED = {"weights": "predictions", "recipe": "scored here"}
+FLOOR = {"kind": "floor", "weights": "floor:majority@1", "recipe": "floor"}
+ENSEMBLE = {"kind": "ensemble", "weights": "ensemble:minilm x3", "recipe": "ensemble"}
+SCORED = {"weights": "predictions", "recipe": "scored here", "kind": "scored"}
 
 
 def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         opened.add_result(make_result(make_job(seed=1), finished="2026-08-02T12:00:00Z"))
         opened.add_result(make_result(make_job(seed=1), finished="2026-08-02T12:00:00Z"))
         opened.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
-        opened.add_result(make_result(make_job(model="both", weights="ensemble:x")))
-        opened.add_result(make_result(make_job(model="majority", weights="floor:majority")))
+        opened.add_result(
+            make_result(make_job(model="both", kind="ensemble", weights="ensemble:x"))
+        )
+        opened.add_result(
+            make_result(make_job(model="majority", kind="floor", weights="floor:majority"))
+        )
         opened.add_result(make_result(make_job(model="nul \0 surrogate \udc80 <b>\u202e")))
         opened.add_failure(make_failure(make_job(seed=9)))
         yield opened
@@ -96,7 +101,8 @@ def test_a_run_of_an_older_version_keeps_its_digest(store: Store, tmp_path: Path
     del data["job"]["plugins"]
     with pytest.raises(StoreError, match="is not what its store has written"):
         stored_to_run(StoredRun(**{**vars(found), "data": data}))
-    older = StoredRun(**{**vars(found), "data": data, "digest": _finished_run(data).digest})
+    digest = _finished_run(data, found.facts or {}).digest
+    older = StoredRun(**{**vars(found), "data": data, "digest": digest})
     with open_store(tmp_path / "older.sqlite") as other:
         assert other.add_stored([older]) == 1
         assert [run.digest for run in other.stored_runs()] == [older.digest]
@@ -216,6 +222,26 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"kind": "other"},
+        {"recipe": 7},
+        {"recipe": "another than its label says"},
+        {"is_sweep": True},
+        {"start": {"kind": "task"}, "source": None},
+    ],
+)
+def test_forged_facts_are_one_sentence(store: Store, facts: dict[str, object]) -> None:
+    found = next(run for run in store.stored_runs() if run.status == "finished")
+    forged = {**(found.facts or {}), **facts} if facts else facts
+    before = [run.digest for run in store.stored_runs()]
+    with pytest.raises(StoreError, match="is not what its store has written"):
+        store.add_stored([replace(found, attempt=9, facts=forged)])
+    assert [run.digest for run in store.stored_runs()] == before
+
+
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: str) -> None:
     """What is no run of ours, with key and digest made to fit."""
@@ -224,8 +250,8 @@ def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: 
     FORGED[forged](data)
     fields: dict[str, Any] = {**vars(found), "data": data}
     if forged not in ("seconds beyond floats", "deep provenance"):
-        key = Job.from_json(data["job"]).key
-        fields |= {"key": key, "digest": _finished_run(data).digest}
+        key = Job.from_json({**data["job"], "facts": found.facts}).key
+        fields |= {"key": key, "digest": _finished_run(data, found.facts or {}).digest}
     before = [run.digest for run in store.stored_runs()]
     with pytest.raises(StoreError, match="is not what its store has written"):
         store.add_stored([StoredRun(**fields)])

@@ -76,8 +76,8 @@ def test_unknown_model_is_estimated_by_all_of_its_weights() -> None:
 def test_floors_and_ensembles_are_no_points() -> None:
     runs = [
         plotted(),
-        plotted("majority", weights="floor:majority"),
-        plotted("all", weights="ensemble:x"),
+        plotted("majority", kind="floor", weights="floor:majority"),
+        plotted("all", kind="ensemble", weights="ensemble:x"),
     ]
     assert [point.name for point in points_of(runs)] == ["minilm"]
 

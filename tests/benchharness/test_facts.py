@@ -1,0 +1,116 @@
+"""What a user calls a recipe's file says nothing: from planning through the store to the board."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.models import find_model
+from leaderboard.boards.board import Board, build_boards
+from leaderboard.job import Job
+from leaderboard.report.run import command_of
+from leaderboard.result import Result
+from leaderboard.store.archive import read_archive, write_archive
+from leaderboard.store.store import open_store
+from tasks.suites import SUITES, find_task
+from tests.helpers.results import make_evaluation, make_result
+
+SCORES = {"accuracy": 0.7}
+
+
+def planned(recipe: Path | None, **overrides: str) -> list[Job]:
+    name = None if recipe is None else str(recipe)
+    model, task = find_model("tiny"), find_task("glue/rte")
+    return plan_jobs(
+        [model], [task], "mini", (1,), recipe=name, overrides=overrides, limit=8, precision="fp32"
+    ).jobs
+
+
+def result_of(job: Job) -> Result:
+    evaluation = make_evaluation(job, "glue/rte", "dev", scores=SCORES)
+    return make_result(job, evaluations=(evaluation,))
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def board_of(folder: Path, jobs: list[Job]) -> Board:
+    with open_store(folder / "board.sqlite") as store:
+        for job in jobs:
+            store.add_result(result_of(job))
+        (board,) = build_boards(store.runs(), SUITES["glue"])
+    return board
+
+
+def test_a_file_called_like_a_sweep_is_none(tmp_path: Path) -> None:
+    jobs: list[Job] = []
+    for rate in ("1e-3", "3e-3"):
+        path = written(tmp_path, "lr sweep.toml", f"[default]\nlearning_rate = {rate}\n")
+        jobs += planned(path)
+    entries = board_of(tmp_path, jobs).entries
+    assert [(entry.recipe, entry.points) for entry in entries] == [("lr sweep", 0)] * 2
+    assert len({entry.recipe_label for entry in entries}) == 2
+
+
+def test_a_sweep_of_a_file_without_that_word_is_another_entry(tmp_path: Path) -> None:
+    plain = written(tmp_path, "lr sweep.toml", "[default]\nlearning_rate = 1e-4\n")
+    swept = written(tmp_path, "lr.toml", "[default]\nlearning_rate = [1e-3, 3e-3]\n")
+    entries = board_of(tmp_path, planned(plain) + planned(swept)).entries
+    assert sorted((entry.recipe, entry.points) for entry in entries) == [
+        ("lr sweep", 0),
+        ("lr sweep", 2),
+    ]
+
+
+def test_what_a_file_called_like_a_scored_one_trains_is_ranked(tmp_path: Path) -> None:
+    path = written(tmp_path, "scored here.toml", "[default]\nlearning_rate = 2e-3\n")
+    (job,) = planned(path)
+    board = board_of(tmp_path, [job])
+    (entry,) = board.entries
+    assert (entry.recipe, entry.competes, entry.kind) == ("scored here", True, "model")
+    assert command_of(job).startswith("bench run --model tiny")
+
+
+def test_a_file_called_like_one_of_ours_is_given_value_by_value(tmp_path: Path) -> None:
+    path = written(tmp_path, "paper.toml", "[default]\nlearning_rate = 2e-3\n")
+    assert "--set learning_rate=0.002" in command_of(planned(path)[0])
+    assert "--set" not in command_of(planned(None)[0])
+
+
+@pytest.mark.parametrize("name", ["x+set.toml", "x sweep.toml", "ensemble.toml", "paper.toml"])
+def test_facts_survive_the_store_and_an_archive(tmp_path: Path, name: str) -> None:
+    """Where every value names a source of its own, nothing but the facts says what the file is."""
+    line = '[default]\nlearning_rate = { value = 2e-3, source = "a paper" }\n'
+    (job,) = planned(written(tmp_path, name, line))
+    result, archive = result_of(job), tmp_path / "all.jsonl.gz"
+    assert (job.recipe, job.own_recipe, job.is_sweep) == (name.removesuffix(".toml"), True, False)
+    with open_store(tmp_path / "one.sqlite") as store, open_store(tmp_path / "two.sqlite") as other:
+        store.add_result(result)
+        with archive.open("wb") as file:
+            write_archive(file, store.stored_runs())
+        other.merge(read_archive(archive))
+        assert other.result(job.key) == store.result(job.key) == result
+        assert other.runs() == store.runs()
+
+
+def test_a_checkpoint_may_have_any_name(tmp_path: Path) -> None:
+    """Called like a task, or like the word for none, it is still a checkpoint."""
+    tiny, task = find_model("tiny"), find_task("glue/rte")
+    for name in ("scratch", "glue/mnli"):
+        start = replace(tiny, name=name)
+        (job,) = plan_jobs([tiny], [task], "mini", (1,), limit=8, start_from=start).jobs
+        assert (job.model, job.started_from) == (f"tiny from {name}", name)
+        assert job.start is not None
+        assert (job.start.kind, job.start.model) == ("checkpoint", "tiny")
+
+
+def test_a_worker_is_told_every_fact() -> None:
+    (job,) = planned(None, learning_rate="1e-3")
+    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+    assert (job.recipe_label, job.to_labels()["recipe"]) == ("paper+set", "paper+set")
+    assert "facts" not in job.to_labels()

@@ -1,0 +1,40 @@
+"""The name of a score is made of its split and its metric, and both are found by it."""
+
+import pytest
+
+from leaderboard.result import Measure, measures_of, rule_name, score_name
+from leaderboard.store.labels import metric_of
+from tasks.suites import TASKS
+
+
+@pytest.mark.parametrize(
+    ("task", "measure", "name"),
+    [
+        ("glue/rte", Measure("dev", "accuracy"), "accuracy"),
+        ("glue/rte", Measure("test", "accuracy"), "accuracy_test"),
+        ("glue/mnli", Measure("dev_mm", "accuracy"), "accuracy_mm"),
+        ("glue/mnli", Measure("test_mm", "accuracy"), "accuracy_test_mm"),
+        ("glue/ax", Measure("test", "mcc_logic"), "mcc_logic"),
+        ("glue", Measure("dev", "GLUE-9"), "GLUE-9"),
+        ("glue", Measure("test", "GLUE-9"), "GLUE-9_test"),
+    ],
+)
+def test_a_scores_name_is_made_of_its_metric_and_its_split(
+    task: str, measure: Measure, name: str
+) -> None:
+    assert score_name(task, measure) == name
+
+
+def test_a_rule_has_one_name_for_dev_and_test() -> None:
+    assert rule_name(Measure("dev_mm", "accuracy")) == "accuracy_mm"
+    assert rule_name(Measure("test_mm", "accuracy")) == "accuracy_mm"
+
+
+def test_every_score_of_every_task_is_found_by_its_name() -> None:
+    """Also by the rule for the scores of stores that had nothing but the name."""
+    for task in TASKS.values():
+        measures = measures_of(task.name)
+        splits = task.dev_splits + task.test_splits
+        assert len(measures) == len(splits) * len(task.metrics + task.details)
+        for name, measure in measures.items():
+            assert metric_of(measure.split, name) == measure.metric
