@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
 
 from benchharness.encoder.fast_dropout import FastDropout, RandomBits
 from benchharness.encoder.layers import is_at_first_token
@@ -292,6 +291,8 @@ def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
 
 def use_cpu_attention(network: Any) -> None:
     """Has an encoder of transformers compute packed rows on a CPU, where its family allows that."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
     config = network.config
     if config.model_type not in PACKABLE or config._attn_implementation != "sdpa":
         return

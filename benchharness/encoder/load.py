@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import processors
 from torch import nn
-from transformers import AutoTokenizer
-from transformers.utils import logging
 
 from benchharness.encoder.network import (
     check_trusted,
@@ -43,6 +40,8 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
 
     It gives token types where the network has learned any, and only there.
     """
+    from transformers import AutoTokenizer
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=trust.remote_code, local_files_only=True
@@ -76,6 +75,8 @@ def mark_texts(tokenizer: Any, network: Any) -> None:
     """
     if network.config.model_type not in GPT or not tokenizer.is_fast:
         return
+    from tokenizers import processors
+
     tokenizer.add_special_tokens(
         {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
     )
@@ -149,6 +150,8 @@ def load_encoder(
 
 
 def _silence_transformers() -> None:
+    from transformers.utils import logging
+
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 

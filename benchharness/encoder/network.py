@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor, nn
-from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.models.spec import NOTHING, Trust
@@ -30,8 +28,10 @@ and XLNet would keep states for tokens that never follow."""
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """The config of a checkpoint; ModelError where it is not usable."""
+    from transformers import AutoConfig
+
     try:
-        config = transformers.AutoConfig.from_pretrained(
+        config = AutoConfig.from_pretrained(
             folder, trust_remote_code=trust.remote_code, local_files_only=True
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
@@ -84,6 +84,9 @@ def load_network(folder: Path, config: Any, checkpoint: str, trust: Trust = NOTH
 
 def _find_class(config: Any) -> Any:
     """The class whose weights a checkpoint has: of T5 the encoder, of ModernBERT the head too."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
+
     if config.model_type == "modernbert":
         return transformers.AutoModelForSequenceClassification
     name = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(config.model_type, "")

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers.activations import ACT2FN
 
 __all__ = [
     "DEFAULT",
@@ -50,6 +49,8 @@ def activation_of(name: str) -> Callable[[Any], Activation]:
     """The activation that a config names under `name`."""
 
     def find(config: Any) -> Activation:
+        from transformers.activations import ACT2FN
+
         activation: Activation = ACT2FN[getattr(config, name)]
         return activation
 

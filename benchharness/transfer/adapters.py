@@ -5,7 +5,6 @@ from importlib.metadata import version
 from typing import Any
 
 from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from tasks.errors import BenchError, ModelError
 
@@ -32,7 +31,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     (XLNet).
     """
     try:
-        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
+        from peft import LoraConfig, inject_adapter_in_model
     except ImportError:
         raise BenchError(
             "lora_rank needs the library peft, which is not installed: "
@@ -58,6 +57,8 @@ def merge_adapters(network: Any) -> None:
 
 def _find_targets(network: Any) -> dict[str, nn.Module]:
     """The adapted layers by name: linear ones, or GPT's, which keep their weights transposed."""
+    from transformers.pytorch_utils import Conv1D
+
     found: dict[str, nn.Module] = {
         name: module
         for name, module in network.named_modules()
