@@ -109,7 +109,7 @@ def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
         overrides={name: str(value) for name, value in values.items()},
         precision="auto",
         splits=("dev",),
-    ).jobs.jobs
+    ).jobs
 
 
 def shares(events: Any) -> Counter[str]:

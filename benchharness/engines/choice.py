@@ -9,7 +9,7 @@ from typing import Protocol
 
 from benchharness.engines import ray, slurm
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Resources
-from benchharness.engines.fork_server import Forks, can_fork
+from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
@@ -55,7 +55,7 @@ class Place:
 
     slots: tuple[Slot, ...]
     engine: Maker
-    forks: Forks | None = None
+    forks: ForkServer | None = None
 
     @contextmanager
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
@@ -117,7 +117,7 @@ def _local(choice: EngineChoice) -> Place:
         return Place(slots=slots, engine=partial(LocalEngine, slots, command=command))
     if not can_fork():
         return Place(slots=slots, engine=partial(LocalEngine, slots))
-    forks = Forks()
+    forks = ForkServer()
     return Place(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)
 
 

@@ -8,7 +8,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchharness.engines.fork_server import Forks, can_fork
+from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.process import (
     WORKER,
     Outcome,
@@ -53,7 +53,7 @@ class LocalEngine:
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
         snapshots: SnapshotFolder | None = None,
-        forks: Forks | None = None,
+        forks: ForkServer | None = None,
     ) -> None:
         self._slots = tuple(slots)
         self._timeout = timeout
@@ -61,7 +61,7 @@ class LocalEngine:
         self._checkpoints = checkpoints.absolute()
         self._keep = frozenset(keep)
         self._snapshots = snapshots
-        self._forks = forks or Forks()
+        self._forks = forks or ForkServer()
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end.

@@ -3,11 +3,11 @@
     python -P -m benchharness.worker.fork_server      with a socket of datagrams as its stdin
 
 Importing torch and transformers takes seconds of every worker, more than a job of a small encoder
-takes to compute; a fork has them already. A request is {"modules", "number", "words",
-"environment"} as JSON, with the fork's stdin, stdout and stderr beside it; one with modules alone
-has them imported and starts nothing. Answered are {"number", "pid"} when a fork has started and
-{"number", "status"} when it has ended. The forks die with this process, and this process ends with
-its socket, or when whoever started it dies.
+takes to compute; a fork has them already. A request is {"modules", "words", "environment"} as JSON
+with four pipes: the fork's stdin, stdout and stderr, and one into which this process writes the
+fork's process id when it has started and its exit status when it has ended. A request with modules
+alone has them imported and starts nothing. The forks die with this process, and this process ends
+with its socket, or when whoever started it dies.
 """
 
 import json
@@ -27,7 +27,7 @@ from leaderboard.job import Job
 from tasks.suites import find_task
 from tasks.task import Task
 
-__all__ = ["LARGEST_MESSAGE", "MODULES", "modules_for", "modules_of"]
+__all__ = ["LARGEST_MESSAGE", "MODULES", "NUMBER_BYTES", "modules_for", "modules_of"]
 
 # What jobs import before they compute, so that a process may have it before it forks them.
 
@@ -57,7 +57,7 @@ def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
 # The server.
 
 LARGEST_MESSAGE = 64 * 1024
-"""Bytes of a request or an answer; a datagram of Linux may have some 200 kB."""
+NUMBER_BYTES = 4
 
 
 def serve(requests: socket.socket) -> None:
@@ -66,26 +66,28 @@ def serve(requests: socket.socket) -> None:
     while True:
         ready, _, _ = select([requests.fileno(), *running], (), ())
         for descriptor in running.keys() & ready:
-            number, pid = running.pop(descriptor)
+            pid, status = running.pop(descriptor)
             os.close(descriptor)
-            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            _answer(requests, number=number, status=status)
+            _tell(status, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            os.close(status)
         if requests.fileno() in ready:
-            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, 3)
+            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, 4)
             if not message:
                 return
             request = json.loads(message)
             _import(request["modules"])
             if not pipes:
                 continue
-            pid = _fork(request, pipes, [requests.fileno(), *running])
-            running[os.pidfd_open(pid)] = request["number"], pid
-            _answer(requests, number=request["number"], pid=pid)
+            *streams, status = pipes
+            others = [status, requests.fileno(), *running, *(s for _, s in running.values())]
+            pid = _fork(request, streams, others)
+            running[os.pidfd_open(pid)] = pid, status
+            _tell(status, pid)
 
 
-def _answer(requests: socket.socket, **answer: int) -> None:
+def _tell(status: int, number: int) -> None:
     with suppress(OSError):  # whoever asked may be gone
-        requests.send(json.dumps(answer).encode())
+        os.write(status, number.to_bytes(NUMBER_BYTES, signed=True))
 
 
 def _import(modules: list[str]) -> None:

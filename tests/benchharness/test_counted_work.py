@@ -40,7 +40,7 @@ def make_job(task: str) -> Job:
         overrides=SETTINGS,
         limit=ROWS,
         precision="fp32",
-    ).jobs.jobs
+    ).jobs
     return job
 
 

@@ -65,6 +65,6 @@ def test_without_one_the_figure_is_rough_and_grows_with_the_work() -> None:
 
 def test_an_unregistered_model_has_an_estimate_too() -> None:
     spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
-    (job,) = plan_jobs([spec], [RTE], "mini", [1]).jobs.jobs
+    (job,) = plan_jobs([spec], [RTE], "mini", [1]).jobs
     rows = dict.fromkeys(job.fingerprints.values(), 100)
     assert estimate_seconds(job, [], rows).seconds > 0

@@ -23,7 +23,7 @@ MAJORITY, BAG = FLOORS
 
 def make_jobs(*tasks: str, **options: Any) -> list[Job]:
     found = [find_task(name) for name in tasks]
-    return list(plan_jobs(FLOORS, found, "mini", [1, 2], **options).jobs.jobs)
+    return list(plan_jobs(FLOORS, found, "mini", [1, 2], **options).jobs)
 
 
 def scores_of(result: Result) -> dict[str, float]:

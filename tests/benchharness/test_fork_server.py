@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +15,15 @@ from pathlib import Path
 import pytest
 
 from benchharness.engines import fork_server
-from benchharness.engines.fork_server import Fork, Forks, ForkServer, can_fork
+from benchharness.engines.fork_server import Fork, ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import find_slots
-from benchharness.worker.fork_server import MODULES, modules_for, modules_of
+from benchharness.worker.fork_server import (
+    LARGEST_MESSAGE,
+    MODULES,
+    modules_for,
+    modules_of,
+)
 from leaderboard.result import Failure, Result
 from tasks.suites import TASKS
 from tests.helpers.mini_jobs import make_job
@@ -30,9 +35,13 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 @pytest.fixture
 def server() -> Iterator[ForkServer]:
-    server = ForkServer(ENVIRONMENT)
-    yield server
-    server.close()
+    with closing(ForkServer()) as server:
+        yield server
+
+
+def process_of(server: ForkServer) -> subprocess.Popen[bytes]:
+    assert server._process
+    return server._process
 
 
 def begin(server: ForkServer, file: Path) -> Fork:
@@ -42,6 +51,9 @@ def begin(server: ForkServer, file: Path) -> Fork:
 
 def close(*forks: Fork) -> None:
     for fork in forks:
+        with suppress(ProcessLookupError):
+            os.killpg(fork.pid, signal.SIGKILL)
+        fork.wait()
         for pipe in (fork.stdin, fork.stdout, fork.stderr):
             assert pipe
             pipe.close()
@@ -69,7 +81,7 @@ def test_a_fork_leads_a_session_and_ends_with_a_status(server: ForkServer, tmp_p
     assert fork.stdout
     assert fork.stderr
     fork.stdin.close()  # no job: json says so
-    assert fork.wait() == fork.returncode == 1
+    assert fork.wait() == fork.poll() == 1
     assert b"JSONDecodeError" in fork.stderr.read()
     assert fork.stdout.read() == b""
     close(fork)
@@ -85,16 +97,17 @@ def test_signals_reach_a_fork(server: ForkServer, tmp_path: Path) -> None:
 def test_forks_end_with_their_server(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     pids = first.pid, second.pid
-    server._process.kill()
+    process_of(server).kill()
     assert first.wait() == second.wait() == -signal.SIGKILL
     for pid in pids:
         wait_until_gone(pid)
     close(first, second)
 
 
-def test_a_fork_that_never_started_has_no_process(server: ForkServer, tmp_path: Path) -> None:
-    server._process.kill()
-    server._process.wait()
+def test_a_fork_that_never_started_has_no_process(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))  # ends at once
     fork = begin(server, tmp_path / "result.json")
     assert fork.wait() == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
@@ -102,15 +115,15 @@ def test_a_fork_that_never_started_has_no_process(server: ForkServer, tmp_path: 
     close(fork)
 
 
-def test_a_killed_server_is_replaced(tmp_path: Path) -> None:
-    with closing(Forks()) as forks:
-        first = forks.start([str(tmp_path / "1.json")], ENVIRONMENT, ())
-        first._server._process.kill()
-        assert first.wait() == -signal.SIGKILL
-        second = forks.start([str(tmp_path / "2.json")], ENVIRONMENT, ())
-        assert second._server is not first._server
-        assert is_alive(second.pid)
-    wait_until_gone(second.pid)
+def test_a_killed_server_is_replaced(server: ForkServer, tmp_path: Path) -> None:
+    first = begin(server, tmp_path / "1.json")
+    killed = process_of(server)
+    killed.kill()
+    assert first.wait() == -signal.SIGKILL
+    killed.wait()
+    second = begin(server, tmp_path / "2.json")
+    assert process_of(server) is not killed
+    assert is_alive(second.pid)
     close(first, second)
 
 
@@ -118,7 +131,7 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from benchharness.engines.fork_server import ForkServer\n"
-        "server = ForkServer({})\n"
+        "server = ForkServer()\n"
         f"fork = server.start([{str(tmp_path / 'result.json')!r}], {{}}, ())\n"
         "print(server._process.pid, fork.pid, flush=True)\n"
         "time.sleep(60)\n"
@@ -156,29 +169,39 @@ def test_a_failure_comes_back_with_its_log() -> None:
     assert "/nowhere" in outcome.error
 
 
-def test_a_server_imports_before_it_forks(tmp_path: Path) -> None:
-    with closing(Forks()) as forks:
-        forks.prepare(ENVIRONMENT, ["unheard_of", "leaderboard.boards.systems"])
-        (server,) = forks._servers
-        fork = forks.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
-        assert fork._server is server
-        assert is_alive(fork.pid)
-    assert not is_alive(server._process.pid)
+def test_a_server_imports_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
+    server.prepare(ENVIRONMENT, ["unheard_of", "leaderboard.boards.systems"])
+    process = process_of(server)
+    fork = begin(server, tmp_path / "result.json")
+    assert process_of(server) is process
+    assert is_alive(fork.pid)
+    server.close()
+    assert not is_alive(process.pid)
+    wait_until_gone(fork.pid)
     close(fork)
 
 
-def test_a_server_that_is_gone_before_it_forks_is_replaced(tmp_path: Path) -> None:
-    with closing(Forks()) as forks:
-        forks.prepare(ENVIRONMENT, ())
-        forks._servers[0]._process.kill()
-        forks._servers[0]._process.wait()
-        forks.prepare(ENVIRONMENT, ())  # nobody listens: nothing is said
-        fork = forks.start([str(tmp_path / "1.json")], ENVIRONMENT, ())
-        assert fork.wait() == -signal.SIGKILL
-        close(fork)
-        second = forks.start([str(tmp_path / "2.json")], ENVIRONMENT, ())
-        assert is_alive(second.pid)
-    close(second)
+def test_a_server_that_is_gone_before_it_forks_is_replaced(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    server.prepare(ENVIRONMENT, ())
+    process_of(server).kill()
+    process_of(server).wait()
+    server.prepare(ENVIRONMENT, ())
+    fork = begin(server, tmp_path / "1.json")
+    assert is_alive(fork.pid)
+    close(fork)
+
+
+def test_forks_end_each_with_their_own_status(server: ForkServer, tmp_path: Path) -> None:
+    first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
+    os.killpg(second.pid, signal.SIGKILL)
+    assert second.wait() == -signal.SIGKILL
+    assert first.poll() is None
+    assert first.stdin
+    first.stdin.close()
+    assert first.wait() == 1
+    close(first, second)
 
 
 @pytest.mark.parametrize("kind", MODULES)
@@ -195,4 +218,4 @@ def test_only_tasks_whose_metrics_need_a_library_import_it() -> None:
 
 def test_requests_are_within_a_datagram() -> None:
     words = ["/" + "x" * 4000, "--start-from", "/" + "x" * 4000]
-    assert len(json.dumps(words)) * 2 < fork_server.LARGEST_MESSAGE
+    assert len(json.dumps(words)) * 2 < LARGEST_MESSAGE

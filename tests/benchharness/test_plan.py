@@ -16,7 +16,7 @@ from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_mini, write_rte
 
 def test_every_model_task_and_seed_is_a_job_in_that_order() -> None:
     other = replace(TINY, name="other", checkpoint="org/other", revision="ab" * 20)
-    jobs = plan_jobs([TINY, other], [RTE, COLA], "mini", [3, 1]).jobs.jobs
+    jobs = plan_jobs([TINY, other], [RTE, COLA], "mini", [3, 1]).jobs
     assert [(j.model, j.task, j.seed) for j in jobs] == [
         (model, task, seed)
         for model in ("tiny", "other")
@@ -42,23 +42,23 @@ def test_a_job_holds_what_was_asked_for() -> None:
 
 def test_whatever_is_asked_for_twice_is_one_job() -> None:
     twin = replace(TINY, name="twin")
-    (job,) = plan_jobs([TINY, twin], [RTE, RTE], "mini", [1, 1]).jobs.jobs
+    (job,) = plan_jobs([TINY, twin], [RTE, RTE], "mini", [1, 1]).jobs
     assert [job] == plan_mini("rte")
 
 
 def test_the_key_does_not_depend_on_the_folder(tmp_path: Path) -> None:
-    first = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "a")), [1]).jobs.jobs
-    second = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "b" / "glue").parent), [1]).jobs.jobs
+    first = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "a")), [1]).jobs
+    second = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "b" / "glue").parent), [1]).jobs
     assert first[0].data != second[0].data
     assert first[0].key == second[0].key
 
 
 def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
     folder = write_rte(tmp_path)
-    (before,) = plan_jobs([TINY], [RTE], str(folder), [1]).jobs.jobs
+    (before,) = plan_jobs([TINY], [RTE], str(folder), [1]).jobs
     file = folder / "RTE" / "dev.tsv"
     file.write_text(file.read_text().replace("dev a 1", "dev a one"))
-    (after,) = plan_jobs([TINY], [RTE], str(folder), [1]).jobs.jobs
+    (after,) = plan_jobs([TINY], [RTE], str(folder), [1]).jobs
     changed = {s for s in after.fingerprints if after.fingerprints[s] != before.fingerprints[s]}
     assert changed == {"glue/rte:dev"}
     assert before.key != after.key
@@ -66,9 +66,9 @@ def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
 
 def test_a_limit_that_takes_nothing_away_is_no_limit(tmp_path: Path) -> None:
     data = str(write_rte(tmp_path, rows=5))
-    (whole,) = plan_jobs([TINY], [RTE], data, [1]).jobs.jobs
-    (same,) = plan_jobs([TINY], [RTE], data, [1], limit=5).jobs.jobs
-    (cut,) = plan_jobs([TINY], [RTE], data, [1], limit=4).jobs.jobs
+    (whole,) = plan_jobs([TINY], [RTE], data, [1]).jobs
+    (same,) = plan_jobs([TINY], [RTE], data, [1], limit=5).jobs
+    (cut,) = plan_jobs([TINY], [RTE], data, [1], limit=4).jobs
     assert same == whole
     assert (whole.limit, cut.limit) == (None, 4)
     assert cut.key != whole.key
@@ -81,7 +81,7 @@ def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
         (("dev", "test"), {"train", "dev", "test"}),
         (("test",), {"train", "test"}),
     ]:
-        (job,) = plan_jobs([TINY], [RTE], str(folder), [1], splits=splits).jobs.jobs
+        (job,) = plan_jobs([TINY], [RTE], str(folder), [1], splits=splits).jobs
         assert set(job.fingerprints) == {f"glue/rte:{split}" for split in expected}
 
 
@@ -114,7 +114,7 @@ def test_a_new_version_of_a_diagnostic_is_another_job_of_the_task_it_follows(
 
 
 def test_all_of_glue_is_nine_jobs() -> None:
-    jobs = plan_jobs([TINY], list(TASKS.values()), "mini", [1]).jobs.jobs
+    jobs = plan_jobs([TINY], list(TASKS.values()), "mini", [1]).jobs
     glue = [job.task for job in jobs if job.task.startswith("glue/")]
     assert glue == [name for name in TASKS if name.startswith("glue/") and name != "glue/ax"]
 
@@ -130,7 +130,7 @@ def without_ax(folder: Path) -> Path:
 
 
 def test_data_without_the_diagnostic_do_not_stop_mnli(tmp_path: Path) -> None:
-    (job,) = plan_jobs([TINY], [MNLI], str(without_ax(tmp_path)), [1]).jobs.jobs
+    (job,) = plan_jobs([TINY], [MNLI], str(without_ax(tmp_path)), [1]).jobs
     assert {task for task, _ in job.predicted_splits} == {"glue/mnli"}
 
 

@@ -41,7 +41,7 @@ def chain(tmp_path: Path) -> str:
 def plan(*names: str, seeds: tuple[int, ...] = (1,), **options: object) -> list[Job]:
     tasks = [find_task(name) for name in names]
     data = options.pop("data", "mini")
-    return plan_jobs([TINY], tasks, data, seeds, limit=16, **options).jobs.jobs  # type: ignore[arg-type]
+    return plan_jobs([TINY], tasks, data, seeds, limit=16, **options).jobs  # type: ignore[arg-type]
 
 
 def tasks_of(jobs: list[Job]) -> list[str]:
@@ -107,7 +107,7 @@ def test_any_task_may_be_asked_for_as_the_start() -> None:
 
 def test_fast_starts_from_nothing_by_its_own_line() -> None:
     spec = MODELS["roberta-base"]
-    (job,) = plan_jobs([spec], [TASKS["superglue/rte"]], "mini", [1], recipe="fast", limit=16).jobs.jobs
+    (job,) = plan_jobs([spec], [TASKS["superglue/rte"]], "mini", [1], recipe="fast", limit=16).jobs
     assert job.settings[START_FROM].value == "scratch"
     assert job.start_from is None
     (job,) = plan("cola", recipe="fast")
@@ -124,7 +124,7 @@ def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
 
 def test_robertas_published_dev_scores_start_from_mnli_on_superglue_alone() -> None:
     spec, tasks = MODELS["roberta-base"], [TASKS["superglue/rte"], TASKS["glue/rte"]]
-    mnli, superglue, glue = plan_jobs([spec], tasks, "mini", [1], limit=16).jobs.jobs
+    mnli, superglue, glue = plan_jobs([spec], tasks, "mini", [1], limit=16).jobs
     assert (superglue.start_from, glue.start_from) == (mnli.key, None)
 
 
@@ -149,7 +149,7 @@ def test_a_checkpoint_takes_the_place_of_the_models_weights(tmp_path: Path, chai
     assert job.started_from == "trained"
     (same,) = plan_jobs(
         [replace(start, recipe="tiny")], [TASKS["glue/rte"]], "mini", [1], limit=16
-    ).jobs.jobs
+    ).jobs
     assert job.key == same.key, "the same weights and values are the same job"
 
 
@@ -162,7 +162,7 @@ def test_a_checkpoint_of_another_family_is_refused(tmp_path: Path) -> None:
 def test_what_only_the_hub_knows_is_no_reason_to_refuse() -> None:
     start = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
     (job,) = plan_jobs([MODELS["bert-base-uncased"]], [TASKS["glue/rte"]], "mini", [1], limit=16,
-                       start_from=start).jobs.jobs  # fmt: skip
+                       start_from=start).jobs  # fmt: skip
     assert (job.model, job.weights) == ("bert-base-uncased from org/x", f"hub:org/x@{'ab' * 20}")
 
 

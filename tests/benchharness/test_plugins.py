@@ -65,7 +65,7 @@ def write(folder: Path, text: str, name: str = "mine.py") -> Path:
 
 def jobs(folder: Path) -> list[Job]:
     data = str(folder / "DATA")
-    return plan_jobs([find_model("tiny")], [find_task("mine/irony")], data, [1]).jobs.jobs
+    return plan_jobs([find_model("tiny")], [find_task("mine/irony")], data, [1]).jobs
 
 
 # what a plugin adds
@@ -125,9 +125,9 @@ def test_a_job_depends_on_the_plugins_file(irony: Path, monkeypatch):
 
 
 def test_tasks_of_ours_keep_their_keys(irony: Path):
-    (before,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8).jobs.jobs
+    (before,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8).jobs
     load_plugins([irony])
-    (after,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8).jobs.jobs
+    (after,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8).jobs
     assert (before.key, before.plugins) == (after.key, {})
 
 

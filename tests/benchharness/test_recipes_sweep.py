@@ -85,14 +85,14 @@ def test_where_one_recipe_is_needed_a_grid_is_refused() -> None:
 
 def test_every_point_is_planned_with_every_seed() -> None:
     tasks = [find_task("glue/rte"), find_task("glue/cola")]
-    jobs = plan_jobs([TINY], tasks, "mini", (1, 2), overrides={"epochs": "1,2,4"}).jobs.jobs
+    jobs = plan_jobs([TINY], tasks, "mini", (1, 2), overrides={"epochs": "1,2,4"}).jobs
     assert len(jobs) == 2 * 3 * 2 == len({job.key for job in jobs})
     assert [(j.task, j.settings["epochs"].value, j.seed) for j in jobs[:3]] == [
         ("glue/rte", 1.0, 1),
         ("glue/rte", 1.0, 2),
         ("glue/rte", 2.0, 1),
     ]
-    (alone,) = plan_jobs([TINY], tasks[:1], "mini", (1,), overrides={"epochs": "2"}).jobs.jobs
+    (alone,) = plan_jobs([TINY], tasks[:1], "mini", (1,), overrides={"epochs": "2"}).jobs
     assert alone.key in {job.key for job in jobs}
 
 
@@ -104,7 +104,7 @@ def test_a_point_starts_from_the_same_point() -> None:
         (1,),
         overrides={"epochs": "1,2"},
         start_from="glue/mnli",
-    ).jobs.jobs
+    ).jobs
     by_key = {job.key: job for job in jobs}
     assert len(by_key) == 4
     for job in jobs:

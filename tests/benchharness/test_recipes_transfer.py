@@ -34,7 +34,7 @@ def added(**overrides: str) -> dict[str, object]:
 def make_job(**overrides: str) -> Job:
     (job,) = plan_jobs(
         [find_model("tiny")], [find_task("glue/rte")], "mini", [1], overrides=overrides, limit=8
-    ).jobs.jobs
+    ).jobs
     return job
 
 

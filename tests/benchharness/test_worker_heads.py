@@ -33,7 +33,7 @@ def test_a_job_of_every_head(name: str):
         overrides={"epochs": "1", "evaluations": "1", "max_tokens": "64", "stride": "16"},
         limit=12,
         precision="fp32",
-    ).jobs.jobs
+    ).jobs
     assert ("stride" in job.settings) == (task.head == "span")
     first = run_job(job).evaluations[0]
     examples = read(task, "dev", parse_data("mini"), 12).examples

@@ -41,7 +41,7 @@ def make_job(model: str, task: str, **overrides: Any) -> Job:
         overrides=quick | texts,
         limit=16,
         precision="fp32",
-    ).jobs.jobs
+    ).jobs
     return job
 
 

@@ -96,7 +96,7 @@ def test_23_a_result_says_how_many_rows_repeat(tmp_path: Path) -> None:
     values = {"epochs": "1", "batch_size": "4", "evaluations": "1", "max_tokens": "8"}
     (job,) = plan_jobs(
         [find_model("tiny")], [find_task("glue/sst2")], str(data), [1], overrides=values
-    ).jobs.jobs
+    ).jobs
     found = run_job(job).provenance["data"]
     assert found["glue/sst2:train"]["repeated"] == 6
     assert found["glue/sst2:dev"]["in_train"] == 2

@@ -26,7 +26,7 @@ def test_29_changed_rows_are_another_job(tmp_path: Path) -> None:
     data = write_file(tmp_path, "SST-2/train.tsv", rows)
 
     def key() -> str:
-        (job,) = plan_jobs([find_model("tiny")], [find_task("glue/sst2")], str(data), [1]).jobs.jobs
+        (job,) = plan_jobs([find_model("tiny")], [find_task("glue/sst2")], str(data), [1]).jobs
         return job.key
 
     before, first = key(), read_file("glue/sst2", "train", data)

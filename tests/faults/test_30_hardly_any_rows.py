@@ -21,7 +21,7 @@ def scores(folder: Path, train: str, dev: str) -> dict[str, float]:
     data = write_file(folder, "SST-2/dev.tsv", HEADER + dev)
     (job,) = plan_jobs(
         [find_model("tiny")], [find_task("glue/sst2")], str(data), [1], overrides=VALUES
-    ).jobs.jobs
+    ).jobs
     (evaluation,) = run_job(job).evaluations
     return dict(evaluation.scores)
 

@@ -89,7 +89,7 @@ def test_35_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
     assert (spec.parameters, spec.trust) == (None, PICKLE)
     (job,) = plan_jobs(
         [spec], [find_task("glue/wnli")], "mini", [1], limit=8, precision="fp32"
-    ).jobs.jobs
+    ).jobs
     assert job.allow_pickle
 
 

@@ -56,7 +56,7 @@ def plan(folder: Path, trust: Trust) -> Job:
     values = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "16"}
     (job,) = plan_jobs(
         [model], [task], "mini", [1], overrides=values, limit=8, precision="fp32"
-    ).jobs.jobs
+    ).jobs
     return job
 
 
@@ -107,7 +107,7 @@ def test_36_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
 
 
 def test_36_trust_is_part_of_the_key():
-    (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8).jobs.jobs
+    (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8).jobs
     keys = {
         job.key,
         replace(job, trust_remote_code=True).key,

@@ -18,5 +18,5 @@ def make_job(task: str, limit: int | None = 48, model: str = "tiny", **settings:
         limit=limit,
         precision="fp32",
         splits=("dev", "test"),
-    ).jobs.jobs
+    ).jobs
     return job

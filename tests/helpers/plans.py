@@ -15,7 +15,7 @@ RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli",
 
 def plan_mini(*names: str, **options: object) -> list[Job]:
     tasks = [TASKS[f"glue/{name}"] for name in names]
-    return list(plan_jobs([TINY], tasks, "mini", [1], **options).jobs.jobs)  # type: ignore[arg-type]
+    return list(plan_jobs([TINY], tasks, "mini", [1], **options).jobs)  # type: ignore[arg-type]
 
 
 def write_rte(folder: Path, rows: int = 3, splits: Mapping[str, bool] | None = None) -> Path:
