@@ -136,7 +136,7 @@ def test_data_without_the_diagnostic_do_not_stop_mnli(tmp_path: Path) -> None:
 
 def test_a_diagnostic_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="diagnostic"):
-        plan_jobs([TINY], [AX], str(without_ax(tmp_path)), [1]).jobs
+        plan_jobs([TINY], [AX], str(without_ax(tmp_path)), [1])
 
 
 # errors
@@ -151,12 +151,12 @@ def test_what_is_wrong_with_several_tasks_is_said_once() -> None:
 
 def test_settings_are_checked_before_data() -> None:
     with pytest.raises(BenchError, match="epochs is 'x'"):
-        plan_jobs([TINY], [RTE], "no-such-folder", [1], overrides={"epochs": "x"}).jobs
+        plan_jobs([TINY], [RTE], "no-such-folder", [1], overrides={"epochs": "x"})
 
 
 def test_a_missing_folder_is_a_data_error() -> None:
     with pytest.raises(DataError, match="no-such-folder"):
-        plan_jobs([TINY], [RTE], "no-such-folder", [1]).jobs
+        plan_jobs([TINY], [RTE], "no-such-folder", [1])
 
 
 # precision
