@@ -9,8 +9,6 @@ from leaderboard.job import Job
 from leaderboard.result import RunRow
 from leaderboard.store.schema import recipe_digest
 
-__all__ = ["Estimate", "estimate_memory", "estimate_seconds", "memory_of"]
-
 BERT_BASE = 110.0
 """Its parameters in millions."""
 

@@ -22,22 +22,6 @@ from leaderboard.job import Job
 from leaderboard.text import flush_to_disk
 from tasks.errors import JobError
 
-__all__ = [
-    "CHECKPOINTS",
-    "EVERY_SECONDS",
-    "MANIFEST",
-    "DamagedError",
-    "SnapshotFolder",
-    "check_checkpoint",
-    "check_folder",
-    "checkpoint_folder",
-    "delete_checkpoint",
-    "is_whole",
-    "new_checkpoint",
-    "new_folder",
-    "require_room",
-]
-
 MANIFEST = "manifest.json"
 
 CHECKPOINTS = Path("results/checkpoints")

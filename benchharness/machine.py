@@ -19,26 +19,6 @@ from benchharness import __version__
 from benchharness.models.weights import hub_revision
 from leaderboard.job import Job
 
-__all__ = [
-    "LOADED",
-    "NOT_IN_WORKERS",
-    "SOURCES",
-    "STORE",
-    "cache_folder",
-    "collect",
-    "count_processes",
-    "cpu_flags",
-    "cpu_has_bf16",
-    "cpu_model",
-    "forget_others",
-    "library_versions",
-    "main_memory",
-    "own_rank",
-    "source_commit",
-    "source_digest",
-    "text_digest",
-]
-
 CPUINFO = Path("/proc/cpuinfo")
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 

@@ -18,8 +18,6 @@ from tasks.errors import BenchError
 from tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
 from tasks.task import Metric, Task
 
-__all__ = ["VARIABLE", "load_plugins", "plugins_of"]
-
 # Whether the plain fields of a plugin's objects have the types that they are declared with.
 
 PLAIN: dict[Any, tuple[type, ...]] = {

@@ -9,17 +9,6 @@ from typing import Protocol
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 
-__all__ = [
-    "SIGNALS",
-    "Interrupted",
-    "Progress",
-    "Reporter",
-    "Signals",
-    "Watcher",
-    "duration",
-    "job_name",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:

@@ -16,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from leaderboard.regression import Verdict
 
-__all__ = ["pytest_configure", "pytest_runtest_call"]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""

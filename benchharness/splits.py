@@ -12,8 +12,6 @@ from tasks.sources import parse_data
 from tasks.suites import find_task
 from tasks.task import is_hidden, score
 
-__all__ = ["ChangedRowsError", "evaluate_split", "read_split"]
-
 
 class ChangedRowsError(DataError):
     """A split no longer has the rows that a job was planned with."""

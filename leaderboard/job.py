@@ -7,17 +7,6 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-__all__ = [
-    "SCRATCH",
-    "SINGLE",
-    "START_FROM",
-    "Job",
-    "Kind",
-    "Setting",
-    "Start",
-    "recipe_label",
-]
-
 Kind = Literal["model", "scored", "ensemble", "floor", "imported"]
 """What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
 stored predictions of several runs, no encoder at all, or somebody else, who measured a number that

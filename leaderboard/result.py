@@ -18,27 +18,6 @@ from tasks.metrics.classification import CONSTANT
 from tasks.suites import TASKS, find_task
 from tasks.task import ending_of, suffix_of
 
-__all__ = [
-    "COLLAPSED",
-    "NEVER_FELL",
-    "SUITE_ENDINGS",
-    "Cost",
-    "CurvePoint",
-    "Evaluation",
-    "Failure",
-    "Measure",
-    "Result",
-    "RunRow",
-    "curve_ends",
-    "curve_flags",
-    "flags_of_ends",
-    "measures_of",
-    "predictions_of",
-    "rule_name",
-    "score_name",
-    "to_row",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:

@@ -9,15 +9,6 @@ from dataclasses import dataclass
 from statistics import median, stdev
 from typing import Any
 
-__all__ = [
-    "Interval",
-    "holm",
-    "mcnemar_exact",
-    "mean_interval",
-    "median_error",
-    "median_interval",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:

@@ -8,16 +8,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-__all__ = [
-    "FORMULA",
-    "flush_to_disk",
-    "inert",
-    "storable",
-    "visible",
-    "whole_file",
-    "without_apostrophe",
-]
-
 # Control and format characters (U+202E turns the text after it around), lone surrogates (which no
 # file can hold), unassigned and private ones, and the two invisible line ends.
 _UNSEEN = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}

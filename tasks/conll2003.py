@@ -8,8 +8,6 @@ from tasks.sources import Row, Source, Split
 from tasks.sources.source import texts
 from tasks.task import TagTask
 
-__all__ = ["CONLL2003_TASKS"]
-
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"))
 """In the hub's order."""
 

@@ -13,8 +13,6 @@ step. Anything that is not a BenchError is a bug of ours and keeps its traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["BenchError", "DataError", "JobError", "ModelError", "StoreError", "unknown_name"]
-
 
 class BenchError(Exception):
     """Something the user can mend; `exit_code` is the process's exit status."""

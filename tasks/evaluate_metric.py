@@ -26,8 +26,6 @@ from tasks.task import PairTask, SpanTask, Task, score
 if TYPE_CHECKING:
     import evaluate
 
-__all__ = ["as_evaluate"]
-
 Aligned = tuple[Prediction, Example]
 
 INPUTS = {

@@ -6,20 +6,6 @@ names ("entailment"), never integers, because the integers differ between source
 
 from dataclasses import dataclass
 
-__all__ = [
-    "ChoiceExample",
-    "ChoicePrediction",
-    "Example",
-    "Mark",
-    "PairExample",
-    "PairPrediction",
-    "Prediction",
-    "SpanExample",
-    "SpanPrediction",
-    "TagExample",
-    "TagPrediction",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:

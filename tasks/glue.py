@@ -14,8 +14,6 @@ from tasks.sources import Column, Row, Source, Split
 from tasks.sources.source import label_of, text
 from tasks.task import Metric, PairTask
 
-__all__ = ["GLUE_TASKS", "pair", "pair_task"]
-
 # Tasks of one or two text columns and a label in tab-separated files, as GLUE's are.
 #
 # One declaration says everything: which columns are the texts, what the labels are called, and how

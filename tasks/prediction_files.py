@@ -27,8 +27,6 @@ from tasks.submission.race import LETTERS, read_race
 from tasks.submission.squad import read_answers
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-__all__ = ["PredictionFile", "read_predictions"]
-
 # What was read from a prediction file.
 
 SHOWN = 3

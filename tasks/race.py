@@ -14,8 +14,6 @@ from tasks.sources import Row, Source, Split
 from tasks.sources.source import number, text, texts
 from tasks.task import ChoiceTask
 
-__all__ = ["RACE_TASKS"]
-
 LETTERS = "ABCD"
 LEVELS = ("middle", "high")
 

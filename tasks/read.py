@@ -11,8 +11,6 @@ from tasks.examples import ChoiceExample, Example, PairExample, SpanExample, Tag
 from tasks.sources import Data, Row, has_rows, rows
 from tasks.task import Task, find_fault
 
-__all__ = ["SplitRows", "count_repeats", "fingerprint", "has_split", "read", "subset"]
-
 # A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
 #
 # The first rows of an official file are no sample: many are sorted by source or by label.

@@ -10,8 +10,6 @@ from tasks.metrics import accuracy
 from tasks.sources import Source, Split
 from tasks.task import PairTask
 
-__all__ = ["SNLI_TASKS"]
-
 LABELS = ("entailment", "neutral", "contradiction")
 
 

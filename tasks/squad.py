@@ -9,8 +9,6 @@ from tasks.sources import Row, Source, Split
 from tasks.sources.source import numbers, text, texts
 from tasks.task import SpanTask
 
-__all__ = ["SQUAD_TASKS"]
-
 COLUMNS = ("id", "title", "context", "question", "answers.text", "answers.answer_start")
 
 

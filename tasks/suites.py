@@ -20,28 +20,6 @@ from tasks.superglue import SUPERGLUE_TASKS
 from tasks.swag import SWAG_TASKS
 from tasks.task import Metric, Task
 
-__all__ = [
-    "COLLECTIONS",
-    "GLUE_8",
-    "GLUE_8_DEV",
-    "GLUE_8_DEV_SPEARMAN",
-    "GLUE_9",
-    "GLUE_9_DEV",
-    "RULES",
-    "SUITES",
-    "SUPERGLUE_8",
-    "TASKS",
-    "ScoreRule",
-    "Suite",
-    "add_details",
-    "add_suite",
-    "complete_mean",
-    "find_suite",
-    "find_suites",
-    "find_task",
-    "select_tasks",
-]
-
 # Score rules: how the scores of a suite's tasks become one number.
 #
 # Papers use different rules under the same word "GLUE", so a rule has a name, and two rows under

@@ -29,8 +29,6 @@ from tasks.sources import Column, Row, Source, Split
 from tasks.sources.source import label_of, number, text, texts
 from tasks.task import ChoiceTask, PairTask, Task
 
-__all__ = ["SUPERGLUE_TASKS", "character_mark", "word_mark"]
-
 # SuperGLUE's nested passages: MultiRC's answer options and ReCoRD's queries, each a row.
 
 

@@ -6,8 +6,6 @@ from tasks.sources import Row, Source, Split
 from tasks.sources.source import label_of, text
 from tasks.task import ChoiceTask
 
-__all__ = ["SWAG_TASKS"]
-
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 LABELS = ("0", "1", "2", "3")
 

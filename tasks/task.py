@@ -23,20 +23,6 @@ from tasks.examples import (
 )
 from tasks.sources.source import Row, Source
 
-__all__ = [
-    "ChoiceTask",
-    "Metric",
-    "PairTask",
-    "SpanTask",
-    "TagTask",
-    "Task",
-    "ending_of",
-    "find_fault",
-    "is_hidden",
-    "score",
-    "suffix_of",
-]
-
 PredictionT = TypeVar("PredictionT")
 ExampleT = TypeVar("ExampleT")
 

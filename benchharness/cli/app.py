@@ -15,8 +15,6 @@ from benchharness import __version__
 from leaderboard.text import visible
 from tasks.errors import BenchError
 
-__all__ = ["COMMANDS", "EXIT_CODES", "app", "load_command", "main"]
-
 
 class Command(NamedTuple):
     """Where a command is, as `module:name` of this package, and its line in `bench --help`.
@@ -75,6 +73,7 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings | {"commands": known})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the words begin with, loaded, and the words behind it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load_command(command.name or ""), rest
 

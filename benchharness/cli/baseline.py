@@ -23,8 +23,6 @@ from leaderboard.store.store import Store, open_store
 from leaderboard.text import visible, whole_file
 from tasks.errors import BenchError
 
-__all__ = ["baseline"]
-
 Model = Annotated[
     str,
     typer.Option(

@@ -48,8 +48,6 @@ from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import BenchError
 
-__all__ = ["check"]
-
 Model = Annotated[
     str,
     typer.Option(

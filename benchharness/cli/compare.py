@@ -24,8 +24,6 @@ from leaderboard.statistics import Interval
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
 
-__all__ = ["compare"]
-
 System = Annotated[
     str,
     typer.Argument(

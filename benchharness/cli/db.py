@@ -11,8 +11,6 @@ from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import StoreError
 
-__all__ = ["db_app"]
-
 db_app = typer.Typer(
     no_args_is_help=True, help="Check, back up or merge the leaderboard's database."
 )

@@ -18,8 +18,6 @@ from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import ModelError
 
-__all__ = ["Display", "interruption_told"]
-
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
 

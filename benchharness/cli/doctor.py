@@ -19,8 +19,6 @@ from leaderboard.store.store import open_store
 from tasks.errors import StoreError
 from tasks.sources.hub import go_offline_if_unreachable
 
-__all__ = ["cache_folders", "doctor"]
-
 FULL_BYTES = 2 * 2**30
 """Less free disk than this is worth a warning: a large checkpoint alone has 1.4 GB."""
 

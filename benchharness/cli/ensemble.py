@@ -25,8 +25,6 @@ from leaderboard.result import Result
 from leaderboard.store.store import Store, open_store
 from tasks.errors import BenchError
 
-__all__ = ["ensemble"]
-
 Systems = Annotated[
     list[str],
     typer.Argument(

@@ -32,8 +32,6 @@ from leaderboard.text import visible, whole_file
 from tasks.errors import BenchError
 from tasks.suites import find_suites, select_tasks
 
-__all__ = ["export", "import_file"]
-
 
 class Format(StrEnum):
     """What an export is written in."""

@@ -32,8 +32,6 @@ from tasks.sources import parse_data
 from tasks.sources.hub import go_offline_if_unreachable
 from tasks.suites import find_suites, find_task, select_tasks
 
-__all__ = ["fetch"]
-
 Models = Annotated[
     list[str] | None,
     typer.Option("--model", metavar="NAME", help="A model to fetch; repeatable."),

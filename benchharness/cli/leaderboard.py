@@ -18,8 +18,6 @@ from leaderboard.boards.reproduction import Reproduction, reproductions
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
 
-__all__ = ["leaderboard", "show_boards"]
-
 Published = Annotated[
     bool,
     typer.Option(

@@ -10,37 +10,6 @@ import typer
 
 from benchharness.plugins import load_plugins
 
-__all__ = [
-    "BASELINE",
-    "CHECKPOINT_MINUTES",
-    "DATABASE",
-    "REPORT",
-    "Address",
-    "AllowPickle",
-    "AsJson",
-    "CheckpointEvery",
-    "DataFilter",
-    "Database",
-    "Device",
-    "EngineName",
-    "EngineOptions",
-    "Jobs",
-    "KeepCheckpoints",
-    "Limit",
-    "Log",
-    "Out",
-    "ProcessesPerJob",
-    "RecipeName",
-    "Seed",
-    "Settings",
-    "StartFrom",
-    "Suites",
-    "Tasks",
-    "Timeout",
-    "TrustRemoteCode",
-    "with_plugins",
-]
-
 BASELINE = "results/baseline.json"
 DATABASE = "results/leaderboard.sqlite"
 REPORT = "results/leaderboard.html"

@@ -18,22 +18,6 @@ from leaderboard.text import visible
 from tasks.suites import Suite, find_suites
 from tasks.task import Task
 
-__all__ = [
-    "collection_facts",
-    "model_facts",
-    "outcome_facts",
-    "outline",
-    "print_json",
-    "print_outline",
-    "print_table",
-    "published_facts",
-    "recipe_facts",
-    "run_facts",
-    "suite_facts",
-    "system_facts",
-    "task_facts",
-]
-
 PIPE_WIDTH = 200
 """Columns of a table that no terminal's width bounds: keys and names stay on one line."""
 

@@ -23,8 +23,6 @@ from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import BenchError
 
-__all__ = ["plan"]
-
 System = Annotated[
     str,
     typer.Argument(

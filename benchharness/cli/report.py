@@ -10,8 +10,6 @@ from benchharness.stored.report import make_report
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
 
-__all__ = ["report"]
-
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[
     bool | None,

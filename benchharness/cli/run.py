@@ -59,8 +59,6 @@ from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import JobError, ModelError
 
-__all__ = ["run"]
-
 Models = Annotated[
     list[str],
     typer.Option(

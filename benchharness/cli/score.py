@@ -13,8 +13,6 @@ from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import BenchError
 
-__all__ = ["score"]
-
 Files = Annotated[
     list[Path],
     typer.Argument(

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 # The store and the boards need SQLAlchemy, whose import takes three times as long as the rest of a
 # command that only lists tasks: they are imported where they are used.
 
-__all__ = ["list_app", "show"]
-
 Names = Annotated[
     list[str],
     typer.Argument(

@@ -20,8 +20,6 @@ from tasks.errors import BenchError, DataError
 from tasks.submission import Fault, check, repair, write_zip
 from tasks.suites import find_suite
 
-__all__ = ["submit"]
-
 Model = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="The model whose stored runs are submitted."),

@@ -12,8 +12,6 @@ from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
 from leaderboard.boards.terminal import render, render_published, render_reproductions
 
-__all__ = ["print_boards", "print_cells"]
-
 
 def print_cells(
     columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int | None

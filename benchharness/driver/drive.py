@@ -23,8 +23,6 @@ from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store, open_store
 from tasks.errors import JobError, ModelError
 
-__all__ = ["TIMEOUT_SECONDS", "Driven", "Watch", "drive", "prepared_workers", "unwatched"]
-
 TIMEOUT_SECONDS = 1800.0
 """A job that is silent for so long hangs, or waits for a download."""
 

@@ -39,8 +39,6 @@ from leaderboard.result import Failure
 from tasks.errors import BenchError, DataError
 from tasks.suites import find_task
 
-__all__ = ["DEFAULT_ALPHA", "DEFAULT_SEEDS", "Gate", "read_baseline", "run_gate"]
-
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3
 """More cost time at every check; more seeds of the baseline cost it once (docs/regression.md)."""

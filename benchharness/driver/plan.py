@@ -18,9 +18,6 @@ from tasks.sources import Data, parse_data
 from tasks.suites import TASKS, find_task
 from tasks.task import Task
 
-__all__ = ["Plan", "RowCounts", "plan", "plan_jobs", "resolve_precision"]
-
-
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 """The points of the recipe of every model on every task: one, or those of a sweep."""
 

@@ -15,8 +15,6 @@ from tasks.errors import BenchError
 from tasks.suites import TASKS, find_suites, find_task, select_tasks
 from tasks.task import Task
 
-__all__ = ["Request", "check_request"]
-
 T = TypeVar("T")
 
 LOCAL = EngineChoice()

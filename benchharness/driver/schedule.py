@@ -14,8 +14,6 @@ from leaderboard.job import Job
 from leaderboard.result import RunRow
 from leaderboard.store.store import Store, open_store
 
-__all__ = ["Schedule", "schedule", "schedule_missing"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:

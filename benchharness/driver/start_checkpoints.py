@@ -8,8 +8,6 @@ from benchharness.kept_folders import CHECKPOINTS, checkpoint_folder, delete_che
 from leaderboard.job import Job
 from leaderboard.store.store import Store
 
-__all__ = ["StartCheckpoints", "folder_beside"]
-
 
 def folder_beside(db: str) -> Path:
     """Where a run keeps what is no result: beside the database, or where one of a server would be.

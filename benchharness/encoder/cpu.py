@@ -28,17 +28,6 @@ from benchharness.encoder.packing import (
     use_packing,
 )
 
-__all__ = [
-    "NAME",
-    "FastDropout",
-    "RandomBits",
-    "attend",
-    "predict_attend",
-    "prepare_for",
-    "use_cpu_attention",
-    "use_fast_dropout",
-]
-
 NAME = "benchharness_cpu"
 """What transformers calls this attention implementation."""
 

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from benchharness.encoder.packing import PACKING
 
-__all__ = ["FAMILIES", "is_at_first_token", "layers_of", "use_first_token"]
-
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
 """Names of what comes after the last layer: MegatronBERT, GPT-2, EuroBERT, ModernBERT and T5 end in
 a norm."""

@@ -24,8 +24,6 @@ from benchharness.models.weights import download
 from benchharness.tiny import folder as tiny_folder
 from tasks.errors import ModelError
 
-__all__ = ["Encoder", "load_encoder", "load_tokenizer", "set_dropout"]
-
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
 
 

@@ -13,8 +13,6 @@ from transformers.models.deberta.modeling_deberta import DisentangledSelfAttenti
 from benchharness.models.spec import NOTHING, Trust
 from tasks.errors import ModelError
 
-__all__ = ["check_trusted", "draw_network", "first_line", "load_config", "load_network"]
-
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
 """Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""
 

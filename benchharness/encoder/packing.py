@@ -32,18 +32,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = [
-    "PACKABLE",
-    "PACKING",
-    "Group",
-    "HeadRows",
-    "Packing",
-    "first_position",
-    "is_packed",
-    "ordered",
-    "use_packing",
-]
-
 PACKABLE = frozenset(
     {
         "albert",

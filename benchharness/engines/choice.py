@@ -16,8 +16,6 @@ from benchharness.engines.slots import Slot, find_gpus, find_slots
 from benchharness.kept_folders import SnapshotFolder
 from tasks.errors import BenchError, unknown_name
 
-__all__ = ["ENGINES", "EngineChoice", "Place", "find_place"]
-
 NUMBERS = frozenset({"cpus", "memory", "retries"})
 """The options that every cluster has: cores and gigabytes of a job, and how often it is sent
 again after its node was lost."""

@@ -30,21 +30,6 @@ from leaderboard.job import METHOD, Job
 from leaderboard.result import Failure, Result
 from tasks.errors import BenchError, JobError
 
-__all__ = [
-    "Cluster",
-    "ClusterEngine",
-    "Lost",
-    "Needs",
-    "News",
-    "RemoteJob",
-    "Resources",
-    "SharedFolder",
-    "refuse",
-    "run_remote",
-    "sparsely",
-    "version",
-]
-
 # A job for another machine: what the driver sends to a node, and how the node carries it out.
 
 REFUSED = "refused"

@@ -13,8 +13,6 @@ from typing import IO, Any
 
 from benchharness.worker.fork_server import NUMBER_BYTES
 
-__all__ = ["Fork", "ForkServer", "can_fork"]
-
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
 

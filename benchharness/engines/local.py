@@ -24,8 +24,6 @@ from benchharness.progress import Progress
 from leaderboard.job import Job
 from leaderboard.result import Failure
 
-__all__ = ["LocalEngine"]
-
 POLL_SECONDS = 0.1
 
 Begin = Callable[[Job, Slot], WorkerProcess]

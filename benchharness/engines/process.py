@@ -19,19 +19,6 @@ from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import JobError
 
-__all__ = [
-    "WORKER",
-    "Child",
-    "Engine",
-    "Outcome",
-    "Report",
-    "Start",
-    "WorkerProcess",
-    "end_processes",
-    "spawning",
-    "worker_command",
-]
-
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
 

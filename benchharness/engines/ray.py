@@ -16,8 +16,6 @@ from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError
 
-__all__ = ["NodeSize", "RayCluster", "connect", "jobs_at_once", "node_sizes"]
-
 POLL_SECONDS = 0.2
 
 SECONDS_BETWEEN_NOTES = 1.0

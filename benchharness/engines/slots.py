@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tasks.errors import BenchError
 
-__all__ = ["Slot", "find_gpus", "find_slots"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:

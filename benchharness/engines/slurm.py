@@ -15,8 +15,6 @@ from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from tasks.errors import BenchError
 
-__all__ = ["SlurmCluster"]
-
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
 """How often the folder is looked at: a network's file system is not to be stormed."""
 

@@ -26,8 +26,6 @@ from tasks.examples import (
 from tasks.read import subset
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-__all__ = ["Learner", "learn_bag_of_words", "learn_majority", "split_sentences"]
-
 # What a floor is: it learns from a train split, and predicts any rows of that kind.
 
 Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]

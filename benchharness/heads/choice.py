@@ -24,8 +24,6 @@ from tasks.errors import DataError
 from tasks.examples import ChoiceExample, ChoicePrediction
 from tasks.task import ChoiceTask
 
-__all__ = ["CHOICE", "ChoiceNetwork", "decode", "encode", "loss", "network", "targets"]
-
 BLANKS = ("@placeholder", "_")
 """What an option is put in the place of: ReCoRD's queries and RACE's cloze questions have one, and
 fairseq's examples/roberta/preprocess_RACE.py fills the latter."""

@@ -19,8 +19,6 @@ from benchharness.heads.families import (
 )
 from tasks.errors import ModelError
 
-__all__ = ["STATES", "TextClassifier", "TokenClassifier", "attend_globally"]
-
 
 class TextClassifier(nn.Module):
     """Hidden states (rows, tokens, size) and their mask (rows, tokens) to logits (rows, outputs).

@@ -12,17 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
-__all__ = [
-    "DEFAULT",
-    "POOLINGS",
-    "Pooling",
-    "activation_of",
-    "classifier_dropout",
-    "find_pooling",
-    "no_dropout",
-    "rate_of",
-]
-
 Activation = Callable[[Tensor], Tensor]
 
 

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from benchharness.encoder import Encoder
 from benchharness.training.batching import Features
 
-__all__ = ["Head", "Limits", "best_windows", "cut_windows"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

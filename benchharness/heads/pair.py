@@ -18,8 +18,6 @@ from tasks.errors import DataError
 from tasks.examples import Mark, PairExample, PairPrediction
 from tasks.task import PairTask
 
-__all__ = ["PAIR", "MarkPooling", "PairNetwork", "decode", "encode", "loss", "network", "targets"]
-
 
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
     """The token ids of every example.

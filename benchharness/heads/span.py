@@ -25,8 +25,6 @@ from tasks.errors import DataError, ModelError
 from tasks.examples import SpanExample, SpanPrediction
 from tasks.task import SpanTask
 
-__all__ = ["SPAN", "SpanFeatures", "SpanNetwork", "decode", "encode", "loss", "network", "targets"]
-
 MAX_ANSWER_TOKENS = 30
 """The longest answer: google-research/bert run_squad.py, --max_answer_length."""
 

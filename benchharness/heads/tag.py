@@ -23,8 +23,6 @@ from tasks.errors import DataError
 from tasks.examples import TagExample, TagPrediction
 from tasks.task import TagTask
 
-__all__ = ["TAG", "TagFeatures", "TagNetwork", "decode", "encode", "loss", "network", "targets"]
-
 IGNORED = -100
 """The tag number of a token without a tag: cross_entropy's own."""
 

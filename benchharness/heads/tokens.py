@@ -26,8 +26,6 @@ from leaderboard.text import whole_file
 from tasks.errors import ModelError
 from tasks.read import SplitRows
 
-__all__ = ["Frame", "Ids", "Tokens", "encode_once", "join", "tokenize", "tokenize_ids"]
-
 Ids = NDArray[np.int32]
 
 CHUNK = 1000

@@ -14,8 +14,6 @@ from benchharness.progress import Progress, Watcher
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 
-__all__ = ["Listening"]
-
 SECONDS_BETWEEN_LOSSES = 1.0
 """Of one job, while it trains; its whole learning curve follows at its end."""
 

@@ -14,17 +14,6 @@ from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from tasks.errors import BenchError, unknown_name
 
-__all__ = [
-    "LOGGERS",
-    "LoggedRun",
-    "Logger",
-    "Loggers",
-    "Value",
-    "curve_of",
-    "facts_of",
-    "open_loggers",
-]
-
 # A job and its result as a tracker is told them: names, plain values, numbers by step.
 #
 # Nothing of the user is in it: no token, no path and no name of a machine.

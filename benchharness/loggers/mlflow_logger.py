@@ -9,8 +9,6 @@ from mlflow import MlflowClient
 
 from benchharness.loggers.logger import LoggedRun, Value
 
-__all__ = ["MlflowLogger"]
-
 LONGEST = 500
 """Characters of a parameter's or a tag's value, which older servers refuse beyond."""
 

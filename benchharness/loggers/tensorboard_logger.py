@@ -12,8 +12,6 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from benchharness.loggers.logger import LoggedRun, Value
 
-__all__ = ["TensorBoardLogger"]
-
 HEADINGS = "| name | value |\n|---|---|\n"
 
 

@@ -9,8 +9,6 @@ import trackio
 
 from benchharness.loggers.logger import LoggedRun, Value
 
-__all__ = ["TrackioLogger"]
-
 
 class TrackioLogger:
     """A run for each job, in the project of TRACKIO_PROJECT or "benchharness"; see `trackio show`.

@@ -9,8 +9,6 @@ import wandb
 
 from benchharness.loggers.logger import LoggedRun, Value
 
-__all__ = ["WandbLogger"]
-
 
 class WandbLogger:
     """A run for each job, in the project of WANDB_PROJECT or "benchharness".

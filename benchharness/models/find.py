@@ -11,8 +11,6 @@ from typing import Any
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError, unknown_name
 
-__all__ = ["checkpoint_files", "describe_folder", "find_model"]
-
 # A checkpoint folder as transformers' save_pretrained writes it, read without torch.
 
 _VOCABULARY_FILES = (

@@ -9,8 +9,6 @@ from typing import Any
 from leaderboard.job import Start
 from tasks.errors import BenchError
 
-__all__ = ["FLOORS", "MODELS", "NOTHING", "ModelSpec", "Trust", "add_model"]
-
 # What a checkpoint may do besides being read: both can run whatever its author wrote.
 
 

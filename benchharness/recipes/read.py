@@ -28,8 +28,6 @@ from typing import Any, TypeGuard
 from leaderboard.job import START_FROM, Setting
 from tasks.errors import BenchError
 
-__all__ = ["expand_grid", "packaged_names", "read_like", "read_recipe", "read_starts"]
-
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
 #
 # The text is the same after `--set` and in a file, where it may also be a list of numbers.

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, get_args
 from leaderboard.job import Setting
 from tasks.errors import BenchError, unknown_name
 
-__all__ = ["FEATURES", "FINE_TUNED", "Recipe", "check_setting"]
-
 FINE_TUNED = "fine-tuned"
 FEATURES = (FINE_TUNED, "last", "second-to-last", "sum-last-4", "concat-last-4", "mix")
 """What a head reads: the fine-tuned encoder's last layer, or layers of a frozen one."""

@@ -18,19 +18,6 @@ from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
 
-__all__ = [
-    "FLOOR",
-    "Difference",
-    "ResolvedRecipe",
-    "compare_recipes",
-    "floor_settings",
-    "resolve_recipe",
-    "resolve_sweep",
-    "start_task",
-    "with_start",
-    "with_start_tasks",
-]
-
 # The values that the floors are learned with; `--recipe` and `--set` do not change them.
 
 FLOOR = "floor"

@@ -12,8 +12,6 @@ from leaderboard.store.store import Store
 from tasks.errors import BenchError
 from tasks.suites import SUITES, find_suites, select_tasks
 
-__all__ = ["Rows", "find_rows", "gather_boards", "left_out", "recent_suites"]
-
 MANY_RUNS = 5_000
 """Runs of several suites that are shown unasked; reading and ranking so many takes a second."""
 

@@ -24,8 +24,6 @@ from tasks.errors import BenchError, DataError
 from tasks.suites import find_task
 from tasks.task import Task
 
-__all__ = ["add_standings", "contrasts_of"]
-
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
     """A contrast for each task of two entries of a board, with p-values corrected for all of them.

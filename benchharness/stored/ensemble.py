@@ -26,8 +26,6 @@ from tasks.metrics.squad import normalise
 from tasks.suites import find_task
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-__all__ = ["average", "make_ensemble"]
-
 # One prediction of several for the same example. Pure.
 
 

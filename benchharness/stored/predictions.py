@@ -11,8 +11,6 @@ from tasks.examples import Example
 from tasks.read import SplitRows
 from tasks.task import Task, is_hidden
 
-__all__ = ["StoredPredictions", "UnreadableError", "splits_of"]
-
 
 class UnreadableError(Exception):
     """The examples cannot be had; says why."""

@@ -16,8 +16,6 @@ from leaderboard.store.schema import digest
 from leaderboard.store.store import Store
 from tasks.errors import BenchError
 
-__all__ = ["is_made", "known_sizes", "make_report"]
-
 MANY_RUNS = 250
 """Reading more than so many takes longer than a report should."""
 

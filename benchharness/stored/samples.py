@@ -10,8 +10,6 @@ from leaderboard.store.store import Store
 from tasks.examples import Example
 from tasks.suites import SUITES, ScoreRule, find_task
 
-__all__ = ["Samples", "counted_tasks"]
-
 
 class Samples:
     """Makes samples of stored runs.

@@ -23,8 +23,6 @@ from tasks.sources import parse_data
 from tasks.suites import find_task
 from tasks.task import SpanTask, Task, is_hidden
 
-__all__ = ["NoAnswer", "Scored", "ScoredSplit", "score_files", "to_result"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NoAnswer:

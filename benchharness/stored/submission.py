@@ -25,8 +25,6 @@ from tasks.submission import (
 from tasks.suites import Suite, find_task
 from tasks.task import SpanTask
 
-__all__ = ["Gathered", "Wanted", "choose_runs", "gather"]
-
 Split = tuple[str, str]
 """A task's name and one of its splits."""
 

@@ -9,8 +9,6 @@ from benchharness.tiny import folder
 from benchharness.tiny.vocabulary import mini_words, train_vocabulary
 from tasks import mini
 
-__all__ = ["write"]
-
 # the shape of BERT-Tiny, https://github.com/google-research/bert (2 layers of 128)
 SHAPE = {
     "architectures": ["BertModel"],

@@ -7,8 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase, digits, punctuation
 
-__all__ = ["SPECIAL_TOKENS", "mini_words", "train_vocabulary"]
-
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """[PAD] has to be piece 0, as the configuration says."""
 

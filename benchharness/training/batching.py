@@ -17,18 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MICRO_BATCH_TOKENS",
-    "Features",
-    "Indices",
-    "count_steps",
-    "cut_by_length",
-    "expand",
-    "length_batches",
-    "pad",
-    "shuffled_batches",
-]
-
 Indices = NDArray[np.int64]
 
 ROUNDING = 8

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from benchharness.machine import STORE, count_processes, own_rank
 from tasks.errors import BenchError
 
-__all__ = ["ALONE", "Compute", "Ranks", "in_fp32"]
-
 # Processes that train one network together, each on its share of every batch.
 #
 # Each holds the whole network. A step's gradients are those of the whole batch's mean loss: every

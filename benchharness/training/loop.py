@@ -38,8 +38,6 @@ from benchharness.training.optimizer import (
 from benchharness.training.predict import OutOfMemoryError, inputs_of, is_out_of_memory, trim_memory
 from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
 
-__all__ = ["Training", "learning_rate"]
-
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}

@@ -17,8 +17,6 @@ from benchharness.training.compute import Compute
 from leaderboard.result import CurvePoint
 from tasks.errors import JobError
 
-__all__ = ["DivergedError", "Fit", "Meter", "Plan"]
-
 CURVE_POINTS = 40
 """How many losses a learning curve shows at most, besides the evaluations; enough for a small plot,
 and few enough to be stored with every result."""

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from benchharness.encoder.layers import layers_of
 from benchharness.recipes.recipe import Recipe
 
-__all__ = ["adamw", "clip_in_step", "moments", "param_groups", "restore_moments", "update_groups"]
-
 Weights = list[nn.Parameter]
 
 

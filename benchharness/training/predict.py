@@ -21,17 +21,6 @@ from benchharness.training.compute import Compute
 from benchharness.training.meter import DivergedError
 from tasks.errors import JobError
 
-__all__ = [
-    "PREDICTION_TOKENS",
-    "OutOfMemoryError",
-    "each_batch",
-    "free_memory",
-    "inputs_of",
-    "is_out_of_memory",
-    "predict",
-    "trim_memory",
-]
-
 T = TypeVar("T")
 
 SIGNS = ("can't allocate memory", "ALLOC_FAILED", "std::bad_alloc")

@@ -21,18 +21,6 @@ from benchharness.kept_folders import DamagedError, check_folder, new_folder
 from benchharness.machine import source_digest
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 
-__all__ = [
-    "Snapshots",
-    "State",
-    "conditions",
-    "random_numbers",
-    "random_tensors",
-    "read_state",
-    "restore_random",
-    "what_differs",
-    "write_state",
-]
-
 NUMBERS = "numbers.json"
 
 NUMBER_KEPT = 2

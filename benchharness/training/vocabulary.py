@@ -16,8 +16,6 @@ from torch import nn
 
 from benchharness.training.batching import Features
 
-__all__ = ["UsedVocabulary", "cut_vocabulary"]
-
 SPECIAL = ("pad", "bos", "eos", "cls", "sep")
 """Tokens that a config may know by their ids."""
 

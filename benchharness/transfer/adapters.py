@@ -9,8 +9,6 @@ from transformers.pytorch_utils import Conv1D
 
 from tasks.errors import BenchError, ModelError
 
-__all__ = ["add_adapters", "merge_adapters"]
-
 ADAPTED = {
     *("query", "value"),  # BERT and most others
     *("q_lin", "v_lin"),  # DistilBERT

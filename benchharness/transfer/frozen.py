@@ -21,8 +21,6 @@ from benchharness.training.compute import Compute
 from benchharness.transfer.layer_states import Source, count_places, layer_states, network_digest
 from tasks.errors import ModelError
 
-__all__ = ["FrozenEncoder", "ScalarMix", "freeze"]
-
 
 class Sum(nn.Module):
     """The sum of the chosen layers' states, or the states of the only one."""

@@ -32,8 +32,6 @@ from benchharness.training.predict import PREDICTION_TOKENS, inputs_of
 from leaderboard.job import METHOD
 from tasks.errors import JobError, ModelError
 
-__all__ = ["Source", "count_places", "layer_states", "network_digest"]
-
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""
 

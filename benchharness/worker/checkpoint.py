@@ -15,8 +15,6 @@ from benchharness.kept_folders import check_checkpoint, new_checkpoint, require_
 from leaderboard.job import Job
 from tasks.errors import JobError
 
-__all__ = ["CheckpointWriter", "load_start"]
-
 WEIGHTS = "model.safetensors"
 """The name by which transformers looks for them."""
 

@@ -27,8 +27,6 @@ from leaderboard.job import Job
 from tasks.suites import find_task
 from tasks.task import Task
 
-__all__ = ["LARGEST_MESSAGE", "MODULES", "NUMBER_BYTES", "modules_for", "modules_of"]
-
 # What jobs import before they compute, so that a process may have it before it forks them.
 
 MODULES = {

@@ -45,8 +45,6 @@ from tasks.read import SplitRows, count_repeats
 from tasks.suites import find_task
 from tasks.task import Task
 
-__all__ = ["in_enough_parts", "run_job"]
-
 
 def run_job(  # noqa: PLR0913  (the worker's options)
     job: Job,

@@ -22,8 +22,6 @@ from benchharness.worker.__main__ import die_with, rank_file
 from leaderboard.job import Job
 from leaderboard.result import Failure
 
-__all__ = ["main"]
-
 Process = subprocess.Popen[bytes]
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")

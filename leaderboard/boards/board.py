@@ -13,20 +13,6 @@ from leaderboard.result import RunRow
 from tasks.errors import BenchError
 from tasks.suites import ScoreRule, Suite
 
-__all__ = [
-    "TOP",
-    "Board",
-    "Select",
-    "best_of",
-    "boards_of",
-    "boards_with",
-    "build_boards",
-    "full_label",
-    "select_entry",
-    "select_entry_or_run",
-    "top_of",
-]
-
 _KINDS = ("model", "scored", "ensemble", "floor")
 """The order in which a board shows its entries; only what was trained here is ranked."""
 

@@ -8,16 +8,6 @@ from statistics import fmean, median, stdev
 from leaderboard.result import COLLAPSED, RunRow
 from tasks.suites import ScoreRule, find_task
 
-__all__ = [
-    "Cell",
-    "best_points",
-    "build_cell",
-    "count_points",
-    "score_names",
-    "shown",
-    "spread_of",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:

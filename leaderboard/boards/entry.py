@@ -17,8 +17,6 @@ from leaderboard.result import RunRow
 from leaderboard.statistics import Interval
 from tasks.suites import ScoreRule, Suite
 
-__all__ = ["LEVEL", "CellStanding", "Entry", "Standing", "build_entry"]
-
 # How sure an entry's numbers are: the intervals of its cells, its score and its rank.
 
 LEVEL = 0.95

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from leaderboard.result import RunRow
 from leaderboard.text import storable
 
-__all__ = ["group_by_data", "group_by_recipe", "variant_of", "with_starts"]
-
 _SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""
 

@@ -26,8 +26,6 @@ from leaderboard.text import without_apostrophe
 from tasks.errors import BenchError, DataError
 from tasks.suites import RULES, SUITES, TASKS
 
-__all__ = ["ImportedScore", "imported_blocks", "read_rows", "to_result"]
-
 # Rows that others have measured: CSV or JSON in the layout of our own export.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")

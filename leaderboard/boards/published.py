@@ -11,19 +11,6 @@ from typing import Literal
 from leaderboard.boards.board import Board
 from tasks.suites import RULES, complete_mean
 
-__all__ = [
-    "PLAIN_MEANS",
-    "PublishedBlock",
-    "PublishedCell",
-    "PublishedLine",
-    "PublishedRow",
-    "blocks_of",
-    "every_row",
-    "published",
-    "published_blocks",
-    "reproduced",
-]
-
 # The published tables: one CSV file each, one line a printed number.
 
 _OR = " or "

@@ -13,8 +13,6 @@ from leaderboard.boards.published import PublishedCell, PublishedRow, published
 from leaderboard.boards.systems import rows_of_model
 from tasks.suites import find_task
 
-__all__ = ["REFERENCES", "Reproduction", "reproductions"]
-
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """How the protocols begin of numbers that runs like ours would give: single models, or what is in
 the middle of several. An ensemble or the best of several stands higher by itself."""

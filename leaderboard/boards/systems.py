@@ -10,8 +10,6 @@ from typing import Any
 
 from leaderboard.boards.published import PublishedRow, every_row
 
-__all__ = ["System", "find_system", "rows_of_model", "systems"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class System:

@@ -19,8 +19,6 @@ from leaderboard.boards.reproduction import Reproduction, reproductions
 from leaderboard.statistics import Interval
 from leaderboard.text import visible
 
-__all__ = ["render", "render_published", "render_reproductions"]
-
 _NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""
 

@@ -15,22 +15,6 @@ from tasks.examples import Example, PairExample, Prediction
 from tasks.metrics.entities import entities
 from tasks.task import Metric, PairTask, TagTask, Task
 
-__all__ = [
-    "Headline",
-    "PredictedSplit",
-    "break_down",
-    "correlation",
-    "f1_of_counts",
-    "f1_of_label",
-    "headline_outcomes",
-    "headline_pairs",
-    "macro_f1",
-    "match_runs",
-    "matthews",
-    "ratio",
-    "units_of",
-]
-
 Units = Sequence[Sequence[int]]
 """The places of each unit's examples."""
 

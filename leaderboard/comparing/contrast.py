@@ -19,8 +19,6 @@ from tasks.examples import (
 from tasks.metrics.right import is_right, may_abstain
 from tasks.task import PairTask, Task
 
-__all__ = ["Contrast", "Flip", "Slice", "contrast", "correct", "flips_of"]
-
 ALPHA = 0.05
 """The chance to call even one task of a board different where none is."""
 

@@ -10,16 +10,6 @@ import scipy  # its parts are loaded on first use
 from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Entry
 
-__all__ = [
-    "MOST_SEEDS",
-    "SCORE",
-    "Comparison",
-    "compare",
-    "seeds_needed",
-    "welch_p_value",
-    "welch_power",
-]
-
 MOST_SEEDS = 10_000
 """Beyond so many the answer is no plan any more."""
 

@@ -10,17 +10,6 @@ import numpy.typing as npt
 
 from leaderboard.statistics import Interval
 
-__all__ = [
-    "Array",
-    "Outcomes",
-    "Pairs",
-    "bootstrap_interval",
-    "first_part",
-    "pairs_of",
-    "permutation_p_value",
-    "resampled_scores",
-]
-
 Array = npt.NDArray[np.float64]
 
 # The outcomes of two systems on the same examples with the same seeds.

@@ -7,8 +7,6 @@ from statistics import quantiles
 from tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
 from tasks.task import SpanTask, Task
 
-__all__ = ["slices_of"]
-
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
 NEGATION = re.compile(

@@ -17,8 +17,6 @@ from leaderboard.boards.entry import LEVEL, CellStanding, Entry, Standing
 from leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from leaderboard.statistics import Interval, median_error, median_interval
 
-__all__ = ["DRAWS", "Known", "with_standings"]
-
 DRAWS = 2_000
 """The ends of a 95 % interval are those of 50 draws on either side."""
 

@@ -17,8 +17,6 @@ from tasks.task import Task
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, EvalResultEntry
 
-__all__ = ["to_eval_results", "to_every_eval_ever", "to_model_index"]
-
 _TASK_TYPES = {
     "pair": "text-classification",
     "span": "question-answering",

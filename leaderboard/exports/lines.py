@@ -14,8 +14,6 @@ from leaderboard.result import Measure, RunRow
 from leaderboard.text import inert, visible
 from tasks.errors import BenchError
 
-__all__ = ["COLUMNS", "ScoreLine", "narrowed", "score_lines", "the_model", "to_csv", "to_json"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:

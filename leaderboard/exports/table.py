@@ -10,8 +10,6 @@ from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import Entry
 from leaderboard.text import visible
 
-__all__ = ["latex_escaped", "to_latex", "to_markdown"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _TableCell:

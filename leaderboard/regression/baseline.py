@@ -9,8 +9,6 @@ from typing import Any
 from leaderboard.regression.sample import Sample
 from tasks.errors import DataError
 
-__all__ = ["FORMAT", "Baseline"]
-
 FORMAT = 1
 """Goes up when the file's fields change."""
 

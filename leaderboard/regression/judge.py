@@ -15,21 +15,6 @@ from tasks.errors import DataError
 from tasks.metrics.right import may_abstain
 from tasks.suites import find_task
 
-__all__ = [
-    "FAILED_JOB",
-    "NOT_COMPARED",
-    "POWER",
-    "TaskVerdict",
-    "Unjudged",
-    "Verdict",
-    "detectable_drop",
-    "drop_p_values",
-    "find_flips",
-    "judge",
-    "spread_of_means",
-    "tolerated_drop",
-]
-
 Array = npt.NDArray[np.float64]
 
 REGRESSION = 3

@@ -15,19 +15,6 @@ from tasks.examples import Example
 from tasks.metrics.right import is_right
 from tasks.suites import find_task
 
-__all__ = [
-    "Beginning",
-    "Change",
-    "Conditions",
-    "Sample",
-    "beginning_of",
-    "conditions_of",
-    "differences",
-    "find_change",
-    "maker_of",
-    "sample_of",
-]
-
 # What two sets of runs must have in common, so that only code or weights can make one worse.
 
 Value = str | int | float | bool

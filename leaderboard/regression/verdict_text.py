@@ -9,18 +9,6 @@ from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Unjudged, Verd
 from leaderboard.regression.sample import Sample
 from leaderboard.text import visible
 
-__all__ = [
-    "COLUMNS",
-    "annotations",
-    "change_line",
-    "explanations",
-    "facts_of",
-    "flip_lines",
-    "row_of",
-    "to_junit",
-    "to_markdown",
-]
-
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
 MOST_FLIPS = 10

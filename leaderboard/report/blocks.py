@@ -11,14 +11,6 @@ from leaderboard.boards.published import PublishedBlock, PublishedCell, Publishe
 from leaderboard.boards.reproduction import Reproduction, reproductions
 from leaderboard.report.rows import CellView, Column, RowGroup, RowView, basis_of, row_anchor
 
-__all__ = [
-    "ReproducedEntry",
-    "ReproductionView",
-    "block_group",
-    "reproduced_entries",
-    "reproduction_views",
-]
-
 _NOTES: Mapping[str, str] = MappingProxyType(
     {
         "published": "as printed in papers, model cards and leaderboards; unranked, because "

@@ -15,8 +15,6 @@ from leaderboard.report.run import RunSection, build_run
 from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
 from leaderboard.result import Failure, Result, RunRow
 
-__all__ = ["Group", "Page", "Part", "build_page"]
-
 INLINE_RUNS = 300
 """Runs whose sections need no script; those of more would make the page slow to open."""
 

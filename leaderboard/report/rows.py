@@ -9,18 +9,6 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.cell import score_names
 from tasks.suites import find_task
 
-__all__ = [
-    "CellView",
-    "Column",
-    "RowGroup",
-    "RowKind",
-    "RowView",
-    "basis_of",
-    "build_column",
-    "percent",
-    "row_anchor",
-]
-
 INLINE_ROWS = 200
 """Rows of one kind that stand in the page itself and so need no script; more are packed."""
 

@@ -13,8 +13,6 @@ from leaderboard.report.plots.figure import Figure
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result, curve_flags
 
-__all__ = ["RunSection", "build_run", "command_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _ScoreLine:

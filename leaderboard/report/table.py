@@ -23,8 +23,6 @@ from leaderboard.report.rows import (
     row_anchor,
 )
 
-__all__ = ["Statistics", "TableView", "build_table", "group_anchor", "run_anchor", "statistics"]
-
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),

@@ -19,8 +19,6 @@ from leaderboard.report.rows import RowView
 from leaderboard.result import Failure, Result
 from leaderboard.text import visible, whole_file
 
-__all__ = ["has_mark", "render_report", "write_report"]
-
 _HERE = Path(__file__).parent
 
 _STYLES = ("style.css", "plots.css")

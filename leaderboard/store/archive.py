@@ -12,8 +12,6 @@ from leaderboard.store.record import StoredRun, stored_to_run
 from leaderboard.store.schema import to_text
 from tasks.errors import DataError, StoreError
 
-__all__ = ["check_archive", "read_archive", "write_archive"]
-
 _FORMAT = "benchharness archive"
 
 _VERSION = 1

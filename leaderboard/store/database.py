@@ -35,19 +35,6 @@ from leaderboard.store.schema import DamagedError
 from leaderboard.text import flush_to_disk, whole_file
 from tasks.errors import BenchError, StoreError
 
-__all__ = [
-    "archive_runs",
-    "check_new",
-    "copy_sqlite",
-    "file_of",
-    "name_of",
-    "open_engine",
-    "prepare",
-    "reading",
-    "revisions",
-    "writing",
-]
-
 BUSY_SECONDS = 300
 """How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more
 than a minute where the machine had fifty times the work it can do; what is not stored is lost.

@@ -12,8 +12,6 @@ from leaderboard.store.record import headline_data, run_to_stored
 from leaderboard.store.schema import FINISHED, Base, Headline, Predictions, Run, Score, plain
 from tasks.errors import StoreError
 
-__all__ = ["faults_in"]
-
 
 def faults_in(engine: Engine) -> Iterator[str]:
     """A sentence for each fault; reads every byte of every run."""

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from leaderboard.job import SCRATCH, START_FROM
 
-__all__ = ["facts_of", "metric_of"]
-
 _PACKAGED = ("paper", "fast")
 """The recipes that are no user's file."""
 

@@ -27,8 +27,6 @@ from leaderboard.store.record import (
 from leaderboard.store.schema import FINISHED, Run
 from tasks.errors import StoreError
 
-__all__ = ["Merged", "append_run", "merge_runs", "portions", "run_ids", "whole_runs"]
-
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """What a database says of a row that its schema does not take."""
 

@@ -32,22 +32,6 @@ from leaderboard.store.schema import (
 from leaderboard.text import storable
 from tasks.errors import StoreError
 
-__all__ = [
-    "StoredRun",
-    "failure_to_run",
-    "fill_facts",
-    "headline_data",
-    "not_as_written",
-    "place_headline",
-    "replace_headline",
-    "result_to_run",
-    "result_to_stored",
-    "row_of",
-    "run_to_outcome",
-    "run_to_stored",
-    "stored_to_run",
-]
-
 # Headlines: of each job's listed run, what lists and boards need, in one short row.
 #
 # A run lies in the store with all its bulk, and of most jobs there is one run; a headline is a

@@ -35,20 +35,6 @@ from leaderboard.job import Job
 from leaderboard.text import storable
 from tasks.errors import StoreError
 
-__all__ = [
-    "FINISHED",
-    "Base",
-    "DamagedError",
-    "Headline",
-    "Predictions",
-    "Run",
-    "Score",
-    "digest",
-    "plain",
-    "recipe_digest",
-    "to_text",
-]
-
 # One text for one value: the JSON that is stored, and digests that show damage and sameness.
 
 

@@ -37,8 +37,6 @@ from leaderboard.store.schema import FINISHED, Headline, Predictions, Run
 from leaderboard.text import storable
 from tasks.errors import BenchError, StoreError
 
-__all__ = ["PastRun", "Store", "open_store"]
-
 # The queries behind lists and boards: runs with their scores, without their bulk.
 
 _KEYS_AT_ONCE = 500

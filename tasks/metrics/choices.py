@@ -8,8 +8,6 @@ from tasks.examples import ChoiceExample, ChoicePrediction
 from tasks.metrics.squad import exact_match, token_f1
 from tasks.task import Metric
 
-__all__ = ["choice_accuracy", "of_group", "option_exact_match", "option_f1"]
-
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
 

@@ -22,21 +22,6 @@ from tasks.examples import (
 )
 from tasks.task import Metric
 
-__all__ = [
-    "accuracy",
-    "answer_option_f1",
-    "binary_f1",
-    "by_category",
-    "gender_parity",
-    "macro_f1",
-    "matthews",
-    "pearson",
-    "prediction_flags",
-    "question_exact_match",
-    "question_f1",
-    "spearman",
-]
-
 PairMetric = Metric[PairPrediction, PairExample]
 
 SCIKIT_LEARN = "sklearn.metrics"

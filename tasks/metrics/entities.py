@@ -7,17 +7,6 @@ from tasks.errors import BenchError
 from tasks.examples import TagExample, TagPrediction
 from tasks.task import Metric
 
-__all__ = [
-    "Entity",
-    "entities",
-    "entity_f1",
-    "entity_precision",
-    "entity_recall",
-    "tag_accuracy",
-    "to_iob1",
-    "to_iob2",
-]
-
 TagMetric = Metric[TagPrediction, TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]
 """Predicted and gold tags."""

@@ -16,8 +16,6 @@ from tasks.examples import (
 from tasks.metrics.squad import SQUAD_V1, SQUAD_V2
 from tasks.task import SpanTask, Task
 
-__all__ = ["is_right", "may_abstain"]
-
 NEAR = 0.5
 """How far a predicted number may be from the gold one: it rounds to the same step of STS-B."""
 

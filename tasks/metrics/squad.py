@@ -16,17 +16,6 @@ from tasks.errors import BenchError
 from tasks.examples import SpanExample, SpanPrediction
 from tasks.task import Metric
 
-__all__ = [
-    "SQUAD_V1",
-    "SQUAD_V2",
-    "SQUAD_V2_DETAILS",
-    "exact_match",
-    "normalise",
-    "official_v1",
-    "official_v2",
-    "token_f1",
-]
-
 # Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
 #
 # The rules are those of SQuAD's evaluate-v1.1.py and evaluate-v2.0.py.

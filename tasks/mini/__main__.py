@@ -8,8 +8,6 @@ from tasks.mini.glue import write_glue
 from tasks.mini.others import write_conll2003, write_race, write_snli, write_squad, write_swag
 from tasks.mini.superglue import write_superglue
 
-__all__ = ["write"]
-
 
 def write(target: Path) -> None:
     """Write every suite's folder under `target`."""

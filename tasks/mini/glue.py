@@ -21,8 +21,6 @@ from tasks.mini.sentences import (
     draw_similarity,
 )
 
-__all__ = ["write_glue"]
-
 SIZES = (600, 160, 80)
 """Rows of train, dev and test."""
 

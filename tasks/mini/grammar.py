@@ -9,24 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from tasks.mini.lexicon import DOMAINS, HYPERNYMS, VERBS, Domain, Verb, opposite
 
-__all__ = [
-    "Pair",
-    "Scene",
-    "article",
-    "draw_distinct",
-    "draw_scene",
-    "draw_splits",
-    "flat_parses",
-    "hypernym",
-    "other",
-    "plural",
-    "seeded",
-    "sentence",
-    "to_json",
-    "write_json_lines",
-    "write_text",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:

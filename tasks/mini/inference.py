@@ -8,19 +8,6 @@ from typing import NamedTuple
 from tasks.mini.grammar import Pair, Scene, article, draw_scene, hypernym, other, sentence
 from tasks.mini.lexicon import DOMAINS, HYPERNYMS, OPPOSITES, TIMES, Domain
 
-__all__ = [
-    "AX_CATEGORIES",
-    "PRONOUNS",
-    "Alternatives",
-    "draw_alternatives",
-    "draw_coreference",
-    "draw_diagnostic",
-    "draw_entailment",
-    "draw_gender",
-    "draw_inference",
-    "draw_winograd",
-]
-
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 
 LEXICAL = "Lexical Semantics"

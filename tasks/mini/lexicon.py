@@ -6,21 +6,6 @@ something about it.
 
 from dataclasses import dataclass
 
-__all__ = [
-    "COUNTS",
-    "DOMAINS",
-    "HELD_OUT",
-    "HYPERNYMS",
-    "NAMES",
-    "OPPOSITES",
-    "TIMES",
-    "TOWNS",
-    "VERBS",
-    "Domain",
-    "Verb",
-    "opposite",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:

@@ -21,8 +21,6 @@ from tasks.mini.inference import draw_inference
 from tasks.mini.lexicon import NAMES, TIMES, TOWNS
 from tasks.mini.stories import KINDS, Fact, answers_in_kind, draw_story, tell
 
-__all__ = ["write_conll2003", "write_race", "write_snli", "write_squad", "write_swag"]
-
 Json = dict[str, object]
 Asked = tuple[Fact, str]
 Paragraph = tuple[tuple[Fact, ...], tuple[Asked, ...], tuple[Asked, ...]]

@@ -7,17 +7,6 @@ from typing import NamedTuple
 from tasks.mini.grammar import Pair, Scene, draw_scene, other, plural, sentence
 from tasks.mini.lexicon import DOMAINS, HELD_OUT, NAMES, OPPOSITES, VERBS, Domain, Verb
 
-__all__ = [
-    "Usage",
-    "draw_acceptability",
-    "draw_answering",
-    "draw_paraphrase",
-    "draw_polarity",
-    "draw_questions",
-    "draw_similarity",
-    "draw_usage",
-]
-
 
 def draw_acceptability(rng: Random) -> tuple[str, str]:
     """A sentence and "1" where it is acceptable, else "0"; three in five are."""

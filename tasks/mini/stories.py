@@ -7,19 +7,6 @@ from typing import NamedTuple
 from tasks.mini.grammar import Pair, other, plural
 from tasks.mini.lexicon import COUNTS, DOMAINS, NAMES, TIMES, TOWNS, VERBS, Verb
 
-__all__ = [
-    "KINDS",
-    "Cloze",
-    "Fact",
-    "Quiz",
-    "answers_in_kind",
-    "draw_cloze",
-    "draw_quiz",
-    "draw_story",
-    "draw_yes_or_no",
-    "tell",
-]
-
 PEOPLE = NAMES["female"] + NAMES["male"]
 PLACES = tuple(place for domain in DOMAINS for place in domain.places)
 FIELDS = {"who": "person", "when": "time", "where": "place", "how many": "count"}

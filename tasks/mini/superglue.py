@@ -28,8 +28,6 @@ from tasks.mini.lexicon import DOMAINS
 from tasks.mini.sentences import Usage, draw_usage
 from tasks.mini.stories import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no, tell
 
-__all__ = ["write_superglue"]
-
 # Clauses under verbs that commit the speaker to them, to their denial or to nothing (CB).
 
 # a verb phrase, and the same one denied, by what they say of the clause

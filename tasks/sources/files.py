@@ -20,8 +20,6 @@ from tasks.sources.formats import (
 )
 from tasks.sources.source import Format, Row, Source, Split
 
-__all__ = ["file_rows", "find_files"]
-
 Reader = Callable[[OfficialFiles], Iterable[Record]]
 
 READERS: Mapping[Format, Reader] = MappingProxyType(

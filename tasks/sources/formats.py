@@ -10,17 +10,6 @@ from typing import Any, NamedTuple
 from tasks.errors import DataError
 from tasks.sources.source import Column, Source, Split
 
-__all__ = [
-    "OfficialFiles",
-    "Record",
-    "conll_records",
-    "csv_records",
-    "jsonl_records",
-    "race_records",
-    "squad_records",
-    "tsv_records",
-]
-
 
 class OfficialFiles(NamedTuple):
     """The files of one split; only RACE's has several."""

@@ -20,8 +20,6 @@ from typing import Any
 from tasks.errors import DataError
 from tasks.sources.source import Row, Source, Split
 
-__all__ = ["arriving", "go_offline_if_unreachable", "hub_is_reachable", "hub_rows"]
-
 # Files that come from the hub: whether what has arrived is what the hub has.
 #
 # The hub's library keeps each file under the digest that the hub gives it, a SHA-256 for large ones

@@ -8,21 +8,6 @@ from typing import Any, Literal
 
 from tasks.errors import BenchError, DataError
 
-__all__ = [
-    "Column",
-    "Data",
-    "Format",
-    "Row",
-    "Source",
-    "Split",
-    "label_of",
-    "number",
-    "numbers",
-    "parse_data",
-    "text",
-    "texts",
-]
-
 Row = Mapping[str, object]
 """One row with the hub's column names; class labels are names, or None where they are hidden.
 

@@ -6,23 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-__all__ = [
-    "AnswerFile",
-    "Answers",
-    "Fault",
-    "Faults",
-    "Labels",
-    "Line",
-    "Number",
-    "Reading",
-    "Scalar",
-    "Text",
-    "Understood",
-    "conclude",
-    "decoded",
-    "lines_of",
-]
-
 # Which answers a file may give, and what an answer that is written otherwise must have meant.
 
 Scalar = str | int | float | bool | None

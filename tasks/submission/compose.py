@@ -10,8 +10,6 @@ from tasks.submission.answer_file import AnswerFile, Faults, Text
 from tasks.submission.json_lines import Option, write_json_lines, write_multirc
 from tasks.submission.table import Numbered, in_order, write_table
 
-__all__ = ["compose", "filled", "needs_examples", "write_answers"]
-
 WRITERS: Mapping[str, Callable[[Sequence[Any]], bytes]] = {
     "tsv": write_table,
     "jsonl": write_json_lines,

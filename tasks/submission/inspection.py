@@ -18,8 +18,6 @@ from tasks.submission.squad import read_answers, rewrite_answers
 from tasks.submission.suites import SUBMISSIONS, Submission
 from tasks.submission.table import read_table
 
-__all__ = ["check", "read_answer_file", "repair", "write_zip"]
-
 # Zips: which files one holds, without trusting it, and how one is written.
 
 LARGEST = 100 * 2**20

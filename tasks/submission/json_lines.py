@@ -16,8 +16,6 @@ from tasks.submission.answer_file import (
 )
 from tasks.submission.table import Numbered, in_order
 
-__all__ = ["Option", "read_json_lines", "read_multirc", "write_json_lines", "write_multirc"]
-
 Object = tuple[int, Mapping[str, Any]]
 """A line's number from 1 and the object on it."""
 

@@ -8,8 +8,6 @@ from tasks.examples import ChoicePrediction
 from tasks.submission.answer_file import Faults, Reading, conclude, decoded, lines_of
 from tasks.submission.table import read_rows
 
-__all__ = ["read_race", "rewrite_race", "write_race"]
-
 HEADER = ("id", "answer")
 LETTERS = "ABCD"
 QUESTION = re.compile(r"(middle|high)\d+/\d+")

@@ -13,8 +13,6 @@ from typing import Any
 from tasks.examples import SpanPrediction
 from tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
-__all__ = ["read_answers", "rewrite_answers", "write_no_answer_scores", "write_predictions"]
-
 QUESTIONS = {
     10_570: "1.1 dev",
     9_533: "1.1 test",

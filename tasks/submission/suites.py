@@ -6,8 +6,6 @@ from types import MappingProxyType
 
 from tasks.submission.answer_file import AnswerFile, Labels, Number, Text
 
-__all__ = ["SUBMISSIONS", "Submission"]
-
 # GLUE's submission: eleven tables in one flat zip.
 #
 # File names, labels and numbers of rows are those of nyu-mll/jiant-v1-legacy (jiant/evaluate.py)

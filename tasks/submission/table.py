@@ -16,8 +16,6 @@ from tasks.submission.answer_file import (
     lines_of,
 )
 
-__all__ = ["Numbered", "in_order", "read_rows", "read_table", "write_table"]
-
 # The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
 
 T = TypeVar("T")

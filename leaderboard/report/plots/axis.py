@@ -5,17 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-__all__ = [
-    "Axis",
-    "Tick",
-    "date_axis",
-    "date_text",
-    "linear_axis",
-    "log_axis",
-    "score_axis",
-    "seconds_of",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:

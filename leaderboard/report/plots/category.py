@@ -20,8 +20,6 @@ from leaderboard.report.plots.figure import (
 from leaderboard.report.plots.point import NamedEntry
 from tasks.suites import ScoreRule, find_task
 
-__all__ = ["CATEGORIES", "categories_of_task", "category_names"]
-
 CATEGORIES: Mapping[str, str] = MappingProxyType(
     {
         "lex_sem": "lexical semantics",

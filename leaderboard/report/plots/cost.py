@@ -7,19 +7,6 @@ from typing import Any
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 
-__all__ = [
-    "QUANTITIES",
-    "Facts",
-    "ModelSize",
-    "Quantity",
-    "RunFacts",
-    "Sizes",
-    "facts_of",
-    "find_quantity",
-    "size_of_run",
-    "training_flops",
-]
-
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
 """The settings of a recipe that trains every weight at every step; they stand where others do."""
 

@@ -7,8 +7,6 @@ from leaderboard.report.plots.axis import Axis, linear_axis
 from leaderboard.report.plots.figure import Figure, Key, Path, polyline
 from leaderboard.result import CurvePoint
 
-__all__ = ["curve_figures", "seed_figures"]
-
 _WIDTH, _ACROSS, _UP = 340, (44, 328), (150, 12)
 
 _LINES = 4

@@ -7,22 +7,6 @@ from itertools import pairwise
 from leaderboard.report.plots.axis import Axis
 from leaderboard.text import visible
 
-__all__ = [
-    "WIDTH",
-    "Corner",
-    "Figure",
-    "Key",
-    "Mark",
-    "Path",
-    "Table",
-    "TableRow",
-    "Text",
-    "place_labels",
-    "polyline",
-    "shape",
-    "shortened",
-]
-
 WIDTH = 520
 """Of every chart but the small learning curves, in its own units; a page scales it."""
 

@@ -27,8 +27,6 @@ from leaderboard.report.table import run_anchor
 from leaderboard.result import RunRow
 from leaderboard.store.store import PastRun
 
-__all__ = ["histories"]
-
 _ACROSS, _UP = (48, WIDTH - 36), (204, 16)
 """Where the axes lie."""
 

@@ -21,8 +21,6 @@ from leaderboard.report.plots.cost import (
 from leaderboard.report.table import group_anchor
 from tasks.suites import ScoreRule, complete_mean
 
-__all__ = ["NamedEntry", "Point", "measured_points", "named_entries", "published_points"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:

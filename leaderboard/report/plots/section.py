@@ -18,8 +18,6 @@ from leaderboard.report.plots.spread import MOST_ROWS, spread_of_task
 from leaderboard.report.plots.tradeoff import cost_table, tradeoffs
 from leaderboard.store.store import PastRun
 
-__all__ = ["FEW_ENTRIES", "Background", "Plots", "Tradeoff", "build_plots"]
-
 _FEW_ROWS = 60
 """Of all spreads: one or two screens."""
 

@@ -9,8 +9,6 @@ from leaderboard.report.plots.point import NamedEntry
 from leaderboard.result import COLLAPSED
 from leaderboard.statistics import Interval, median_interval
 
-__all__ = ["MOST_ROWS", "spread_of_task"]
-
 _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
 """Names stand left of the axis; rows are STEP apart."""
 

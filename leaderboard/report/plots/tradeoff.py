@@ -24,8 +24,6 @@ from leaderboard.report.plots.figure import (
 )
 from leaderboard.report.plots.point import Point
 
-__all__ = ["MOST_MARKS", "cost_table", "pareto_front", "tradeoffs"]
-
 _ACROSS, _UP = (48, WIDTH - 14), (284, 14)
 """Where the axes lie."""
 
