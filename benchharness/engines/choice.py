@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
-from benchharness.engines import ray, slurm
 from benchharness.engines.cluster import RETRIES, Cluster, ClusterEngine, Resources
 from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
@@ -120,6 +119,8 @@ def _local(choice: EngineChoice) -> Place:
 
 
 def _ray(choice: EngineChoice) -> Place:
+    from benchharness.engines import ray  # noqa: PLC0415  (of the engines only the chosen one)
+
     numbers = _read_numbers(choice)
     _refuse_unknown(choice, NUMBERS)
     ray.connect(choice.address or "auto")
@@ -139,6 +140,8 @@ def _ray(choice: EngineChoice) -> Place:
 
 
 def _slurm(choice: EngineChoice) -> Place:
+    from benchharness.engines import slurm  # noqa: PLC0415  (of the engines only the chosen one)
+
     numbers, where = _read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(
