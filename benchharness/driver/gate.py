@@ -231,8 +231,9 @@ def _digest(planned: Plan) -> str:
 
 
 def _delete_old(root: Path) -> None:
+    """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
     for folder in filter(Path.is_dir, root.iterdir()):
-        if time.time() - folder.stat().st_mtime > KEPT_SECONDS:
+        if folder.stat().st_mtime + KEPT_SECONDS < time.time():
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -267,19 +267,6 @@ def run_to_stored(run: Run) -> StoredRun:
     )
 
 
-def fill_facts(run: Run) -> None:
-    """Add what its labels say to a run that was stored before there were facts.
-
-    Raises StoreError where a byte of it is not what it was.
-    """
-    if _digest(run) != run.digest:
-        raise _damaged(run)
-    run.facts = facts_of(run.job)
-    for score in run.scores:
-        score.metric = metric_of(score.split, score.name)
-    run.facts_digest = _facts_digest(run)
-
-
 def result_to_stored(result: Result) -> StoredRun:
     """A result for `Store.add_stored`, as its first attempt."""
     run = result_to_run(result)

@@ -357,7 +357,7 @@ def test_floors_alone_plan_no_encoder(monkeypatch):
         raise AssertionError(arguments)
 
     monkeypatch.setattr("benchharness.driver.plan.with_start", refuse)
-    found = plan_jobs(FLOORS, [find_task("glue/rte")], "mini", [1, 2, 3]).jobs
+    found = plan_jobs(FLOORS, [find_task("glue/rte")], "mini", [1, 2, 3])
     assert [(job.model, job.seed) for job in found.jobs] == [("majority", 0), ("bag-of-words", 0)]
     assert sum(found.used_rows.values()) > 0
 

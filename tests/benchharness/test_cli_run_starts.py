@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.kept_folders import is_whole, new_checkpoint
-from leaderboard.job import START_FROM, Setting
+from leaderboard.job import START_FROM, Setting, Start
 from leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_job, make_result
 
@@ -20,7 +20,8 @@ KEPT = Path("checkpoints")
 def starting_from(start, how="ok", task="glue/rte", seed=1):
     job = make_job(how, task, seed)
     named = {START_FROM: Setting(value=start.task, source="a paper")}
-    return replace(job, settings={**job.settings, **named}, start_from=start.key)
+    known = Start(kind="task", name=start.task)
+    return replace(job, settings={**job.settings, **named}, start_from=start.key, start=known)
 
 
 def stored():

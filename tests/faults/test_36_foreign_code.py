@@ -126,7 +126,7 @@ def test_36_floors_and_our_own_encoder_need_no_trust(with_code: Path):
         [1],
         limit=8,
         baselines=FLOORS,
-    ).jobs
+    )
     assert [job.trust_remote_code for job in planned.jobs] == [True, False, False]
 
 

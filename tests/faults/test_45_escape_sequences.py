@@ -32,7 +32,7 @@ def test_45_a_hostile_error_steers_no_terminal(bench, monkeypatch):
     def fail(*args, **options):
         raise BenchError("\x1b[2J is no file.")
 
-    monkeypatch.setattr("leaderboard.store.store.open_store", fail)
+    monkeypatch.setattr("benchharness.cli.report.open_store", fail)
     assert bench("report").err == "bench: \\x1b[2J is no file.\n"
 
 

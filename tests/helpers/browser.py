@@ -109,9 +109,9 @@ def save(
 
 
 OTHER_KINDS = {
-    "majority": {"weights": "floor:majority@1", "recipe": "floor"},
-    "minilm x3": {"weights": "ensemble:minilm x3", "recipe": "ensemble"},
-    "theirs": {"weights": "sha256:ab", "recipe": "scored here"},
+    "majority": {"kind": "floor", "weights": "floor:majority@1", "recipe": "floor"},
+    "minilm x3": {"kind": "ensemble", "weights": "ensemble:minilm x3", "recipe": "ensemble"},
+    "theirs": {"kind": "scored", "weights": "sha256:ab", "recipe": "scored here"},
 }
 
 

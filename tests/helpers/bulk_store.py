@@ -4,6 +4,7 @@ What comes out is what `Store.add_result` would have written, digests included.
 """
 
 import hashlib
+import json
 import random
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +31,7 @@ class Template:
     run: dict[str, Any]
     canonical: str
     headline: str
-    scores: tuple[tuple[str, str, str], ...]
+    scores: tuple[tuple[str, str, str, str], ...]
     predictions: tuple[tuple[Any, ...], ...]
 
 
@@ -43,7 +44,7 @@ def template(result: Result) -> Template:
     result = replace(result, job=job, evaluations=tuple(marked))
     run = result_to_run(result)
     columns = {column.name: getattr(run, column.name) for column in Run.__table__.columns}
-    texts = ("job", "curve", "cost", "provenance", "fingerprints")
+    texts = ("job", "curve", "cost", "provenance", "fingerprints", "facts")
     copies = {name: getattr(run, name) for name in COPIES}
     canonical = _canonical([_result_data(run), copies])
     return Template(
@@ -51,7 +52,7 @@ def template(result: Result) -> Template:
         run={name: to_text(v) if name in texts else v for name, v in columns.items()},
         canonical=canonical,
         headline=to_text(headline_columns(run)["content"]),
-        scores=tuple((s.task, s.split, s.name) for s in run.scores),
+        scores=tuple((s.task, s.split, s.name, s.metric) for s in run.scores),
         predictions=tuple(_predicted(each) for each in result.evaluations),
     )
 
@@ -75,8 +76,6 @@ def fill(path: Path, templates: Iterable[Template], *, models: Sequence[str], se
 
 
 def _canonical(data: Any) -> str:
-    import json
-
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -100,9 +99,14 @@ def _rows(template: Template, models: Sequence[str], seeds: int, number: int) ->
             run = {name: _filled(value, marks) for name, value in template.run.items()}
             text = str(_filled(template.canonical, marks))
             digest = hashlib.sha256(text.encode("ascii")).hexdigest()
+            metrics = [metric for *_, metric in template.scores]
+            facts = _canonical([digest, json.loads(run["facts"]), metrics])
             run |= {"id": number, "attempt": 1, "digest": digest, "seed": seed}
+            run["facts_digest"] = hashlib.sha256(facts.encode("ascii")).hexdigest()
             found["runs"].append(tuple(run.values()))
-            found["scores"] += [(number, *where, score) for where in template.scores]
+            found["scores"] += [
+                (number, *where, score, metric) for *where, metric in template.scores
+            ]
             found["predictions"] += [(number, *each) for each in template.predictions]
             content = _filled(template.headline, marks)
             names = (run["suite"], run["task"], model, "finished", content)

@@ -24,7 +24,7 @@ from tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
-STORES = Path(__file__).parent / "stores"
+STORES = Path(__file__).parents[1] / "stores"
 
 
 @pytest.fixture(scope="module")
