@@ -50,8 +50,7 @@ from benchharness.engines.process import Outcome
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.progress import Watcher, job_name
-from benchharness.stored.boards import gather_boards, left_out
-from benchharness.stored.report import is_made, make_report
+from benchharness.stored.boards import gather_boards, is_reported, left_out
 from leaderboard.boards.board import TOP, Board, boards_of, top_of
 from leaderboard.job import Job
 from leaderboard.result import Failure
@@ -246,8 +245,8 @@ def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
 
 
 def _import_ahead() -> None:
-    """Imports numpy, which the report needs, at a time when only other processes have work."""
-    import_module("benchharness.stored.contrasts")
+    """Imports what writes the report at a time when only other processes have work to do."""
+    import_module("benchharness.stored.report")
 
 
 def _conclude(
@@ -263,7 +262,9 @@ def _conclude(
     boards = gather_boards(store, _suites(schedule))
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
-    if outcomes or not is_made(store, out, boards):
+    if outcomes or not is_reported(store, out, boards):
+        from benchharness.stored.report import make_report
+
         make_report(store, out, last=boards)
     if as_json:
         typer.echo(json.dumps(_summary(schedule, failures, finished, out), indent=2))

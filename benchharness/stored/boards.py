@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchharness import __version__
 from leaderboard.boards.board import Board, Select, boards_with, build_boards, select_entry
 from leaderboard.boards.entry import Entry
 from leaderboard.result import RunRow
+from leaderboard.store.schema import digest
 from leaderboard.store.store import Store
 from tasks.errors import BenchError
 from tasks.suites import SUITES, find_suites, select_tasks
@@ -157,3 +159,25 @@ def _shared(board: Board, entries: Sequence[Entry], wanted: Sequence[str]) -> tu
         for task in board.tasks
         if (task in wanted or not wanted) and all(task in entry.cells for entry in entries)
     )
+
+
+_HEAD_BYTES = 4096
+"""In which a report's mark stands; the policy before it takes a few hundred."""
+
+
+def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
+    """Whether the report of these boards stands in the file already, word for word."""
+    mark = report_mark(store, (), last, intervals=None)
+    try:
+        with out.open("rb") as file:
+            return mark.encode() in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+
+
+def report_mark(
+    store: Store, suites: Sequence[str], last: Sequence[Board], *, intervals: bool | None
+) -> str:
+    """A digest of what a report's content follows from, for its head."""
+    asked = [list(suites), [board.suite for board in last], intervals]
+    return digest([__version__, store.name, store.newest(), asked])

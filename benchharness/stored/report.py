@@ -4,15 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchharness import __version__
 from benchharness.models import MODELS
-from benchharness.stored.boards import gather_boards, left_out, recent_suites
+from benchharness.stored.boards import gather_boards, left_out, recent_suites, report_mark
+from benchharness.stored.contrasts import add_standings
 from leaderboard.boards.board import Board, best_of
 from leaderboard.report.plots.cost import ModelSize, Sizes
 from leaderboard.report.plots.section import Background
-from leaderboard.report.write import has_mark, write_report
+from leaderboard.report.write import write_report
 from leaderboard.result import Failure, Result, RunRow
-from leaderboard.store.schema import digest
 from leaderboard.store.store import Store
 from tasks.errors import BenchError
 
@@ -40,11 +39,9 @@ def make_report(
     and the best rows; the report says so. With intervals or without, by default with them where few
     runs need be read. Raises BenchError where the file cannot be written.
     """
-    mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
+    mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
-        from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
-
         boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
@@ -56,19 +53,6 @@ def make_report(
             f"the report {out} could not be written: {error.strerror or error}. Give another "
             "--out; the results are stored."
         ) from error
-
-
-def is_made(store: Store, out: Path, last: Sequence[Board]) -> bool:
-    """Whether `make_report` has written this very report there already."""
-    return has_mark(out, _mark_of(store, (), last, intervals=None))
-
-
-def _mark_of(
-    store: Store, suites: Sequence[str], last: Sequence[Board], *, intervals: bool | None
-) -> str:
-    """A digest of what a report's content follows from."""
-    asked = [list(suites), [board.suite for board in last], intervals]
-    return digest([__version__, store.name, store.newest(), asked])
 
 
 def _chosen(

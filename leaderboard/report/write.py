@@ -41,7 +41,7 @@ def write_report(  # noqa: PLR0913  (the parts of a page)
     `details` are the runs that get a section of their own, one at a time, so that a caller can
     stream them; their predictions are not read. `generated` is the date and time in the header,
     `background` what plots know besides, `notes` what the reader must know of the whole page.
-    `mark` stands in the page's head, for `mark.has_mark`.
+    `mark` stands in the page's head, so that one that shows the same already can be told.
     """
     html = render_report(boards, details, generated, background, notes=notes, mark=mark)
     with whole_file(path) as file:
@@ -141,18 +141,3 @@ def _packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
         for row in rows
     ]
     return _packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
-
-
-# The mark in a report's head, by which one that shows the same already is told.
-
-_HEAD_BYTES = 4096
-"""In which a report's mark stands; the policy before it takes a few hundred."""
-
-
-def has_mark(path: Path, mark: str) -> bool:
-    """Whether a file is a report that was written with this mark."""
-    try:
-        with path.open("rb") as file:
-            return mark.encode() in file.read(_HEAD_BYTES)
-    except OSError:
-        return False
