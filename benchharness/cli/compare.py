@@ -19,7 +19,7 @@ from benchharness.cli.output import print_json, print_table
 from benchharness.stored.boards import Rows, find_rows
 from benchharness.stored.contrasts import contrasts_of
 from leaderboard.boards.board import full_label, select_entry_or_run
-from leaderboard.comparing import Contrast, Flip
+from leaderboard.comparing.contrast import Contrast, Flip
 from leaderboard.statistics import Interval
 from leaderboard.store.store import open_store
 from leaderboard.text import visible

@@ -65,7 +65,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
-            from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
+            from benchharness.stored.uncertainty import add_standings  # noqa: PLC0415  (numpy)
 
             boards = [add_standings(board, store) for board in boards]
     if as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchharness.models import MODELS
 from benchharness.stored.boards import gather_boards, left_out, recent_suites, report_mark
-from benchharness.stored.contrasts import add_standings
+from benchharness.stored.uncertainty import add_standings
 from leaderboard.boards.board import Board, best_of
 from leaderboard.report.plots.cost import ModelSize, Sizes
 from leaderboard.report.plots.section import Background

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-from leaderboard.comparing import PredictedSplit
+from leaderboard.comparing.breakdown import PredictedSplit
 from tasks.examples import (
     ChoicePrediction,
     Example,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.comparing import Contrast, contrast, correct, match_runs
-from leaderboard.comparing.contrast import flips_of
+from leaderboard.comparing.breakdown import match_runs
+from leaderboard.comparing.contrast import Contrast, contrast, correct, flips_of
 from leaderboard.comparing.slices import slices_of
 from leaderboard.statistics import Interval, mcnemar_exact
 from tasks.errors import BenchError
