@@ -26,8 +26,8 @@ DAMAGES = {
     "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
     "DELETE FROM scores WHERE run_id = 1": "is damaged: it is not what was written",
     "DELETE FROM runs WHERE id = 1": "scores has . rows of run 1, which is not there",
-    "DROP INDEX headlines_model": "missing of it: add_index headlines_model",
-    "ALTER TABLE runs ADD COLUMN note TEXT": "missing of it: remove_column .*runs note",
+    "DROP INDEX headlines_model": "missing: add_index headlines_model",
+    "ALTER TABLE runs ADD COLUMN note TEXT": "missing: remove_column .*runs note",
 }
 
 
