@@ -155,7 +155,7 @@ def test_a_baseline_of_official_files_does_not_know_their_folder(checked):
     rewrite(data="files")
     ended = checked()
     assert ended.code == 2
-    assert "say with --data where they are" in ended.err
+    assert "say where they are with --data" in ended.err
     assert checked("--data", "mini").code == 0
 
 

@@ -106,9 +106,9 @@ def test_a_backup_of_a_damaged_store_is_none(path: Path, tmp_path: Path) -> None
 
 def test_a_backup_writes_nothing_over(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("precious")
-    with pytest.raises(BenchError, match="is there already"):
+    with pytest.raises(BenchError, match="exists already"):
         check_new(tmp_path / "copy.sqlite")
-    with open_store(path) as store, pytest.raises(BenchError, match="is there already"):
+    with open_store(path) as store, pytest.raises(BenchError, match="exists already"):
         store.back_up(tmp_path / "copy.sqlite")
     assert (tmp_path / "copy.sqlite").read_text() == "precious"
 
