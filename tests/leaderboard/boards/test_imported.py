@@ -82,7 +82,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown metric": ({"metric": "mcc"}, "glue/rte has no metric 'mcc': it has accuracy"),
     "train split": ({"split": "train"}, "glue/rte has no split 'train': it has dev, test"),
     "a list": ({"task": ["glue/rte"]}, "task must be a text"),
-    "percent": ({"score": 94.3}, "score must be a fraction such as 0.943, not a percentage, found 94.3"),
+    "percent": (
+        {"score": 94.3},
+        "score must be a fraction such as 0.943, not a percentage, found 94.3",
+    ),
     "nan": ({"score": "nan"}, "score must be a number, found 'nan'"),
     "true": ({"score": True}, "score must be a number, found True"),
     "words": ({"score": "high"}, "score must be a number, found 'high'"),
