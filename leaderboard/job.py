@@ -177,9 +177,9 @@ class Job:
         job = cls(**fields)
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
         if not isinstance(job.fingerprints, dict):
-            raise TypeError("its fingerprints are no object")
+            raise TypeError("its fingerprints are not an object")
         if not all(isinstance(text, str) for text in (*names, *job.fingerprints.values())):
-            raise TypeError("a name or fingerprint of it is no text")
+            raise TypeError("one of its names or fingerprints is not text")
         if job.kind not in get_args(Kind):
             raise TypeError(f"its kind is {job.kind!r}")
         if job.recipe_label != data["recipe"]:

@@ -58,7 +58,7 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
     """Notes of the faults that leave no doubt; DataError where one does."""
     doubts = [str(fault) for fault in faults if not fault.mendable]
     if doubts:
-        more = f" (and {len(doubts) - SHOWN} faults more)" if len(doubts) > SHOWN else ""
+        more = f" (and {len(doubts) - SHOWN} more faults)" if len(doubts) > SHOWN else ""
         raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
     return tuple(str(fault) for fault in faults)
 
@@ -257,7 +257,7 @@ def _option(path: Path, example: ChoiceExample, text: str) -> int:
     if normalise(text) in alike:
         return alike.index(normalise(text))
     raise DataError(
-        f"{path} answers {example.id} with {text!r}, which is none of its passage's entities: "
+        f"{path} answers {example.id} with {text!r}, which is not one of its passage's entities: "
         f"{', '.join(example.options[:5])}, ..."
     )
 

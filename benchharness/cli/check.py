@@ -73,9 +73,7 @@ CheckSeeds = Annotated[
         "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: 3."
     ),
 ]
-Alpha = Annotated[
-    float, typer.Option("--alpha", help="The chance to fail where nothing has changed.")
-]
+Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
 Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
 ]

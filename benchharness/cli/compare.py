@@ -46,7 +46,9 @@ ByCategory = Annotated[
 ]
 Examples = Annotated[
     int,
-    typer.Option("--examples", metavar="N", min=0, help="Show N examples that flipped, each task."),
+    typer.Option(
+        "--examples", metavar="N", min=0, help="Show N examples of each task that flipped."
+    ),
 ]
 
 COLUMNS = ("task", "one", "other", "difference", "95 % interval", "p-value", "corrected")
@@ -106,9 +108,9 @@ def _show(rows: Rows, split: str, contrasts: Sequence[Contrast]) -> None:
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """What the table does not say of itself."""
-    yield "only one, only other: examples that it has right with more of the seeds."
+    yield "only one, only other: examples that this system gets right with more seeds."
     yield "corrected: the p-value, corrected by Holm for the tasks of the board."
-    yield "*: corrected is below 0.05, and the interval, over examples and seeds, has no 0."
+    yield "*: corrected is below 0.05, and the interval, over examples and seeds, excludes 0."
     if any(len(found.seeds) == 1 for found in contrasts):
         yield "with one seed the interval is over examples alone: other seeds may say otherwise."
 
@@ -148,7 +150,7 @@ def _show_slices(found: Contrast) -> None:
     if not found.slices:
         return
     typer.echo(
-        f"{_short(found)} by category (no tests: of so many slices some stand out by chance)"
+        f"{_short(found)} by category (no tests: with so many slices, some stand out by chance)"
     )
     rows = [
         {

@@ -118,7 +118,7 @@ def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[N
         there = len(store.finished_keys(job.key for job in schedule.jobs))
         typer.echo(
             f"bench: interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same "
-            "command goes on from there.",
+            "command resumes from there.",
             err=True,
         )
         raise

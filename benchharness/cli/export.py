@@ -188,6 +188,6 @@ def _read(file: Path) -> "tuple[str, int, Iterable[StoredRun]]":
             runs = [result_to_stored(to_result(score)) for score in read_rows(file)]
             return "rows", len(runs), runs
     raise BenchError(
-        f"{file.name!r} is no file to import: expected an archive (.jsonl.gz) or rows (.csv or "
+        f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or rows (.csv or "
         ".json)."
     )

@@ -39,13 +39,15 @@ Models = Annotated[
 Tasks = Annotated[
     list[str] | None,
     typer.Option(
-        "--task", metavar="NAME", help="A task to fetch; with --suite, one of its; repeatable."
+        "--task",
+        metavar="NAME",
+        help="A task to fetch; with --suite, one of its tasks; repeatable.",
     ),
 ]
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout", min=1, metavar="SECONDS", help="Give up when nothing has arrived for so long."
+        "--timeout", min=1, metavar="SECONDS", help="Give up after this long without new data."
     ),
 ]
 
@@ -110,7 +112,7 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
             _wait(process, timeout)
         except TimeoutError:
             raise error(
-                f"nothing of the {kind} {name} has arrived for {timeout:g} s; try again, what has "
+                f"the download of the {kind} {name} stalled for {timeout:g} s; try again, what has "
                 "arrived is kept."
             ) from None
         finally:

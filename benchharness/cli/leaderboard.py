@@ -75,7 +75,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     if boards:
         show_boards(boards, published=published)
     else:
-        typer.echo("no run fits; `bench list runs` shows what is stored.")
+        typer.echo("no run matches; `bench list runs` shows what is stored.")
     for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 

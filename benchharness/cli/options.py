@@ -30,7 +30,7 @@ Log = Annotated[
     typer.Option(
         "--log",
         metavar="tensorboard|wandb|mlflow|trackio",
-        help="Tell this tracker of every job; repeatable. Needs the extra of its name.",
+        help="Log every job to this tracker; repeatable. Needs the extra of the same name.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
@@ -49,14 +49,14 @@ CheckpointEvery = Annotated[
         "--checkpoint-every",
         min=0,
         metavar="MINUTES",
-        help="How often a job keeps its state, from which the same command goes on; 0 keeps none.",
+        help="How often a job saves its state, from which the same command resumes; 0 saves none.",
     ),
 ]
 KeepCheckpoints = Annotated[
     bool,
     typer.Option(
         "--keep-checkpoints",
-        help="Keep the encoders that others start from when all of these are finished.",
+        help="Keep the encoders that other jobs start from after those have finished.",
     ),
 ]
 Suites = Annotated[
@@ -73,9 +73,7 @@ Tasks = Annotated[
 ]
 DataFilter = Annotated[
     str | None,
-    typer.Option(
-        "--data", metavar="hub|DIR|mini", help="Only boards of rows that came through this door."
-    ),
+    typer.Option("--data", metavar="hub|DIR|mini", help="Only boards of rows from this source."),
 ]
 TrustRemoteCode = Annotated[
     bool,
@@ -123,8 +121,8 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         metavar="auto|N",
-        help="How many jobs run at once; auto is one per GPU, or one per core as far as jobs and "
-        "memory go, at most 8.",
+        help="How many jobs run at once; auto is one per GPU, or one per core as far as there are "
+        "jobs and memory, at most 8.",
     ),
 ]
 EngineName = Annotated[
@@ -141,7 +139,7 @@ Address = Annotated[
         "--address",
         metavar="auto|HOST:PORT|local",
         help="With --engine ray: the cluster, auto for the one that this machine belongs to. With "
-        "--engine slurm: local for processes of this machine instead of the queue.",
+        "--engine slurm: local, for processes on this machine instead of the queue.",
     ),
 ]
 EngineOptions = Annotated[
@@ -159,8 +157,8 @@ ProcessesPerJob = Annotated[
         "--processes-per-job",
         min=1,
         metavar="N",
-        help="Train each job in N processes, on a GPU each where there are any: the same result, "
-        "sooner, of models for which one is slow.",
+        help="Train each job in N processes, on one GPU each if there are any. The result is the "
+        "same, and comes sooner where the model is slow on one.",
     ),
 ]
 Timeout = Annotated[
@@ -169,7 +167,7 @@ Timeout = Annotated[
         "--timeout",
         min=0,
         metavar="SECONDS",
-        help="End a job that has shown no progress for so long; 0 waits for ever.",
+        help="End a job that shows no progress for this long; 0 waits forever.",
     ),
 ]
 

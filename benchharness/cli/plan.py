@@ -30,11 +30,9 @@ System = Annotated[
         help="A model with stored runs; MODEL:RECIPE where it has several rows on a board.",
     ),
 ]
-Alpha = Annotated[
-    float, typer.Option("--alpha", help="The chance to see a difference where there is none.")
-]
+Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
 Power = Annotated[
-    float, typer.Option("--power", help="The chance to see a difference that is there.")
+    float, typer.Option("--power", help="The chance of finding a difference that exists.")
 ]
 
 COLUMNS = ("task", "one", "other", "difference", "p-value", "seeds now", "seeds of each")
@@ -70,7 +68,7 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
         _show(rows, comparisons)
     typer.echo(
         f"seeds of each: what a two-sided Welch t-test at alpha {alpha:g} needs to find this "
-        f"difference with power {power:g}, were the stored spreads the true ones."
+        f"difference with power {power:g}, if the stored spreads are the true ones."
     )
 
 

@@ -15,8 +15,8 @@ Intervals = Annotated[
     bool | None,
     typer.Option(
         "--intervals/--no-intervals",
-        help="With or without 95 % intervals of scores and ranks, which every prediction is read "
-        "for. Default: with them for up to 250 runs.",
+        help="Show 95 % intervals of scores and ranks, or not; they take reading every prediction. "
+        "Default: show them for up to 250 runs.",
     ),
 ]
 

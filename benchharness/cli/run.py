@@ -88,7 +88,7 @@ Precision = Annotated[
     typer.Option(
         "--precision",
         metavar="auto|fp32|bf16",
-        help="Number format of matrix products; auto takes the faster.",
+        help="Number format of matrix products; auto picks the faster.",
     ),
 ]
 Force = Annotated[
@@ -140,7 +140,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 ) -> None:
     """Fine-tune models on tasks, score them, store the results and show the leaderboard.
 
-    What is stored already is not run again, so the same command goes on where it was interrupted.
+    What is stored already is not run again, so the same command resumes where it stopped.
     """
     loggers = open_loggers(log or (), folder_beside(db))
     request = check_request(

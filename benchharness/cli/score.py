@@ -23,7 +23,7 @@ Files = Annotated[
 TaskName = Annotated[str, typer.Option("--task", metavar="NAME", help="The task: glue/cola.")]
 Data = Annotated[
     str,
-    typer.Option("--data", metavar="hub|DIR|mini", help="Where the rows with their labels are."),
+    typer.Option("--data", metavar="hub|DIR|mini", help="Where the labelled rows come from."),
 ]
 Splits = Annotated[
     list[str] | None,
@@ -42,7 +42,7 @@ Threshold = Annotated[
     typer.Option(
         "--na-prob-threshold",
         metavar="X",
-        help="SQuAD 2.0: no answer where --na-prob exceeds X, as evaluate-v2.0.py has it.",
+        help="SQuAD 2.0: no answer where --na-prob exceeds X, as in evaluate-v2.0.py.",
     ),
 ]
 Keep = Annotated[

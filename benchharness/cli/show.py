@@ -266,7 +266,7 @@ def runs(
         print_json(rows)
         return
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
-    print_table([_short(row) for row in rows], columns, "no run is stored that fits.")
+    print_table([_short(row) for row in rows], columns, "no stored run matches.")
 
 
 def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:

@@ -32,7 +32,7 @@ Seed = Annotated[
     typer.Option("--seed", metavar="N", help="Only runs of this seed. Default: the best on dev."),
 ]
 Fill = Annotated[
-    bool, typer.Option("--fill", help="Write one answer throughout for tasks that were not run.")
+    bool, typer.Option("--fill", help="Fill tasks that were not run with one constant answer.")
 ]
 Threshold = Annotated[
     float,
@@ -48,12 +48,14 @@ Out = Annotated[
 ]
 Check = Annotated[
     str | None,
-    typer.Option("--check", metavar="FILE", help="Name every fault of a submission by anybody."),
+    typer.Option(
+        "--check", metavar="FILE", help="List every fault of a submission, whoever made it."
+    ),
 ]
 Repair = Annotated[
     str | None,
     typer.Option(
-        "--repair", metavar="FILE", help="Mend the faults that have one right answer, into --out."
+        "--repair", metavar="FILE", help="Repair the faults that have one right fix, into --out."
     ),
 ]
 
@@ -82,7 +84,7 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
     writes = model is not None and suite is not None
     if [writes, check is not None, repair is not None].count(True) != 1:
         raise BenchError(
-            "say one of: --model NAME with --suite NAME to write a submission, --check FILE, "
+            "give one of: --model NAME with --suite NAME to write a submission, --check FILE, "
             "--repair FILE."
         )
     if check is not None:
@@ -112,7 +114,7 @@ def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
             typer.echo(visible(str(fault)))
     for name, count in shown.items():
         if count > SHOWN_OF_A_FILE:
-            typer.echo(visible(f"{name}: {count - SHOWN_OF_A_FILE} faults more; --json has them."))
+            typer.echo(visible(f"{name}: {count - SHOWN_OF_A_FILE} more faults; --json has them."))
     mendable = sum(fault.mendable for fault in faults)
     typer.echo(
         visible(f"{path}: {len(faults) or 'no'} {'fault' if len(faults) == 1 else 'faults'}")

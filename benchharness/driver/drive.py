@@ -185,7 +185,7 @@ def _failure_after(job: Job, failure: Failure) -> Failure:
     return Failure(
         job=job,
         kind="failed",
-        error=f"it starts from {job.started_from}, which failed: the same command tries both.",
+        error=f"it starts from {job.started_from}, which failed: the same command retries both.",
         details=failure.error,
         exit_code=JobError.exit_code,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -104,14 +104,16 @@ def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
 def _check_options(gate: Gate) -> None:
     baseline = gate.baseline
     if not 0 < gate.alpha < 1:
-        raise BenchError(f"--alpha {gate.alpha} is no chance: give one such as 0.05.")
+        raise BenchError(f"--alpha must be between 0 and 1, got {gate.alpha}.")
     if gate.limit not in (None, baseline.limit):
         raise BenchError(
-            f"the baseline is of runs with {_limit(baseline.limit)}, and this check is "
-            f"{_limit(gate.limit)}: check with the same, or write a baseline of such runs."
+            f"the baseline was made with {_limit(baseline.limit)}, and this check has "
+            f"{_limit(gate.limit)}: use the same limit, or write a baseline of such runs."
         )
     if gate.data is None and baseline.data == "files":
-        raise BenchError("the baseline is of official files: say with --data where they are.")
+        raise BenchError(
+            "the baseline was made with official files: say where they are with --data."
+        )
 
 
 def _limit(limit: int | None) -> str:
@@ -130,7 +132,9 @@ def _plan(gate: Gate) -> tuple[list[str], Plan]:
     )
     planned = plan(request)
     if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
-        raise BenchError("a check is of one recipe: give one value to each --set, and one model.")
+        raise BenchError(
+            "a check compares one recipe: give one value to each --set, and one model."
+        )
     return wanted, planned
 
 
@@ -163,7 +167,7 @@ def _reason(sample: Sample | None, job: Job) -> str:
         )
     if changes := list(differences(sample.conditions, conditions_of(job))):
         return (
-            f"{' and '.join(changes)}; where that is meant, `bench run` it and write a new "
+            f"{' and '.join(changes)}; if that is intended, `bench run` it and write a new "
             "`bench baseline`."
         )
     return ""
@@ -258,8 +262,8 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
     weights = {sample.conditions.weights for sample in baseline.tasks.values()}
     if now and {job.weights for job in jobs} - weights:
         yield (
-            f"The checkpoint is not the one of the baseline ({baseline.model}): a drop may be its "
-            "own."
+            f"The checkpoint is not the baseline's ({baseline.model}): a drop may come from its "
+            "weights."
         )
         return
     yield from _notes_on_losses(now, baseline)

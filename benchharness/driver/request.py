@@ -184,5 +184,5 @@ def _parse_jobs(jobs: str) -> int | None:
     if jobs == "auto":
         return None
     if not jobs.isdecimal() or int(jobs) < 1:
-        raise BenchError(f"--jobs {jobs} is no number of processes: use auto, 1, 2, ...")
+        raise BenchError(f"--jobs must be auto or a whole number from 1 up, got {jobs}.")
     return int(jobs)

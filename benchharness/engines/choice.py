@@ -145,8 +145,8 @@ def _slurm(choice: EngineChoice) -> Place:
     numbers, where = _read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(
-            f"--address {where} is no queue: leave it out for that of this machine's Slurm, or try "
-            "things out without one by --address local."
+            f"--address {where} is not a queue: leave it out to use this machine's Slurm, or try "
+            "things out without Slurm by --address local."
         )
     is_local = where == "local"
     gpus = _gpus(choice, there=bool(find_gpus()) if is_local else True)

@@ -253,11 +253,11 @@ def _explain(status: int, timeout: float | None) -> tuple[str, str]:
     if timeout is not None:
         return "timeout", (
             f"the job printed no progress for {timeout:g} seconds and was ended: "
-            "give a longer --timeout where that is no hang."
+            "give a longer --timeout if it did not hang."
         )
     if status < 0:
         return "killed", (
-            f"the process of the job was killed by {_signal_name(-status)}: where memory ran out, "
+            f"the process of the job was killed by {_signal_name(-status)}: if memory ran out, "
             "fewer --jobs or --set accumulation=2 need less."
         )
     return "failed", (

@@ -28,7 +28,7 @@ Call = Callable[[Logger], None]
 class Listening:
     """Tells a watcher and any loggers how the jobs go; a context manager.
 
-    `makers` make the loggers, by name. A logger that raises is told nothing more; `warn` takes a
+    `makers` make the loggers, by name. A logger that raises gets nothing more; `warn` takes a
     sentence that says so. What trackers print goes to stderr meanwhile, because stdout is the
     command's own.
     """
@@ -130,7 +130,7 @@ class _LoggerThread:
         if self._thread.is_alive():
             self._warn(
                 f"--log {self._name} was not done {seconds:g} seconds after the last job, and may "
-                "lack the end; the results are stored."
+                "miss the end; the results are stored."
             )
 
     def _work(self) -> None:
@@ -139,11 +139,11 @@ class _LoggerThread:
             while (call := self._calls.get()) is not None:
                 call(logger)
             logger.close()
-        except Exception as error:  # noqa: BLE001  (whatever a tracker raises, the run goes on)
+        except Exception as error:  # noqa: BLE001  (whatever a tracker raises, the run continues)
             reason = " ".join(str(error).split())[:300]
             self._warn(
-                f"--log {self._name} has failed and is told nothing more "
-                f"({type(error).__name__}: {reason}); the run goes on."
+                f"--log {self._name} has failed and gets nothing more "
+                f"({type(error).__name__}: {reason}); the run continues."
             )
             return
         self._warn(f"--log {self._name}: {logger.place}")

@@ -184,7 +184,7 @@ def _laid_over(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
     """The layers of `--recipe`, which is always like the model's own recipe."""
     if like := read_like(path):
         raise BenchError(
-            f"{path.name} is like {like!r}, but a recipe of your own lies over that of the model: "
+            f"{path.name} is like {like!r}, but your own recipe is applied over the model's: "
             "leave the table [like] out."
         )
     return _file_layers(path, task, head)

@@ -100,13 +100,13 @@ class Snapshots:
         if manifest["run"] != self.key:
             raise DamagedError("is that of another run")
         if differs := what_differs(manifest["conditions"], self.conditions):
-            self._note(f"starts over, because its snapshot does not fit any more: {differs}")
+            self._note(f"starts over, because its snapshot no longer fits: {differs}")
             return None
         if manifest["accumulation"] < self.accumulation:  # memory did not suffice for that
             return None
         state = read_state(path)
         self.accumulation, self.position = int(manifest["accumulation"]), state.position
-        self._note(f"goes on after step {state.step}, from {path}")
+        self._note(f"resumes after step {state.step}, from {path}")
         return state
 
     def save_when_due(self, take: Callable[[], State]) -> None:
@@ -148,7 +148,7 @@ class Snapshots:
             try:
                 path = self._write(self.folder, state)
             except (OSError, SafetensorError) as error:
-                self._note(f"goes on, but its state cannot be kept: {error}")
+                self._note(f"continues, but its state cannot be saved: {error}")
             else:
                 self.position = state.position
                 self._delete_older(path)

@@ -192,7 +192,7 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
             parts *= 2
         free_memory()  # no name here refers to the attempt, and its traceback is gone
-        sentence = f"ran out of memory and starts anew with each batch in {parts} parts"
+        sentence = f"ran out of memory and starts over with each batch in {parts} parts"
         report(Progress(phase="loading", note=sentence))
 
 

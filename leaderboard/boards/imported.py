@@ -75,7 +75,9 @@ def read_rows(path: Path) -> list[ImportedScore]:
         except BenchError as error:
             raise DataError(f"row {number} of {path}: {error}") from error
         if score.name in found:
-            raise DataError(f"rows {found[score.name]} and {number} of {path} are of the same.")
+            raise DataError(
+                f"rows {found[score.name]} and {number} of {path} are for the same score."
+            )
         found[score.name] = number
         scores.append(score)
     return scores
@@ -87,7 +89,7 @@ def _text(path: Path) -> str:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no text in UTF-8: save it as such.") from error
+        raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -96,7 +98,7 @@ def _from_json(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is no JSON ({error}).") from error
+        raise DataError(f"{path} is not JSON ({error}).") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} must be a JSON list of objects with {', '.join(_NEEDED)}.")
     yield from rows
@@ -110,11 +112,12 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
         for row in reader:
             if None in row or None in row.values():
                 raise DataError(
-                    f"line {reader.line_num} of {path} has another number of cells than its header."
+                    f"line {reader.line_num} of {path} has a different number of cells than its "
+                    "header."
                 )
             yield {name: without_apostrophe(value) for name, value in row.items()}
     except csv.Error as error:
-        raise DataError(f"{path} is no CSV after line {reader.line_num}: {error}.") from error
+        raise DataError(f"{path} is not CSV after line {reader.line_num}: {error}.") from error
 
 
 def _score(row: Mapping[str, Any]) -> ImportedScore:
@@ -149,7 +152,9 @@ def _number(row: Mapping[str, Any], metric: str) -> float:
     if not math.isfinite(score):
         raise BenchError(f"score must be a number, found {value!r}.")
     if abs(score) > 1 and "threshold" not in metric:
-        raise BenchError(f"score must be a fraction such as 0.943, found {value!r}: no percent.")
+        raise BenchError(
+            f"score must be a fraction such as 0.943, not a percentage, found {value!r}."
+        )
     return score
 
 

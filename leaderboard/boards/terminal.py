@@ -244,8 +244,8 @@ def _intervals(board: Board) -> Iterator[str]:
     if not standings:
         return
     yield (
-        "95 %: the interval of the median, and below each rank the ranks that it may as well be, "
-        "over other examples and other seeds."
+        "95 %: intervals of the median and, below each rank, of the rank, over other examples and "
+        "other seeds."
     )
     cells = [cell for _, standing in standings for cell in standing.cells.values()]
     if any(cell.seeds is None for cell in cells):

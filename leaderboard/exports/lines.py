@@ -145,7 +145,7 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
     wanted = " on ".join(" or ".join(names) for names in (models, tasks) if names)
     raise BenchError(
-        f"nothing is stored that fits{' ' + wanted if wanted else ''}: stored are "
+        f"nothing stored matches{' ' + wanted if wanted else ''}: stored are "
         f"{', '.join(known) or 'no runs'}; `bench list runs` shows what there is."
     )
 

@@ -57,7 +57,7 @@ class Baseline:
             RecursionError,
         ) as error:
             raise DataError(
-                f"{name} is no baseline ({type(error).__name__}: {error}): expected a file that "
+                f"{name} is not a baseline ({type(error).__name__}: {error}): expected a file that "
                 "`bench baseline` wrote; write it again."
             ) from error
         return cls(**fields, tasks=tasks)

@@ -239,7 +239,7 @@ def _fault(sample: Sample) -> str:
     """What no run can have left; empty where there is nothing."""
     runs = len(sample.seeds)
     if not all(isinstance(seed, int) for seed in sample.seeds):
-        return "a seed is no whole number"
+        return "a seed is not a whole number"
     if not runs or len(sample.scores) != runs or not all(map(math.isfinite, sample.scores)):
         return f"{runs} seeds need as many scores"
     for split, outcomes in sample.right.items():

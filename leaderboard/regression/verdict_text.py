@@ -45,7 +45,7 @@ def explanations(alpha: float) -> tuple[str, ...]:
     """What the columns mean, as sentences."""
     return (
         "Scores are times 100, means over seeds on the same examples; p is for all tasks at once.",
-        f"Where nothing has changed, any task fails with a chance of at most {alpha:.0%}.",
+        f"If nothing has changed, the chance that any task fails is at most {alpha:.0%}.",
         "A drop beyond `tolerated` fails; one of `would see` is found in 4 of 5 checks.",
     )
 

@@ -114,7 +114,7 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
         data = None
     if not isinstance(data, dict):
         raise DataError(
-            f"line {number} of {path} is no JSON object: a benchharness archive was expected, as "
+            f"line {number} of {path} is not a JSON object: expected a benchharness archive, as "
             "`bench export --all` writes it."
         )
     return data
@@ -123,7 +123,7 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
 def _check_header(path: Path, header: dict[str, Any]) -> None:
     if header.get("format") != _FORMAT:
         raise DataError(
-            f"{path} is no benchharness archive: its first line does not say so; `bench export "
+            f"{path} is not a benchharness archive: its first line does not say so; `bench export "
             "--all` writes one."
         )
     if header.get("version") != _VERSION:
@@ -146,6 +146,6 @@ def _run(path: Path, data: dict[str, Any], number: int) -> StoredRun:
     known = kinds | ({"facts": dict} if "facts" in data else {})
     if data.keys() != known.keys() or any(type(data[name]) is not known[name] for name in known):
         raise DataError(
-            f"line {number} of {path} is no run: it needs {', '.join(kinds)} and nothing else."
+            f"line {number} of {path} is not a run: it needs {', '.join(kinds)} and nothing else."
         )
     return StoredRun(**data)

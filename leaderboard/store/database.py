@@ -99,8 +99,8 @@ def _parse(url_or_path: str | Path) -> URL:
         raise _unusable(_without_password(text), error) from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise StoreError(
-            f"{_without_password(text)!r} is no database that can be used here: a leaderboard is "
-            "kept in SQLite or PostgreSQL."
+            f"{_without_password(text)!r} is not a database that can be used here: a leaderboard "
+            "is kept in SQLite or PostgreSQL."
         )
     if url.get_backend_name() == "sqlite" and (url.query or not url.database):
         raise StoreError(
@@ -117,7 +117,7 @@ def _unusable(url: str, error: Exception) -> StoreError:
     else:
         step = "give a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
     reason = str(error).splitlines()[0]
-    return StoreError(f"{url!r} is no database that can be used here ({reason}): {step}.")
+    return StoreError(f"{url!r} is not a database that can be used here ({reason}): {step}.")
 
 
 def _path(text: str) -> Path:
@@ -243,7 +243,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 def check_new(path: Path) -> None:
     """Raises BenchError where a file that is to be made is there already."""
     if path.exists() or path.is_symlink():
-        raise BenchError(f"{path} is there already, and nothing is written over: give a new name.")
+        raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
 
 
 def _unwritable(target: Path, error: OSError) -> StoreError:

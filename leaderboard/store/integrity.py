@@ -45,7 +45,7 @@ def _schema_faults(session: Session) -> Iterator[str]:
 
     context = MigrationContext.configure(session.connection())
     for change in compare_metadata(context, Base.metadata):
-        yield f"the schema is not what it should be; missing of it: {_named(change)}"
+        yield f"the schema is not what it should be; missing: {_named(change)}"
 
 
 def _named(change: object) -> str:

@@ -374,6 +374,7 @@ def _find_key(session: Session, prefix: str) -> str:
         some = ", ".join(key[: len(prefix) + 6] for key in found[:3])
         more = ", ..." if len(found) > 3 else ""
         raise BenchError(
-            f"the key {prefix!r} fits more than one run: {some}{more}. Give more of its characters."
+            f"the key {prefix!r} matches more than one run: {some}{more}. Give more of its "
+            "characters."
         )
     return found[0]

@@ -71,7 +71,7 @@ def csv_records(files: OfficialFiles) -> Iterator[Record]:
         table = [(reader.line_num, fields) for fields in reader]
     except csv.Error as error:
         raise DataError(
-            f"{path} line {reader.line_num} is no CSV ({error}): get the official file."
+            f"{path} line {reader.line_num} is not CSV ({error}): get the official file."
         ) from error
     return _records(files, table)
 
@@ -136,7 +136,7 @@ def parse_object(text: str, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place} is not JSON ({error}): get the official file.") from error
     if not isinstance(found, dict):
-        raise DataError(f"{place} is JSON, but no object: found {type(found).__name__}.")
+        raise DataError(f"{place} is JSON, but not an object: found {type(found).__name__}.")
     return found
 
 

@@ -109,7 +109,7 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     """The rows of one split on the hub; DataError where it is absent, out of reach or changed."""
     split = source.split(split_name)
     if not source.hub:
-        raise DataError(f"{source.config} is on no hub: use `--data DIR` with its files.")
+        raise DataError(f"{source.config} is not on the hub: use `--data DIR` with its files.")
     offline = go_offline_if_unreachable()
     if offline and not _is_cached(source):
         raise DataError(_absent(source, "the hub cannot be reached and nothing is cached"))

@@ -157,7 +157,7 @@ def _examine(path: Path) -> _Examined:
         return _examine_members([alone], faults)
     if suffix == ".tsv":
         return _whole(read_race(path.name, content), rewrite_race)
-    faults.add("it is no submission: expected GLUE's or SuperGLUE's zip, a .json or a .tsv file")
+    faults.add("it is not a submission: expected GLUE's or SuperGLUE's zip, a .json or a .tsv file")
     return _Examined(faults=faults.all(), files={})
 
 

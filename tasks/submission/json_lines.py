@@ -81,7 +81,7 @@ def _objects(values: Iterable[tuple[int, Any]], faults: Faults) -> list[Object]:
         if isinstance(value, dict):
             objects.append((number, value))
         else:
-            faults.add("the line is JSON, but no object", number)
+            faults.add("the line is JSON, but not an object", number)
     return objects
 
 

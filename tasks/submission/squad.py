@@ -80,7 +80,7 @@ def _holds_scores(name: str, values: Sequence[Any]) -> bool:
 
 
 def _pairs(text: str, faults: Faults) -> list[tuple[str, Any]] | None:
-    """Ids and values, also of one id twice; None where it is no JSON object."""
+    """Ids and values, also of one id twice; None where it is not a JSON object."""
     try:
         found = json.loads(text, object_pairs_hook=tuple)
     except (ValueError, RecursionError) as error:
@@ -92,7 +92,7 @@ def _pairs(text: str, faults: Faults) -> list[tuple[str, Any]] | None:
     if rows and all({"id", "prediction_text"} <= row.keys() for row in rows):
         faults.add("it is a list of id and prediction_text, expected {id: text}", mendable=True)
         return [(str(row["id"]), row["prediction_text"]) for row in rows]
-    faults.add(f"it is JSON, but no object: found {type(found).__name__}")
+    faults.add(f"it is JSON, but not an object: found {type(found).__name__}")
     return None
 
 

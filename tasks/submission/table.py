@@ -98,7 +98,7 @@ def _find_strays(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults)
     expected = set(ids)
     for row in rows:
         if row.place not in expected:
-            faults.add(f"index {row.place} is none of the {len(ids)} expected", row.line)
+            faults.add(f"index {row.place} is not one of the {len(ids)} expected", row.line)
     missing = sorted(expected - {row.place for row in rows})
     if missing:
         some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")

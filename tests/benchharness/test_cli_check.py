@@ -134,7 +134,7 @@ def test_changed_rows_are_no_regression(checked, learn):
     file.write_text(file.read_text().replace(digest, "0" * 64))
     ended = checked()
     assert ended.code == 4
-    assert "glue/rte: the rows of glue/rte:dev have changed; where that is meant" in ended.err
+    assert "glue/rte: the rows of glue/rte:dev have changed; if that is intended" in ended.err
 
 
 def rewrite(**fields):
@@ -148,14 +148,14 @@ def test_another_checkpoint_is_compared_and_noted(checked):
     rewrite(tasks=tasks, model="before")
     ended = checked()
     assert ended.code == 0
-    assert "bench: The checkpoint is not the one of the baseline (before)" in ended.err
+    assert "bench: The checkpoint is not the baseline's (before)" in ended.err
 
 
 def test_a_baseline_of_official_files_does_not_know_their_folder(checked):
     rewrite(data="files")
     ended = checked()
     assert ended.code == 2
-    assert "say with --data where they are" in ended.err
+    assert "say where they are with --data" in ended.err
     assert checked("--data", "mini").code == 0
 
 
@@ -181,9 +181,9 @@ def test_one_seed_is_no_baseline_to_compare_with(bench, learn):
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("--limit", "50"), 2, "is of runs with --limit 100, and this check is --limit 50"),
-        (("--alpha", "5"), 2, "--alpha 5.0 is no chance"),
-        (("--set", "epochs=1,2"), 2, "a check is of one recipe"),
+        (("--limit", "50"), 2, "was made with --limit 100, and this check has --limit 50"),
+        (("--alpha", "5"), 2, "--alpha must be between 0 and 1, got 5.0"),
+        (("--set", "epochs=1,2"), 2, "a check compares one recipe"),
         (("--baseline", "none.json"), 4, "the baseline none.json cannot be read"),
     ],
 )
@@ -226,7 +226,7 @@ def test_an_interrupted_check_resumes_and_leaves_nothing(checked, learn, monkeyp
     ended = checked()
     assert ended.code == 130
     assert ended.err.endswith(
-        "bench: interrupted; 2 of 6 jobs are kept, and the same command goes on from there.\n"
+        "bench: interrupted; 2 of 6 jobs are kept, and the same command resumes from there.\n"
     )
     assert len(started) == 2
     assert list((tmp_path / "cache" / "checks").glob("*/check.sqlite"))

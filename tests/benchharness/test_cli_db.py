@@ -51,7 +51,7 @@ def test_a_backup_and_back(bench, stored):
     assert bench("db", "check", "--db", "copy.sqlite").code == 0
     again = bench("db", "backup", "copy.sqlite", "--db", "board.sqlite")
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "exists already" in again.err
 
 
 def test_what_is_whole_of_a_rescued_file_is_merged(bench, stored):

@@ -81,7 +81,7 @@ def test_cards_and_records_are_of_one_model(bench, official, form):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--model", "nobody"], "nothing is stored that fits nobody"),
+        (["--model", "nobody"], "nothing stored matches nobody"),
         (["--task", "glue/nope"], "no task"),
         (["--format", "model-index", "--model", "one"], "only scores on the official data"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole store"),
@@ -148,7 +148,7 @@ def test_rows_from_elsewhere_are_shown_and_not_ranked(bench, db, tmp_path):
 WRONG = {
     "rows.csv": (ROWS.replace("0.99", "99"), 4, "row 1 of"),
     "rows.json": ("{}", 4, "must be a JSON list"),
-    "rows.txt": (ROWS, 2, "is no file to import"),
+    "rows.txt": (ROWS, 2, "cannot be imported"),
     "rows.gz": (ROWS, 4, "is damaged or cut short"),
 }
 

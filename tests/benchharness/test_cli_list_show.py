@@ -145,7 +145,7 @@ def test_the_tables_name_what_there_is(db: str) -> None:
     table = call("list", "runs", "--db", db)
     assert "diverged" in table
     assert make_job(task="glue/rte", seed=1).key[:12] in table
-    assert "no run is stored that fits." in call("list", "runs", "--db", db, "--model", "nobody")
+    assert "no stored run matches." in call("list", "runs", "--db", db, "--model", "nobody")
 
 
 def test_a_missing_database_is_an_error(tmp_path: Path) -> None:

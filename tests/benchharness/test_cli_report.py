@@ -39,7 +39,10 @@ def test_leaderboard_of_one_door(board, data, other):
 
 def test_leaderboard_without_fitting_runs_says_so(board):
     ended = board("leaderboard", *DB, "--data", "elsewhere")
-    assert (ended.code, ended.out) == (0, "no run fits; `bench list runs` shows what is stored.\n")
+    assert (ended.code, ended.out) == (
+        0,
+        "no run matches; `bench list runs` shows what is stored.\n",
+    )
 
 
 def test_a_collection_is_the_boards_of_its_suites(board):

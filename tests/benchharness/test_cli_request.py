@@ -97,8 +97,8 @@ def test_as_many_jobs_run_as_memory_holds(monkeypatch):
         ({"settings": ["=3"]}, "is not name=value"),
         ({"settings": ["epochs= "]}, "is not name=value"),
         ({"settings": ["epochs=3", "epochs=4"]}, "--set gives epochs twice, as 3 and as 4."),
-        ({"jobs": "many"}, "--jobs many is no number of processes"),
-        ({"jobs": "0"}, "--jobs 0 is no number of processes"),
+        ({"jobs": "many"}, "--jobs must be auto or a whole number from 1 up, got many"),
+        ({"jobs": "0"}, "--jobs must be auto or a whole number from 1 up, got 0"),
         ({"device": "gpu"}, "no device is called 'gpu'"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_job_that_is_stored_or_diverged_leaves_none(bench, fake_jobs, tmp_path
     fake_jobs(jobs)
     keep_something(tmp_path, *jobs)
     assert bench(*RUN).code == 1
-    assert kept(tmp_path) == {jobs[1].key}, "what was killed goes on from its state"
+    assert kept(tmp_path) == {jobs[1].key}, "what was killed resumes from its state"
 
 
 def test_what_a_killed_driver_had_no_time_to_delete_is_deleted(bench, fake_jobs, tmp_path):

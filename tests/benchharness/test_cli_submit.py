@@ -359,7 +359,7 @@ def test_many_faults_of_a_file_are_cut_in_print_only(bench, small):
     Path("many.zip").write_bytes(zipped(files))
     printed = bench("submit", "--check", "many.zip").out
     assert printed.count("CoLA.tsv line") == 20
-    assert "faults more; --json has them." in printed
+    assert "more faults; --json has them." in printed
     faults = json.loads(bench("submit", "--check", "many.zip", "--json").out)["faults"]
     assert len(faults) == 1 + 30 + 24
 
@@ -377,7 +377,7 @@ def test_many_faults_of_a_file_are_cut_in_print_only(bench, small):
 def test_what_to_do_must_be_clear(bench, words):
     ended = bench("submit", *words)
     assert ended.code == 2
-    assert ended.err.startswith("bench: say one of: --model NAME with --suite NAME")
+    assert ended.err.startswith("bench: give one of: --model NAME with --suite NAME")
 
 
 def test_a_missing_file_is_exit_4(bench):

@@ -110,7 +110,7 @@ def test_jobs_fit_by_cores_and_gpus():
         ("ray", {"words": ("cpus",)}, "'cpus' is not NAME=VALUE"),
         ("ray", {"words": ("cpus=1", "cpus=2")}, "comes twice"),
         ("ray", {"device": "cuda:1"}, "names a device of this machine"),
-        ("slurm", {"address": "host:1"}, "is no queue"),
+        ("slurm", {"address": "host:1"}, "is not a queue"),
     ],
 )
 def test_what_is_wrong_is_said(cluster, name, fields, sentence):

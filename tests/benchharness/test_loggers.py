@@ -127,8 +127,8 @@ def test_a_logger_that_raises_is_one_warning_and_the_others_go_on(method):
     failed, place = sorted(warnings)
     assert place == "--log sound: here"
     assert failed == (
-        "--log broken has failed and is told nothing more (OSError: no route to host); the run "
-        "goes on."
+        "--log broken has failed and gets nothing more (OSError: no route to host); the run "
+        "continues."
     )
 
 

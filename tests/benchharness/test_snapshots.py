@@ -79,7 +79,7 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path):
     assert found is not None
     assert torch.equal(found.tensors["weights"]["w"], state(7).tensors["weights"]["w"])
     assert found.numbers == state(7).numbers
-    assert said == [f"goes on after step 7, from {tmp_path / KEY / 'step-0000000007'}"]
+    assert said == [f"resumes after step 7, from {tmp_path / KEY / 'step-0000000007'}"]
 
 
 def test_nothing_is_there_before_the_first(tmp_path: Path):
@@ -165,7 +165,7 @@ def test_what_changes_bits_makes_it_start_over(tmp_path: Path, change: dict[str,
     save(tmp_path, 5)
     said: list[str] = []
     assert newest_step(tmp_path, said, provenance={**PROVENANCE, **change}) is None
-    assert said == [f"starts over, because its snapshot does not fit any more: {told}"]
+    assert said == [f"starts over, because its snapshot no longer fits: {told}"]
 
 
 def test_another_host_alone_changes_no_bit(tmp_path: Path):
@@ -273,7 +273,7 @@ def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     said: list[str] = []
     kept = snapshots(tmp_path, said)
     kept.save(lambda: state(4))
-    assert said == ["goes on, but its state cannot be kept: [Errno 28] No space left on device"]
+    assert said == ["continues, but its state cannot be saved: [Errno 28] No space left on device"]
     assert list((tmp_path / KEY).iterdir()) == [], "nothing half written is left"
 
 

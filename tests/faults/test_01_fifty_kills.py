@@ -123,7 +123,7 @@ def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
         assert results_of(folder) == expected
         assert weights_of(folder) == weights
         assert not (folder / "results" / "snapshots").exists()
-        resumed += (folder / "log").read_text().count("goes on after step")
+        resumed += (folder / "log").read_text().count("resumes after step")
     sys.stdout.write(f"{kills} kills in {sweeps} sweeps; {resumed} times a job went on\n")
     assert resumed > 0
 

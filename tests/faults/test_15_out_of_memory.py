@@ -42,7 +42,7 @@ def test_15_the_result_is_that_of_twice_as_many_parts(monkeypatch: pytest.Monkey
     assert found.provenance["recipe"]["accumulation"] == 2
     assert found.provenance["recipe"]["batch_size"] == 8
     assert found.job.settings["accumulation"].value == 1
-    assert reporter.notes == ["ran out of memory and starts anew with each batch in 2 parts"]
+    assert reporter.notes == ["ran out of memory and starts over with each batch in 2 parts"]
 
 
 def test_15_a_stop_after_that_keeps_the_smaller_parts(

@@ -7,7 +7,7 @@ from tests.helpers.samples import verdict
 HOSTILE = Unjudged(
     task="mine/<b>|x", reason="50% lost:\n::error::gotcha, \u202e", exit_code=NOT_COMPARED
 )
-FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the one of the baseline."])
+FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's."])
 
 
 def test_44_markdown_shows_names_as_text():

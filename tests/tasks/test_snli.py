@@ -88,7 +88,7 @@ GOOD = to_lines([row("neutral")])
         (GOOD + to_lines([row(["neutral"])]), r"row 1 does not convert: .*label is \['neutral'\]"),
         (GOOD + '{"sentence1": ', r"jsonl line 2 is not JSON"),
         (GOOD + "\n" + GOOD, r"jsonl line 2 is not JSON"),
-        (GOOD + "[1]\n", r"jsonl line 2 is JSON, but no object: found list"),
+        (GOOD + "[1]\n", r"jsonl line 2 is JSON, but not an object: found list"),
         (GOOD + '{"gold_label": "neutral"}\n', r"line 2 has no 'sentence1', the premise: found"),
         (to_lines([row("neutral", 3)]), r"snli train .* row 0 does not convert: .*premise is 3"),
         (GOOD.encode() + b'{"\xff"}', r"jsonl line 2 is not UTF-8"),

@@ -101,7 +101,7 @@ def test_the_pinned_revision_is_read_and_not_the_newest(tmp_path: Path) -> None:
 
 
 def test_a_task_on_no_hub_says_so() -> None:
-    with pytest.raises(DataError, match="cola is on no hub: use `--data DIR`"):
+    with pytest.raises(DataError, match="cola is not on the hub: use `--data DIR`"):
         rows(replace(COLA.source, hub=""), "train", Data(door="hub"))
 
 

@@ -122,7 +122,7 @@ def without(key: str, place: str) -> dict[str, Any]:
         (without("text", "answer"), r"question q0 has no 'text': found answer_start"),
         ({"data": {}}, r"json has no list 'data': found dict"),
         ({"data": ["x"]}, r"json article 0 has no 'title': found str"),
-        ([], r"json is JSON, but no object: found list"),
+        ([], r"json is JSON, but not an object: found list"),
         ('{"data": [', r"train-v2\.0\.json is not JSON"),
         ("", r"train-v2\.0\.json is not JSON"),
         ("[" * 10**5, r"train-v2\.0\.json is not JSON"),

@@ -82,7 +82,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown metric": ({"metric": "mcc"}, "glue/rte has no metric 'mcc': it has accuracy"),
     "train split": ({"split": "train"}, "glue/rte has no split 'train': it has dev, test"),
     "a list": ({"task": ["glue/rte"]}, "task must be a text"),
-    "percent": ({"score": 94.3}, "score must be a fraction such as 0.943, found 94.3"),
+    "percent": (
+        {"score": 94.3},
+        "score must be a fraction such as 0.943, not a percentage, found 94.3",
+    ),
     "nan": ({"score": "nan"}, "score must be a number, found 'nan'"),
     "true": ({"score": True}, "score must be a number, found True"),
     "words": ({"score": "high"}, "score must be a number, found 'high'"),
@@ -102,15 +105,15 @@ def test_a_wrong_row_is_one_sentence(tmp_path: Path, wrong: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.json", b"{", "is no JSON"),
+        ("a.json", b"{", "is not JSON"),
         ("a.json", b"{}", "must be a JSON list"),
         ("a.json", b"[1]", "must be a JSON list"),
-        ("a.json", b"[" * 10**5, "is no JSON"),
+        ("a.json", b"[" * 10**5, "is not JSON"),
         ("a.csv", b"", "has no column 'model'"),
         ("a.csv", b"model,task\n", "has no column 'metric'"),
-        ("a.csv", b"model,task,metric,split,score,source\na,b\n", "another number of cells"),
-        ("a.csv", b'model,task,metric,split,score,source\n"a"b,c\n', "is no CSV after line 1"),
-        ("a.csv", b"\xff\xfe", "is no text in UTF-8"),
+        ("a.csv", b"model,task,metric,split,score,source\na,b\n", "a different number of cells"),
+        ("a.csv", b'model,task,metric,split,score,source\n"a"b,c\n', "is not CSV after line 1"),
+        ("a.csv", b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
 def test_other_files_are_one_sentence(
@@ -124,7 +127,7 @@ def test_other_files_are_one_sentence(
 
 
 def test_a_row_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows 1 and 2 of .* are of the same"):
+    with pytest.raises(DataError, match=r"rows 1 and 2 of .* are for the same score"):
         read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5}))
 
 

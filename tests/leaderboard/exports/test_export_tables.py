@@ -140,7 +140,7 @@ def test_boards_are_narrowed(board: Board) -> None:
     assert "score" not in _markdown_rows(to_markdown([part]))[0]
     (third,) = narrowed([board], ["third:paper:fp32"], [])
     assert the_model([third])[0].model == "third"
-    with pytest.raises(BenchError, match="nothing is stored that fits nobody: stored are first"):
+    with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
         narrowed([board], ["nobody"], [])
     with pytest.raises(BenchError, match="say which with --model: first:paper:fp32, second"):
         the_model([board])

@@ -30,8 +30,8 @@ def test_a_file_is_read_as_it_was_written():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is no baseline"),
-        ("[]", "is no baseline"),
+        ("", "is not a baseline"),
+        ("[]", "is not a baseline"),
         ('{"format": 1}', "KeyError: 'tasks'"),
         ('{"format": 2, "tasks": {}}', "of format 2, and this version reads format 1"),
     ],
@@ -71,12 +71,12 @@ def changed(where, value):
     ],
 )
 def test_a_file_that_was_changed_by_hand_is_one_sentence(where, value):
-    with pytest.raises(DataError, match=r"baseline\.json is no baseline"):
+    with pytest.raises(DataError, match=r"baseline\.json is not a baseline"):
         Baseline.from_text(changed(where, value), "baseline.json")
 
 
 def test_json_that_never_ends_is_no_baseline():
-    with pytest.raises(DataError, match="is no baseline"):
+    with pytest.raises(DataError, match="is not a baseline"):
         Baseline.from_text("[" * 100_000, "baseline.json")
 
 

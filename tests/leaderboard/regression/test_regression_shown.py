@@ -16,7 +16,7 @@ from tests.helpers.samples import verdict
 HOSTILE = Unjudged(
     task="mine/<b>|x", reason="50% lost:\n::error::gotcha, \u202e", exit_code=NOT_COMPARED
 )
-FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the one of the baseline."])
+FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's."])
 
 
 def test_markdown_is_a_table_and_lists_what_was_lost():
@@ -28,7 +28,7 @@ def test_markdown_is_a_table_and_lists_what_was_lost():
     assert "80.40 ± 1.14 \\(5 seeds\\)" in rte
     assert rte.endswith("| worse |")
     assert "glue/rte: 2 of 104 examples lost, 1 gained" in text
-    assert "* The checkpoint is not the one of the baseline." in text
+    assert "* The checkpoint is not the baseline's." in text
 
 
 def test_junit_has_a_case_a_task():

@@ -122,17 +122,20 @@ def _header(**fields: object) -> Callable[[list[str]], list[str]]:
 
 DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "no end": (lambda lines: lines[:-1], "is cut short"),
-    "empty": (lambda lines: [], "is no JSON object"),
+    "empty": (lambda lines: [], "is not a JSON object"),
     "one run less": (lambda lines: [*lines[:3], *lines[4:]], "do not fit the digest"),
     "a run twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "twice|do not fit"),
     "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not fit"),
     "something after the end": (lambda lines: [*lines, "{}\n"], "do not fit"),
     "another number": (_changed_score, "was changed after it was written"),
     "a newer version": (_header(version=2), "an archive of version 2"),
-    "another format": (_header(format="zip"), "is no benchharness archive"),
-    "no object": (lambda lines: [lines[0], "[1]\n", *lines[1:]], "line 2 of .* is no JSON object"),
-    "no run": (lambda lines: [lines[0], "{}\n", *lines[1:]], "line 2 of .* is no run"),
-    "deep": (lambda lines: [lines[0], "[" * 10**5, *lines[1:]], "line 2 of .* is no JSON"),
+    "another format": (_header(format="zip"), "is not a benchharness archive"),
+    "no object": (
+        lambda lines: [lines[0], "[1]\n", *lines[1:]],
+        "line 2 of .* is not a JSON object",
+    ),
+    "no run": (lambda lines: [lines[0], "{}\n", *lines[1:]], "line 2 of .* is not a run"),
+    "deep": (lambda lines: [lines[0], "[" * 10**5, *lines[1:]], "line 2 of .* is not a JSON"),
 }
 
 
@@ -160,7 +163,7 @@ def test_a_consistent_duplicate_is_found(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", [0, 1, 10, 200, -9, -1])
 def test_a_file_cut_anywhere_is_refused(archive: Path, kept: int) -> None:
     archive.write_bytes(archive.read_bytes()[:kept])
-    with pytest.raises(DataError, match=r"cut short|no JSON object"):
+    with pytest.raises(DataError, match=r"cut short|not a JSON object"):
         check_archive(archive)
 
 

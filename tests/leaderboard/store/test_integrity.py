@@ -26,8 +26,8 @@ DAMAGES = {
     "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
     "DELETE FROM scores WHERE run_id = 1": "is damaged: it is not what was written",
     "DELETE FROM runs WHERE id = 1": "scores has . rows of run 1, which is not there",
-    "DROP INDEX headlines_model": "missing of it: add_index headlines_model",
-    "ALTER TABLE runs ADD COLUMN note TEXT": "missing of it: remove_column .*runs note",
+    "DROP INDEX headlines_model": "missing: add_index headlines_model",
+    "ALTER TABLE runs ADD COLUMN note TEXT": "missing: remove_column .*runs note",
 }
 
 
@@ -106,9 +106,9 @@ def test_a_backup_of_a_damaged_store_is_none(path: Path, tmp_path: Path) -> None
 
 def test_a_backup_writes_nothing_over(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("precious")
-    with pytest.raises(BenchError, match="is there already"):
+    with pytest.raises(BenchError, match="exists already"):
         check_new(tmp_path / "copy.sqlite")
-    with open_store(path) as store, pytest.raises(BenchError, match="is there already"):
+    with open_store(path) as store, pytest.raises(BenchError, match="exists already"):
         store.back_up(tmp_path / "copy.sqlite")
     assert (tmp_path / "copy.sqlite").read_text() == "precious"
 

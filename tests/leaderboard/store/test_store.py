@@ -195,7 +195,7 @@ def test_an_ambiguous_key_names_the_candidates(store: Store) -> None:
         store.add_failure(make_failure(job))
     starts = [job.key[0] for job in jobs]
     common = next(start for start in starts if starts.count(start) > 1)
-    with pytest.raises(BenchError, match="fits more than one run") as raised:
+    with pytest.raises(BenchError, match="matches more than one run") as raised:
         store.result(common)
     assert sum(job.key[:7] in str(raised.value) for job in jobs) >= 2
 

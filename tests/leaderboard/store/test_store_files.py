@@ -55,8 +55,8 @@ def test_odd_file_names_are_names(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("nonsense://user:secret@host/db", "no database that can be used here"),
-        ("mysql+pymysql://user:secret@host/db", "no database that can be used here"),
+        ("nonsense://user:secret@host/db", "not a database that can be used here"),
+        ("mysql+pymysql://user:secret@host/db", "not a database that can be used here"),
         ("sqlite://", "must name a file"),
         ("sqlite:///board.sqlite?timeout=5", "must name a file and nothing more"),
     ],

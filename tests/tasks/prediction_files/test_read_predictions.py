@@ -134,7 +134,7 @@ def test_a_text_that_is_no_entity_is_refused(file: Callable[[str], Path]) -> Non
     line, *lines = path.read_text().splitlines()
     wrong = json.dumps({**json.loads(line), "label": "Atlantis"})
     path.write_text("\n".join([wrong, *lines]))
-    with pytest.raises(DataError, match=r"answers 0 with 'Atlantis', which is none of its"):
+    with pytest.raises(DataError, match=r"answers 0 with 'Atlantis', which is not one of its"):
         read_predictions(path, TASKS["superglue/record"], mini("superglue/record"))
 
 
@@ -170,7 +170,7 @@ def without_question(text: str) -> str:
         ("race/all", replaced("middle", "high99"), "of its ids are of no question here"),
         ("race/all", without_last, "answers, expected"),
         ("squad/v2.0", without_question, "1 of "),
-        ("squad/v1.1", lambda text: "[]", "it is JSON, but no object"),
+        ("squad/v1.1", lambda text: "[]", "it is JSON, but not an object"),
         ("conll2003/ner", lambda text: text.replace(" NN O", " NN I-", 1), "has the tag 'I-'"),
         ("conll2003/ner", lambda text: text.rstrip() + " x", "has the tag 'x'"),
         ("conll2003/ner", lambda text: text + "\nmore NN O\n", "sentences, expected"),

@@ -132,7 +132,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
     "no index": (cola(lambda t: [x.split("\t")[1] for x in t]), "has 1 columns"),
     "a row too few": (cola(lambda t: t[:-1]), "it has 5 answers, expected 6"),
     "which row": (cola(lambda t: t[:-1]), "1 index is missing: 5"),
-    "a row too many": (cola(lambda t: [*t, "6\t1"]), "index 6 is none of the 6 expected"),
+    "a row too many": (cola(lambda t: [*t, "6\t1"]), "index 6 is not one of the 6 expected"),
     "a row twice": (cola(lambda t: [*t, t[-1]]), "index 5 stands here again, after line 7"),
     "a half row": (cola(lambda t: [*t[:-1], "5"]), "line 7: the line has 1 columns"),
     "an endless number": (
@@ -248,8 +248,8 @@ def test_a_zip_by_another_name_is_renamed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("submission.zip", b"Rar!", "it is no submission"),
-        ("submission.tar.gz", b"\x1f\x8b", "it is no submission"),
+        ("submission.zip", b"Rar!", "it is not a submission"),
+        ("submission.tar.gz", b"\x1f\x8b", "it is not a submission"),
         ("other.zip", zipped({"readme.txt": b"hello"}), "it holds none of the files"),
         ("empty.zip", zipped({}), "it holds none of the files"),
         ("CoLA.tsv", clean("glue")["CoLA.tsv"], "it is one file, expected a zip of all"),

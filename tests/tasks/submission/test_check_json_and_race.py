@@ -60,7 +60,7 @@ def twice(answers: dict[str, str]) -> str:
     ("content", "sentence"),
     [
         ("{", "it is not JSON"),
-        ("[1, 2]", "it is JSON, but no object"),
+        ("[1, 2]", "it is JSON, but not an object"),
         ("{}", "it holds no answers"),
         (ANSWERS | {QUESTIONS[0]: None}, "is null, expected text"),
         (ANSWERS | {QUESTIONS[0]: ["a", "b"]}, "is a list (n best answers?)"),

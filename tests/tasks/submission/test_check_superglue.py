@@ -134,7 +134,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
     ),
     "no object": (
         edited("CB.jsonl", lines(lambda found: [*found[:-1], '"entailment"'])),
-        "line 6: the line is JSON, but no object",
+        "line 6: the line is JSON, but not an object",
     ),
     "no label": (each("CB.jsonl", lambda one: {"idx": one["idx"]}), "the object has no label"),
     "a list of labels": (each("CB.jsonl", lambda one: {**one, "label": []}), "is a list"),

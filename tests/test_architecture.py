@@ -1,0 +1,70 @@
+"""docs/architecture.md draws the layers that import-linter checks, and its road is in the code."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def contracts():
+    """The layers of pyproject.toml: those of the packages, then those of each package."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    return [contract for contract in found if contract["type"] == "layers"]
+
+
+def drawn(heading):
+    """The first words of each indented line below a heading, up to two spaces."""
+    section = PAGE.split(f"\n{heading}\n", 1)[1].split("\n#", 1)[0]
+    return [re.split(" {2,}", line)[0] for line in re.findall(r"(?m)^    (\S.*)$", section)]
+
+
+def definitions(node, prefix=""):
+    """The names of all functions and classes of a module, "Class.method" too."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            yield f"{prefix}{child.name}"
+            yield from definitions(child, f"{prefix}{child.name}.")
+
+
+def test_the_packages_are_drawn_in_their_order():
+    packages, *_ = contracts()
+    assert drawn("## Three packages") == packages["layers"]
+
+
+@pytest.mark.parametrize("contract", contracts()[1:], ids=lambda each: each["containers"][0])
+def test_the_layers_are_drawn_as_they_are_checked(contract):
+    assert contract["exhaustive"]
+    (package,) = contract["containers"]
+    assert drawn(f"### {package}") == contract["layers"]
+
+
+def test_the_road_of_a_run_names_at_most_25_functions_that_exist():
+    road = drawn("## The road of `bench run`")
+    assert 0 < len(road) <= 25
+    for step in road:
+        file, _, name = step.partition(":")
+        assert name in definitions(ast.parse((ROOT / file).read_text(encoding="utf-8"))), step
+
+
+def test_the_files_that_the_page_names_exist():
+    there = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[blt]*/**/*.py")]
+    named = set(re.findall(r"`([\w/]+\.py)`", PAGE))
+    assert len(named) > 10
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
+
+
+def test_links_between_the_pages_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    broken = [
+        (page.name, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+        if not link.startswith("http") and not (page.parent / link.partition("#")[0]).exists()
+    ]
+    assert broken == []
