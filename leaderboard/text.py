@@ -17,15 +17,12 @@ def visible(text: str, keep: str = "") -> str:
     r"""The text with every unseen character, except those in `keep`, as an escape (`\u202e`)."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(c) if _is_unseen(c) and c not in keep else c for c in text)
-
-
-def _is_unseen(character: str) -> bool:
-    return unicodedata.category(character) in _UNSEEN
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return "".join(
+        c.encode("unicode_escape").decode("ascii")
+        if (unicodedata.category(c) in _UNSEEN) and c not in keep
+        else c
+        for c in text
+    )
 
 
 def storable(text: str) -> str:

@@ -218,17 +218,13 @@ def _numberings(rows: SplitRows) -> Iterator[tuple[Sequence[int], Sequence[int]]
     the ids in a file that has the others too.
     """
     count = len(rows.examples)
-    ids = [_number(example) for example in rows.examples]
+    # The number at the end of an id: "12" and MultiRC's "3-40-212" are the rows 12 and 212.
+    ids = [int(example.id.rpartition("-")[2]) for example in rows.examples]
     yield ids, ids
     if ids != list(range(count)):
         yield range(count), range(count)
     if rows.left_out:
         yield range(count + rows.left_out), ids
-
-
-def _number(example: Example) -> int:
-    """The number at the end of an id: "12" and MultiRC's "3-40-212" are the rows 12 and 212."""
-    return int(example.id.rpartition("-")[2])
 
 
 def _prediction(path: Path, file: AnswerFile, example: Example, answer: Any) -> Prediction:

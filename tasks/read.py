@@ -153,7 +153,7 @@ def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
     split whose texts stand in a train split. What is 0 is left out. The benchmarks have such rows
     (QQP, SST-2, SNLI), so that none is dropped; a reader of a score should know how many there are.
     """
-    texts = {name: _texts(rows.examples) for name, rows in splits.items()}
+    texts = {name: [_text(example) for example in rows.examples] for name, rows in splits.items()}
     trained = {text for name, found in texts.items() if _is_train(name) for text in found}
     counts = {}
     for name, found in texts.items():
@@ -165,11 +165,6 @@ def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
 
 def _is_train(name: str) -> bool:
     return name.endswith(":train")
-
-
-def _texts(examples: Iterable[Example]) -> list[Hashable]:
-    """Of each example what a model reads of it."""
-    return [_text(example) for example in examples]
 
 
 def _text(example: Example) -> Hashable:

@@ -149,7 +149,16 @@ def score(
     Raises BenchError where predictions and examples do not match one to one, where there is
     nothing to score, or where a label is hidden.
     """
-    _check_alignment(task, split, predictions, examples)
+    where = f"{task.name} {split}"
+    if not examples:
+        raise BenchError(f"{where} has no examples, so there is nothing to score.")
+    if [p.id for p in predictions] != [e.id for e in examples]:
+        raise BenchError(
+            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
+            "examples in their order: every example needs exactly one prediction."
+        )
+    if any(is_hidden(e) for e in examples):
+        raise BenchError(f"{where} hides its labels: only the official server can score it.")
     ending = ending_of(task, split)
     values = {
         metric.name + ending: metric.compute(predictions, examples)
@@ -168,21 +177,6 @@ def suffix_of(split: str) -> str:
     """What tells a split from the first of its kind: "_mm" of "dev_mm" and "test_mm"."""
     _, underscore, suffix = split.partition("_")
     return underscore + suffix
-
-
-def _check_alignment(
-    task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
-) -> None:
-    where = f"{task.name} {split}"
-    if not examples:
-        raise BenchError(f"{where} has no examples, so there is nothing to score.")
-    if [p.id for p in predictions] != [e.id for e in examples]:
-        raise BenchError(
-            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
-            "examples in their order: every example needs exactly one prediction."
-        )
-    if any(is_hidden(e) for e in examples):
-        raise BenchError(f"{where} hides its labels: only the official server can score it.")
 
 
 def is_hidden(example: Example) -> bool:

@@ -125,7 +125,7 @@ def _plan(gate: Gate) -> tuple[list[str], Plan]:
         gate.request,
         tasks=tuple(find_task(task) for task in wanted),
         data=gate.data or gate.baseline.data,
-        precision=_precision(gate.baseline),
+        precision=next((s.conditions.precision for s in gate.baseline.tasks.values()), "auto"),
         limit=gate.baseline.limit,
     )
     planned = plan(request)
@@ -137,10 +137,6 @@ def _plan(gate: Gate) -> tuple[list[str], Plan]:
 def _trained(task: str) -> str:
     """The task whose runs predict this one: itself, or the one it follows."""
     return find_task(task).trained_on or task
-
-
-def _precision(baseline: Baseline) -> str:
-    return next((s.conditions.precision for s in baseline.tasks.values()), "auto")
 
 
 def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> Iterator[Unjudged]:
@@ -207,7 +203,9 @@ def _store_of(planned: Plan) -> Iterator[str]:
     root = cache_folder("checks")
     root.mkdir(parents=True, exist_ok=True)
     _delete_old(root)
-    name = _digest(planned)
+    # What a check is told apart by: its jobs, our code and the libraries.
+    parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     lock = FileLock(root / f"{name}.lock")
     try:
         lock.acquire(timeout=0)
@@ -222,12 +220,6 @@ def _store_of(planned: Plan) -> Iterator[str]:
         shutil.rmtree(kept, ignore_errors=True)
     finally:
         lock.release()
-
-
-def _digest(planned: Plan) -> str:
-    """What a check is told apart by: its jobs, our code and the libraries."""
-    parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 def _delete_old(root: Path) -> None:

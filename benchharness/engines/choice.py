@@ -121,7 +121,9 @@ def _local(choice: EngineChoice) -> Place:
 
 def _ray(choice: EngineChoice) -> Place:
     numbers = _read_numbers(choice)
-    _refuse_unknown(choice, NUMBERS)
+    for name in choice.options:
+        if name not in NUMBERS:
+            raise unknown_name(f"option of --engine {choice.name}", name, NUMBERS)
     ray.connect(choice.address or "auto")
     sizes = ray.node_sizes()
     gpus = _gpus(choice, there=any(size.gpus for size in sizes))
@@ -213,9 +215,3 @@ def _read_numbers(choice: EngineChoice) -> dict[str, float]:
                 )
             numbers[name] = int(text)
     return numbers
-
-
-def _refuse_unknown(choice: EngineChoice, known: Collection[str]) -> None:
-    for name in choice.options:
-        if name not in known:
-            raise unknown_name(f"option of --engine {choice.name}", name, known)

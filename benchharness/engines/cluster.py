@@ -15,7 +15,7 @@ from contextlib import (
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from benchharness import __version__
@@ -133,10 +133,18 @@ def refuse(sentence: str) -> Mapping[str, Any]:
 
 
 def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
-    _check_version(remote)
+    if remote.version != version():
+        raise JobError(
+            f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
+            "install the same version on every node."
+        )
     job, shared = Job.from_json(remote.job), remote.shared
-    if remote.keep or job.start_from:
-        _check_shared(shared)
+    if (remote.keep or job.start_from) and not shared.is_seen:
+        raise JobError(
+            f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
+            "other jobs start from go through it: put --db into a folder that every node shares, "
+            "or do without (--start-from scratch)."
+        )
     engine = LocalEngine(
         [_slot(remote)],
         remote.timeout,
@@ -148,23 +156,6 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
-
-
-def _check_version(remote: RemoteJob) -> None:
-    if remote.version != version():
-        raise JobError(
-            f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
-            "install the same version on every node."
-        )
-
-
-def _check_shared(shared: SharedFolder) -> None:
-    if not shared.is_seen:
-        raise JobError(
-            f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
-            "other jobs start from go through it: put --db into a folder that every node shares, "
-            "or do without (--start-from scratch)."
-        )
 
 
 def _slot(remote: RemoteJob) -> Slot:
@@ -340,7 +331,8 @@ class ClusterEngine:
         del self._sent[ticket]
         if not isinstance(news, Lost):
             outcome = self._arrived(sent, news)
-            if not _is_stopped(outcome):
+            # Somebody else than the driver may have ended it, such as a queue at its time limit.
+            if not (isinstance(outcome, Failure) and outcome.kind == "interrupted"):
                 return outcome
             news = Lost(reason=f"its node ended it ({outcome.error})")
         if sent.attempt <= self._resources.retries:
@@ -375,11 +367,6 @@ class ClusterEngine:
             self._shared.mark.unlink(missing_ok=True)
             with suppress(OSError):  # where encoders are left in it
                 self._shared.folder.rmdir()
-
-
-def _is_stopped(outcome: Outcome) -> TypeGuard[Failure]:
-    """Whether somebody else than the driver has ended a job, such as a queue at its time limit."""
-    return isinstance(outcome, Failure) and outcome.kind == "interrupted"
 
 
 def _failure(job: Job, kind: str, error: str, details: str = "") -> Failure:

@@ -80,7 +80,8 @@ class LocalEngine:
                         if self._is_over(worker):
                             running.remove(worker)
                             outcome = self._finish(worker, report)
-                            if _has_hung(outcome) and outcome.job.key not in hung:
+                            is_hung = isinstance(outcome, Failure) and outcome.kind == "timeout"
+                            if is_hung and outcome.job.key not in hung:
                                 hung.add(outcome.job.key)
                                 running.append(self._again(worker, begin, report))
                                 continue
@@ -142,10 +143,6 @@ class LocalEngine:
             end_processes([worker])
         worker.close(report)
         return worker.outcome(timeout=self._timeout if hung else None)
-
-
-def _has_hung(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failure) and outcome.kind == "timeout"
 
 
 def _told_of_hanging(outcome: Outcome, hung: Collection[str]) -> Outcome:

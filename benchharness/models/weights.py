@@ -116,7 +116,10 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
     if _COMMIT.fullmatch(revision):
         return revision
     if go_offline_if_unreachable():
-        return _commit_in_cache(hub_id, revision)
+        ref = cache_folder(hub_id) / "refs" / revision
+        if not ref.is_file():
+            raise _unreachable(hub_id)
+        return ref.read_text(encoding="ascii").strip()
     return _commit_on_hub(hub_id, revision)
 
 
@@ -139,13 +142,6 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
     if commit is None:
         raise ModelError(f"the hub names no commit for {revision!r} of {hub_id!r}; give a folder.")
     return commit
-
-
-def _commit_in_cache(hub_id: str, revision: str) -> str:
-    ref = cache_folder(hub_id) / "refs" / revision
-    if not ref.is_file():
-        raise _unreachable(hub_id)
-    return ref.read_text(encoding="ascii").strip()
 
 
 def weights_identity(spec: ModelSpec) -> str:

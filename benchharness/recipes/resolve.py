@@ -224,7 +224,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
             checked[name] = check_setting(name, setting)
         except BenchError as error:
             problems.append(str(error))
-    problems += _conflicts(checked)
+    problems += [*_too_many_parts(checked), *_trained_yet_frozen(checked)]
     if problems:
         raise BenchError("\n".join(problems))
     return {name: checked[name] for name in known if name in checked}
@@ -239,10 +239,6 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     if "layer_decay" not in on:
         needless.add("top_layer_depth")
     return {name: setting for name, setting in on.items() if name not in needless}
-
-
-def _conflicts(settings: Mapping[str, Setting]) -> list[str]:
-    return [*_too_many_parts(settings), *_trained_yet_frozen(settings)]
 
 
 def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:

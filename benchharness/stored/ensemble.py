@@ -44,7 +44,9 @@ def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Predic
 def _one(task: Task, predictions: Sequence[Any]) -> Prediction:
     match task:
         case PairTask(is_regression=True):
-            return _number(predictions)
+            return PairPrediction(
+                id=predictions[0].id, label=fmean(float(p.label) for p in predictions)
+            )
         case PairTask():
             return _label(task.labels, predictions)
         case ChoiceTask():
@@ -54,10 +56,6 @@ def _one(task: Task, predictions: Sequence[Any]) -> Prediction:
         case TagTask():
             return _tags(predictions)
     raise AssertionError(f"{task.name} has no head type")
-
-
-def _number(predictions: Sequence[PairPrediction]) -> PairPrediction:
-    return PairPrediction(id=predictions[0].id, label=fmean(float(p.label) for p in predictions))
 
 
 def _label(labels: Sequence[str], predictions: Sequence[PairPrediction]) -> PairPrediction:
@@ -87,17 +85,14 @@ def _answer(predictions: Sequence[SpanPrediction]) -> SpanPrediction:
     for prediction in predictions:
         key = normalise(prediction.text)
         texts.setdefault(key, prediction.text)
-        weights[key] += _preference(prediction.no_answer_score)
+        # The probability of the text against "no answer": the logistic function of minus the
+        # score.
+        weights[key] += (1 - math.tanh(prediction.no_answer_score / 2)) / 2
     return SpanPrediction(
         id=predictions[0].id,
         text=texts[max(weights, key=lambda key: weights[key])],
         no_answer_score=fmean(p.no_answer_score for p in predictions),
     )
-
-
-def _preference(no_answer_score: float) -> float:
-    """The probability of the text against "no answer": the logistic function of minus the score."""
-    return (1 - math.tanh(no_answer_score / 2)) / 2
 
 
 def _tags(predictions: Sequence[TagPrediction]) -> TagPrediction:

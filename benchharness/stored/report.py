@@ -42,7 +42,7 @@ def make_report(
     """
     mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
-    if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
+    if intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS):
         from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
 
         boards = [add_standings(board, store) for board in boards]
@@ -85,10 +85,6 @@ def _chosen(
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
     return (run for board in boards for entry in board.entries for run in entry.runs)
-
-
-def _count(boards: Iterable[Board]) -> int:
-    return sum(1 for _ in _runs(boards))
 
 
 def _details(store: Store, boards: Iterable[Board]) -> Iterator[Result | Failure]:

@@ -154,7 +154,14 @@ def to_result(scored: Scored, model: str) -> Result:
         evaluations=evaluations,
         curve=(),
         cost=Cost.without_network(scored.seconds),
-        provenance=_provenance(evaluations),
+        provenance={
+            "code": {"version": __version__, **source_commit()},
+            "data": {
+                e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint}
+                for e in evaluations
+            },
+            "versions": library_versions(),
+        },
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -171,13 +178,3 @@ def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
         if split.no_answer:
             source = str(split.no_answer.file)
             yield "na_prob_threshold", Setting(value=split.no_answer.threshold, source=source)
-
-
-def _provenance(evaluations: Sequence[Evaluation]) -> Mapping[str, object]:
-    return {
-        "code": {"version": __version__, **source_commit()},
-        "data": {
-            e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint} for e in evaluations
-        },
-        "versions": library_versions(),
-    }

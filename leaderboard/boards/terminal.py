@@ -15,7 +15,7 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import CellStanding, Entry
 from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
-from leaderboard.boards.reproduction import Reproduction, reproductions
+from leaderboard.boards.reproduction import reproductions
 from leaderboard.statistics import Interval
 from leaderboard.text import visible
 
@@ -316,24 +316,16 @@ def _rows(board: Board) -> Iterator[tuple[str, ...]]:
     """The lines of every entry, of which the first names it."""
     for entry in board.entries:
         for place, found in enumerate(reproductions(board, entry)):
-            yield _row(_reproduced_name(entry) if place == 0 else "", found)
-
-
-def _reproduced_name(entry: Entry) -> str:
-    return visible(f"{entry.model} ({entry.recipe_label})")
-
-
-def _row(name: str, found: Reproduction) -> tuple[str, ...]:
-    return (
-        name,
-        found.task.rpartition("/")[2],
-        " or ".join(found.theirs.scores),
-        "" if found.ours is None else f"{found.ours:.1f}",
-        found.theirs.printed,
-        "" if found.difference is None else f"{found.difference:+.1f}",
-        "" if found.noise is None else f"±{found.noise:.1f}",
-        f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
-    )
+            yield (
+                (visible(f"{entry.model} ({entry.recipe_label})") if place == 0 else ""),
+                found.task.rpartition("/")[2],
+                " or ".join(found.theirs.scores),
+                "" if found.ours is None else f"{found.ours:.1f}",
+                found.theirs.printed,
+                "" if found.difference is None else f"{found.difference:+.1f}",
+                "" if found.noise is None else f"±{found.noise:.1f}",
+                f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
+            )
 
 
 # Published rows as a table in the terminal.

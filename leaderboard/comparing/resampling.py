@@ -144,7 +144,7 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000, seed: int = 0) -> 
     steps, counts = _distinct(pairs)
     if counts.sum() <= ALL_UP_TO:
         everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
-        weights = _ways(everything, counts)
+        weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
         extreme = np.abs(_differences(pairs, everything @ steps)) >= found
         return float(weights[extreme].sum() / weights.sum())
     generator, extreme_count = np.random.default_rng(seed), 0
@@ -171,12 +171,6 @@ def _exchanged(
     if counts.max() == 1:
         return generator.integers(0, 2, size=(size, len(counts)), dtype="int8")
     return generator.binomial(counts, 0.5, size=(size, len(counts)))
-
-
-def _ways(exchanges: Array, counts: npt.NDArray[np.intp]) -> Array:
-    """In how many ways so many of each kind can be exchanged."""
-    ways: Array = CHOICES[counts, exchanges.astype(np.intp)].prod(axis=1)
-    return ways
 
 
 def _differences(pairs: Pairs, moved: Array) -> Array:

@@ -203,7 +203,16 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
         "evaluation_name": line.task,
         "evaluation_timestamp": line.date,
         "source_data": _source(board, line),
-        "metric_config": _metric(line),
+        "metric_config": {
+            "metric_id": _METRICS.get(line.metric, line.metric),
+            "metric_name": line.metric,
+            "metric_kind": _METRICS.get(line.metric, line.metric),
+            "metric_unit": "proportion",
+            "lower_is_better": False,
+            "score_type": "continuous",
+            "min_score": -1.0 if line.metric.startswith(_CORRELATIONS) else 0.0,
+            "max_score": 1.0,
+        },
         "score_details": {
             "score": line.score,
             "details": _details(line),
@@ -228,19 +237,6 @@ def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
             "config": source.config,
             **({"revision": revision} if revision else {}),
         },
-    }
-
-
-def _metric(line: ScoreLine) -> dict[str, Any]:
-    return {
-        "metric_id": _METRICS.get(line.metric, line.metric),
-        "metric_name": line.metric,
-        "metric_kind": _METRICS.get(line.metric, line.metric),
-        "metric_unit": "proportion",
-        "lower_is_better": False,
-        "score_type": "continuous",
-        "min_score": -1.0 if line.metric.startswith(_CORRELATIONS) else 0.0,
-        "max_score": 1.0,
     }
 
 

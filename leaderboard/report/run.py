@@ -157,13 +157,11 @@ def _model(job: Job) -> Iterator[str]:
         return
     is_folder = PurePath(job.checkpoint).is_absolute()
     yield from ("--model", job.checkpoint if is_folder else job.model)
-    if start is not None and (_is_asked_for(job) or not _is_packaged(job)):
+    # Whether the start is the command's, and not the recipe's.
+    if start is not None and (
+        (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
+    ):
         yield from ("--start-from", start.name or SCRATCH)
-
-
-def _is_asked_for(job: Job) -> bool:
-    """Whether the start is the command's, and not the recipe's."""
-    return job.settings[START_FROM].source == "--start-from"
 
 
 def _is_packaged(job: Job) -> bool:

@@ -138,15 +138,13 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
     best = {task: board.best(task) for task in board.tasks}
     by_kind: dict[RowKind, list[RowView]] = {}
     for entry in board.entries:
-        by_kind.setdefault(_kind(entry), []).append(_row(board, entry, columns, best))
+        by_kind.setdefault("measured" if entry.kind == "model" else entry.kind, []).append(
+            _row(board, entry, columns, best)
+        )
     for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
             rows = tuple(by_kind[kind])
             yield RowGroup(anchor=f"{anchor}-{kind}", kind=kind, title=title, note=note, rows=rows)
-
-
-def _kind(entry: Entry) -> RowKind:
-    return "measured" if entry.kind == "model" else entry.kind
 
 
 def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]) -> RowView:

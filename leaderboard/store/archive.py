@@ -28,16 +28,13 @@ def _archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
-        line = to_text(_data(run)) + "\n"
+        line = (
+            to_text({name: value for name, value in vars(run).items() if value is not None}) + "\n"
+        )
         digest.update(line.encode("ascii"))
         count += 1
         yield line
     yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
-
-
-def _data(run: StoredRun) -> dict[str, Any]:
-    """The run as an object; without `facts` it is what was written before there were any."""
-    return {name: value for name, value in vars(run).items() if value is not None}
 
 
 def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
@@ -94,7 +91,18 @@ def _runs(path: Path) -> Iterator[StoredRun]:
     digest, count = hashlib.sha256(), 0
     with gzip.open(path, "rb") as file:
         line = file.readline(LONGEST_LINE)
-        _check_header(path, _parsed(path, line, 1))
+        header = _parsed(path, line, 1)
+        if header.get("format") != _FORMAT:
+            raise DataError(
+                f"{path} is no benchharness archive: its first line does not say so; `bench export "
+                "--all` writes one."
+            )
+        if header.get("version") != _VERSION:
+            raise DataError(
+                f"{path} is an archive of version {header.get('version')!r}, and this "
+                f"benchharness reads version {_VERSION}: import it with the release "
+                "that wrote it, or a newer one."
+            )
         digest.update(line)
         while line := file.readline(LONGEST_LINE):
             data = _parsed(path, line, count + 2)
@@ -118,19 +126,6 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
             "`bench export --all` writes it."
         )
     return data
-
-
-def _check_header(path: Path, header: dict[str, Any]) -> None:
-    if header.get("format") != _FORMAT:
-        raise DataError(
-            f"{path} is no benchharness archive: its first line does not say so; `bench export "
-            "--all` writes one."
-        )
-    if header.get("version") != _VERSION:
-        raise DataError(
-            f"{path} is an archive of version {header.get('version')!r}, and this benchharness "
-            f"reads version {_VERSION}: import it with the release that wrote it, or a newer one."
-        )
 
 
 def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: bytes) -> None:

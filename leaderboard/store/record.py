@@ -107,30 +107,27 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
     Raises StoreError where it is not what a headline has.
     """
     try:
-        return _row(key, dict(data))
+        content = dict(data)
+        found = flags_of_ends(content.pop("losses"))
+        flags = content.pop("flags")
+        scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
+        for task, split, metric, name, value in content.pop("scores"):
+            scores[task][name] = value
+            measures[task][name] = Measure(split, metric)
+        named = dict.fromkeys([*flags, *scores]) if found else flags
+        return RunRow(
+            key=key,
+            flags={task: (*flags.get(task, ()), *found) for task in named},
+            scores=dict(scores),
+            measures=dict(measures),
+            **content,
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
             "says what else is, and docs/store.md how to save the rest."
         ) from error
-
-
-def _row(key: str, content: dict[str, Any]) -> RunRow:
-    found = flags_of_ends(content.pop("losses"))
-    flags = content.pop("flags")
-    scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
-    for task, split, metric, name, value in content.pop("scores"):
-        scores[task][name] = value
-        measures[task][name] = Measure(split, metric)
-    named = dict.fromkeys([*flags, *scores]) if found else flags
-    return RunRow(
-        key=key,
-        flags={task: (*flags.get(task, ()), *found) for task in named},
-        scores=dict(scores),
-        measures=dict(measures),
-        **content,
-    )
 
 
 def _flags(run: Run) -> dict[str, list[str]]:
@@ -217,7 +214,24 @@ def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
         details="",
     )
     for evaluation in data["evaluations"]:
-        _add_evaluation(run, evaluation)
+        task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
+        _check_names(task, split, *scores)
+        measures = measures_of(task)
+        metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
+        # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
+        run.scores += [
+            Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
+            for name, value in scores.items()
+        ]
+        run.predictions.append(
+            Predictions(
+                task=task,
+                split=split,
+                fingerprint=evaluation["fingerprint"],
+                flags=evaluation["flags"],
+                rows=evaluation["predictions"],
+            )
+        )
     run.digest = _digest(run)
     run.facts_digest = _facts_digest(run)
     return run
@@ -368,27 +382,6 @@ def _job_columns(data: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str,
         "job": data,
         "facts": dict(facts),
     }
-
-
-def _add_evaluation(run: Run, evaluation: Mapping[str, Any]) -> None:
-    task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
-    _check_names(task, split, *scores)
-    measures = measures_of(task)
-    metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
-    # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
-    run.scores += [
-        Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
-        for name, value in scores.items()
-    ]
-    run.predictions.append(
-        Predictions(
-            task=task,
-            split=split,
-            fingerprint=evaluation["fingerprint"],
-            flags=evaluation["flags"],
-            rows=evaluation["predictions"],
-        )
-    )
 
 
 def _check_names(*names: str) -> None:

@@ -195,7 +195,8 @@ def write_conll2003(folder: Path) -> None:
     splits = draw_splits("conll2003", _draw_sentence, CONLL_SIZES)
     for name, sentences in zip(("train", "testa", "testb"), splits, strict=True):
         blocks = [
-            (SEPARATOR if number % SENTENCES_PER_DOCUMENT == 0 else "") + _block(rows)
+            (SEPARATOR if number % SENTENCES_PER_DOCUMENT == 0 else "")
+            + ("".join(f"{' '.join(row)}\n" for row in rows) + "\n")
             for number, rows in enumerate(sentences)
         ]
         write_text(folder / f"eng.{name}", "".join(blocks))
@@ -240,10 +241,6 @@ def _miscellany(rng: Random) -> str:
 
 
 ENTITIES = {"PER": _person, "LOC": _town, "ORG": _firm, "MISC": _miscellany}
-
-
-def _block(rows: tuple[Row, ...]) -> str:
-    return "".join(f"{' '.join(row)}\n" for row in rows) + "\n"
 
 
 # SWAG in the official CSV: which of four endings goes with the thing in hand.

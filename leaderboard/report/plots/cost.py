@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
@@ -39,14 +38,10 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
         tokens=run.cost.train_tokens,
         train_seconds=run.cost.train_seconds,
         machine=_machine(run.provenance.get("machine", {})),
-        trains_all=_trains_all(run.job),
-    )
-
-
-def _trains_all(job: Job) -> bool:
-    return all(
-        name not in job.settings or job.settings[name].value == value
-        for name, value in _EVERY_WEIGHT.items()
+        trains_all=all(
+            name not in run.job.settings or run.job.settings[name].value == value
+            for name, value in _EVERY_WEIGHT.items()
+        ),
     )
 
 
