@@ -35,7 +35,11 @@ def mean_interval(outcomes: Any, *, level: float = 0.95) -> Interval:
 
     table = np.asarray(outcomes, dtype=np.float64)
     table = table.reshape(len(table), -1)
-    mean, shares = float(table.mean()), _variances(table)
+    found = []
+    for axis in (1, 0):
+        means = table.mean(axis=axis)
+        found.append(float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0)
+    mean, shares = float(table.mean()), (found[0], found[1])
     variance = max(*shares, sum(shares) - _rest(table))
     if variance == 0:
         return Interval(low=mean, high=mean)
@@ -43,15 +47,6 @@ def mean_interval(outcomes: Any, *, level: float = 0.95) -> Interval:
     freedom = sum(shares) ** 2 / sum(s**2 / n for s, n in zip(shares, ways, strict=True) if s)
     reach = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
     return Interval(low=mean - reach, high=mean + reach)
-
-
-def _variances(table: Any) -> tuple[float, float]:
-    """The squared standard errors of the mean, over examples and over seeds."""
-    found = []
-    for axis in (1, 0):
-        means = table.mean(axis=axis)
-        found.append(float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0)
-    return found[0], found[1]
 
 
 def _rest(table: Any) -> float:

@@ -51,7 +51,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
             # A temporary file is private to its owner; what is written here is made to be read.
-            temporary.chmod(0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
             temporary.replace(path)
             flush_to_disk(path.parent)
         except BaseException:
@@ -66,12 +68,6 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def without_apostrophe(text: str) -> str:

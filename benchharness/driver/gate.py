@@ -89,8 +89,11 @@ def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
         needed = replace(planned, jobs=tuple(_needed(planned.jobs, fit)))
         now, ids, failed = _run(gate, needed, fit, watch)
+    data = f"{gate.data or gate.baseline.data} data"
+    limit = gate.baseline.limit
+    rows = "" if limit is None else f", at most {limit} rows a split"
     return judge(
-        _title(gate),
+        f"{gate.request.models[0].name} on {data}{rows}",
         gate.baseline.tasks,
         now,
         ids,
@@ -235,13 +238,6 @@ def _failure(failure: Failure) -> Unjudged:
         # A checkpoint that cannot be loaded is missing, and no job has failed.
         exit_code=NOT_COMPARED if failure.exit_code == NOT_COMPARED else FAILED_JOB,
     )
-
-
-def _title(gate: Gate) -> str:
-    data = f"{gate.data or gate.baseline.data} data"
-    limit = gate.baseline.limit
-    rows = "" if limit is None else f", at most {limit} rows a split"
-    return f"{gate.request.models[0].name} on {data}{rows}"
 
 
 def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:

@@ -145,8 +145,20 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             "other jobs start from go through it: put --db into a folder that every node shares, "
             "or do without (--start-from scratch)."
         )
+    # The GPUs that the cluster has given to the job are those that are visible here.
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
+    environment = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": gpus,
+        "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
+    }
     engine = LocalEngine(
-        [_slot(remote)],
+        [
+            Slot(
+                device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
+                environment={**environment, **remote.variables},
+            )
+        ],
         remote.timeout,
         remote.command or worker_command(remote.needs.processes),
         checkpoints=shared.folder,
@@ -156,20 +168,6 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
-
-
-def _slot(remote: RemoteJob) -> Slot:
-    """The place that the cluster has given to the job: its GPUs are those that are visible here."""
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
-    environment = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": gpus,
-        "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
-    }
-    return Slot(
-        device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
-        environment={**environment, **remote.variables},
-    )
 
 
 # The engine: it sends jobs, and takes in what comes back.

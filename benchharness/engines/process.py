@@ -125,13 +125,10 @@ class WorkerProcess:
         self._stdout, self._stderr = self._process.stdout, self._process.stderr
         for pipe in (self._stdout, self._stderr):
             os.set_blocking(pipe.fileno(), False)
-        self._send(json.dumps(job.to_json()).encode())
-
-    def _send(self, text: bytes) -> None:
         assert self._process.stdin
         # Where the process is already gone, its exit status will say why.
         with suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(text)
+            stdin.write(json.dumps(job.to_json()).encode())
 
     @property
     def descriptors(self) -> list[int]:

@@ -122,7 +122,13 @@ def resolve_sweep(
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or _PAPER
     if name != _PAPER:
-        layers += _laid_over(_recipe_path(name), task, head)
+        path = _recipe_path(name)
+        if like := read_like(path):
+            raise BenchError(
+                f"{path.name} is like {like!r}, but a recipe of your own lies over that of the "
+                "model: leave the table [like] out."
+            )
+        layers += _file_layers(path, task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     points = _points(layers, head)
     is_own = name not in (_PAPER, _FAST)
@@ -178,16 +184,6 @@ def _recipe_path(name: str) -> Path:
     raise unknown_name(
         "recipe", name, (_PAPER, _FAST), "Known: paper, fast, or the path of a TOML file."
     )
-
-
-def _laid_over(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
-    """The layers of `--recipe`, which is always like the model's own recipe."""
-    if like := read_like(path):
-        raise BenchError(
-            f"{path.name} is like {like!r}, but a recipe of your own lies over that of the model: "
-            "leave the table [like] out."
-        )
-    return _file_layers(path, task, head)
 
 
 def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:

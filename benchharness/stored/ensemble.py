@@ -122,7 +122,15 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
         evaluations=evaluations,
         curve=(),
         cost=Cost.without_network(time.monotonic() - start),
-        provenance=_provenance(job, members, evaluations),
+        provenance={
+            "code": {"version": __version__, "method": job.method, **source_commit()},
+            "members": dict(_members(members)),
+            "data": {
+                e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint}
+                for e in evaluations
+            },
+            "versions": library_versions(),
+        },
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -173,19 +181,6 @@ def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
     predictions = [predictions_of(result.evaluation(split)) for result in results]
     task = find_task(split.rpartition(":")[0])
     return evaluate_split(split, read_split(job, split), average(task, predictions))
-
-
-def _provenance(
-    job: Job, members: Sequence[tuple[str, Result]], evaluations: Sequence[Evaluation]
-) -> Mapping[str, Any]:
-    return {
-        "code": {"version": __version__, "method": job.method, **source_commit()},
-        "members": dict(_members(members)),
-        "data": {
-            e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint} for e in evaluations
-        },
-        "versions": library_versions(),
-    }
 
 
 def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -175,7 +175,10 @@ def _compute(
             inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         places = features.tokens_of(rows) if source.tokens == "all" else rows
-        yield places, _stored(found, compute.precision)
+        if compute.precision == "bf16":
+            found = found.bfloat16().view(torch.int16)  # the same bits
+        array: NDArray[Any] = found.cpu().numpy()
+        yield places, array
         done += len(rows)
         speed = done / max(time.monotonic() - start, 1e-9)
         report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))
@@ -205,10 +208,3 @@ def _read(states: Tensor, mask: Tensor, tokens: str) -> Tensor:
         return states[:, :, 0]
     rows = torch.arange(len(mask), device=mask.device)  # (rows,)
     return states[:, rows, mask.sum(-1) - 1]  # each row's last real token
-
-
-def _stored(states: Tensor, precision: str) -> NDArray[Any]:
-    if precision == "bf16":
-        states = states.bfloat16().view(torch.int16)  # the same bits
-    array: NDArray[Any] = states.cpu().numpy()
-    return array

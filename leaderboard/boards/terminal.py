@@ -14,7 +14,7 @@ from rich.text import Text
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import CellStanding, Entry
-from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
+from leaderboard.boards.published import PublishedBlock, PublishedCell
 from leaderboard.boards.reproduction import reproductions
 from leaderboard.statistics import Interval
 from leaderboard.text import visible
@@ -156,7 +156,10 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     bold = [best[task] if entry.competes else "" for task in tasks]
     values = [_cell(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
-    yield [_rank(entry), _name(entry), _score(board, entry, gap), *values]
+    rank = Text("-" if entry.rank is None else str(entry.rank))
+    if entry.standing is not None and entry.standing.ranks is not None:
+        rank.append("\n" + entry.standing.rank_label, style="dim")
+    yield [rank, _name(entry), _score(board, entry, gap), *values]
     samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
     if max(map(len, samples)) > 1:
         for name, statistic in _STATISTICS.items():
@@ -178,13 +181,6 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
 
 def _short(task: str) -> str:
     return task.rpartition("/")[2]
-
-
-def _rank(entry: Entry) -> Text:
-    rank = Text("-" if entry.rank is None else str(entry.rank))
-    if entry.standing is not None and entry.standing.ranks is not None:
-        rank.append("\n" + entry.standing.rank_label, style="dim")
-    return rank
 
 
 def _name(entry: Entry) -> Text:
@@ -393,16 +389,12 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
         width = max(len(heads[column]), *(line.cell_len for line in lines))
         table.add_column(heads[column], justify="right", no_wrap=True, min_width=width)
     for line, row in zip(block.lines, rows, strict=True):
-        table.add_row(_published_name(line), *(row[column] for column in columns))
+        said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
+        name = Text(visible(line.row.system))
+        if said:
+            name.append("\n" + visible(", ".join(said)), style="dim")
+        table.add_row(name, *(row[column] for column in columns))
     return table
-
-
-def _published_name(line: PublishedLine) -> Text:
-    said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
-    name = Text(visible(line.row.system))
-    if said:
-        name.append("\n" + visible(", ".join(said)), style="dim")
-    return name
 
 
 def _numbers(cells: Sequence[PublishedCell], gap: str) -> Text:

@@ -198,6 +198,10 @@ def _model(entry: Entry) -> dict[str, Any]:
 
 
 def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
+    # What is known of the seeds; the schema's own uncertainty is one over examples.
+    details = {"what": "the median over seeds", "seeds": str(line.seeds), "mean": repr(line.mean)}
+    if line.spread is not None:
+        details["standard_deviation_over_seeds"] = repr(line.spread)
     return {
         "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
         "evaluation_name": line.task,
@@ -215,7 +219,7 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
         },
         "score_details": {
             "score": line.score,
-            "details": _details(line),
+            "details": details,
         },
     }
 
@@ -238,11 +242,3 @@ def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
             **({"revision": revision} if revision else {}),
         },
     }
-
-
-def _details(line: ScoreLine) -> dict[str, str]:
-    """What is known of the seeds; the schema's own uncertainty is one over examples."""
-    details = {"what": "the median over seeds", "seeds": str(line.seeds), "mean": repr(line.mean)}
-    if line.spread is not None:
-        details["standard_deviation_over_seeds"] = repr(line.spread)
-    return details

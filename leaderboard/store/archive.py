@@ -111,7 +111,16 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 return
             digest.update(line)
             count += 1
-            yield _run(path, data, count + 1)
+            kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
+            known = kinds | ({"facts": dict} if "facts" in data else {})
+            if data.keys() != known.keys() or any(
+                type(data[name]) is not known[name] for name in known
+            ):
+                raise DataError(
+                    f"line {(count + 1)} of {path} is no run: it needs "
+                    f"{', '.join(kinds)} and nothing else."
+                )
+            yield StoredRun(**data)
     raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
 
 
@@ -134,13 +143,3 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
             f"{path} is not what was written: its {count} runs do not fit the digest at its end; "
             "copy it again."
         )
-
-
-def _run(path: Path, data: dict[str, Any], number: int) -> StoredRun:
-    kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-    known = kinds | ({"facts": dict} if "facts" in data else {})
-    if data.keys() != known.keys() or any(type(data[name]) is not known[name] for name in known):
-        raise DataError(
-            f"line {number} of {path} is no run: it needs {', '.join(kinds)} and nothing else."
-        )
-    return StoredRun(**data)

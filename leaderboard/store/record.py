@@ -88,13 +88,21 @@ def headline_columns(run: Run) -> dict[str, Any]:
 
 def headline_data(run: Run) -> dict[str, Any]:
     """What `row_of` makes a RunRow of; a failure has taken no seconds that count."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for predicted in run.predictions:
+        if predicted.flags:
+            found[predicted.task] += predicted.flags
+    # The rows of the largest split that a run used; 0 where it does not say.
+    splits = run.provenance.get("data") if isinstance(run.provenance, dict) else None
+    counts = splits.values() if isinstance(splits, dict) else ()
+    rows = (split.get("rows") for split in counts if isinstance(split, dict))
     return {
         **{name: getattr(run, name) for name in _HEADLINE_COPIES},
         "seconds": run.seconds or 0.0,
         "parameters": run.parameters or 0,
-        "largest_split": _largest_split(run.provenance),
+        "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
         "scores": [[s.task, s.split, s.metric, s.name, s.value] for s in run.scores],
-        "flags": _flags(run),
+        "flags": {task: list(dict.fromkeys(flags)) for task, flags in found.items()},
         "losses": curve_ends([point["loss"] for point in run.curve or ()]),
         **{name: run.facts[name] for name in ("kind", "overridden", "is_sweep")},
         **{name: storable(run.facts[name]) for name in ("recipe", "source")},
@@ -128,23 +136,6 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
             "says what else is, and docs/store.md how to save the rest."
         ) from error
-
-
-def _flags(run: Run) -> dict[str, list[str]]:
-    """By task, each once for all splits of a task."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for predicted in run.predictions:
-        if predicted.flags:
-            found[predicted.task] += predicted.flags
-    return {task: list(dict.fromkeys(flags)) for task, flags in found.items()}
-
-
-def _largest_split(provenance: Any) -> int:
-    """The rows of the largest split that a run used; 0 where it does not say."""
-    splits = provenance.get("data") if isinstance(provenance, dict) else None
-    counts = splits.values() if isinstance(splits, dict) else ()
-    rows = (split.get("rows") for split in counts if isinstance(split, dict))
-    return max((count for count in rows if isinstance(count, int)), default=0)
 
 
 COPIES = (

@@ -36,7 +36,16 @@ def write_squad(folder: Path) -> None:
     train, dev, _ = draw_splits("squad", _draw_paragraph, SQUAD_SIZES)
     for split, paragraphs in (("train", train), ("dev", dev)):
         for version in ("1.1", "2.0"):
-            _write_paragraphs(folder / f"{split}-v{version}.json", paragraphs, version)
+            path = folder / f"{split}-v{version}.json"
+            articles = []
+            for start in range(0, len(paragraphs), PARAGRAPHS_PER_ARTICLE):
+                chosen = paragraphs[start : start + PARAGRAPHS_PER_ARTICLE]
+                body = [_paragraph(path.stem, start + n, p, version) for n, p in enumerate(chosen)]
+                articles.append(
+                    {"title": f"Stories_{start // PARAGRAPHS_PER_ARTICLE}", "paragraphs": body}
+                )
+            named = version if version == "1.1" else f"v{version}"
+            write_text(path, to_json({"version": named, "data": articles}) + "\n")
 
 
 def _draw_paragraph(rng: Random) -> Paragraph:
@@ -48,16 +57,6 @@ def _draw_paragraph(rng: Random) -> Paragraph:
     rng.shuffle(answered)
     crosswise = rng.choice([(one, told[1]), (two, told[0])])
     return story, tuple(answered), ((rng.choice(story), untold), crosswise)
-
-
-def _write_paragraphs(path: Path, paragraphs: list[Paragraph], version: str) -> None:
-    articles = []
-    for start in range(0, len(paragraphs), PARAGRAPHS_PER_ARTICLE):
-        chosen = paragraphs[start : start + PARAGRAPHS_PER_ARTICLE]
-        body = [_paragraph(path.stem, start + n, p, version) for n, p in enumerate(chosen)]
-        articles.append({"title": f"Stories_{start // PARAGRAPHS_PER_ARTICLE}", "paragraphs": body})
-    named = version if version == "1.1" else f"v{version}"
-    write_text(path, to_json({"version": named, "data": articles}) + "\n")
 
 
 def _paragraph(name: str, number: int, paragraph: Paragraph, version: str) -> Json:

@@ -177,6 +177,10 @@ def _printed(board: Board, row: PublishedRow, task: str | None) -> float | None:
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
     said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.source, row.place)
+    # The size that the source prints, else that of the checkpoint; nobody prints the others.
+    system = find_system(row.system, row.table)
+    known = sizes.get(system.model) if system is not None else None
+    size = _printed_size(row.parameters) or (known.parameters if known else None)
     return Point(
         kind="published",
         entry="",
@@ -185,18 +189,10 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
         score=score,
         low=score,
         high=score,
-        costs=_published_costs(row, sizes),
+        costs={} if size is None else {"parameters": size},
         machine="",
         href=f"#{anchor}-published-dev",
     )
-
-
-def _published_costs(row: PublishedRow, sizes: Sizes) -> dict[str, float]:
-    """The size that the source prints, else that of the checkpoint; nobody prints the others."""
-    system = find_system(row.system, row.table)
-    known = sizes.get(system.model) if system is not None else None
-    size = _printed_size(row.parameters) or (known.parameters if known else None)
-    return {} if size is None else {"parameters": size}
 
 
 def _printed_size(text: str) -> float | None:
