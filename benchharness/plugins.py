@@ -136,8 +136,6 @@ def _missing_suites(tables: Tables) -> Iterator[Suite]:
         )
 
 
-# Loading plugins: the entry points of installed packages, and Python files.
-
 GROUP = "benchharness.plugins"
 """The entry points that name plugin modules of installed packages."""
 

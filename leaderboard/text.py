@@ -34,9 +34,6 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# A file that is written whole or not at all.
-
-
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.

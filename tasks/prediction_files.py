@@ -27,7 +27,6 @@ from tasks.submission.race import LETTERS, read_race
 from tasks.submission.squad import read_answers
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-# What was read from a prediction file.
 
 SHOWN = 3
 """Faults that an error names."""
@@ -268,8 +267,6 @@ def _race(path: Path, content: bytes, rows: SplitRows) -> PredictionFile:
     )
     return PredictionFile(predictions=predictions, notes=notes)
 
-
-# Which layout a prediction file has, by the task's head and the file's name.
 
 Reader = Callable[[Path, Any, SplitRows], PredictionFile]
 

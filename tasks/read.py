@@ -143,9 +143,6 @@ def fingerprint(examples: Iterable[Example]) -> str:
     return digest.hexdigest()
 
 
-# Rows that stand in a split twice, or in train and in a split that is scored.
-
-
 def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
     """How many rows of each split repeat others: {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
 

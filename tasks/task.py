@@ -192,9 +192,6 @@ def is_hidden(example: Example) -> bool:
             return example.tags is None
 
 
-# What an example must hold to be one of its task's.
-
-
 def find_fault(task: Task, example: Example) -> str:
     """What is wrong with an example, to be said after its place; empty where nothing is."""
     match task, example:

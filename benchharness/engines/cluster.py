@@ -170,8 +170,6 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
         return next(outcomes).to_json()
 
 
-# The engine: it sends jobs, and takes in what comes back.
-
 RETRIES = 2
 """How often a job is sent again after its node was lost, unless told otherwise."""
 

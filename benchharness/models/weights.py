@@ -12,7 +12,6 @@ from benchharness.models.spec import NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import arriving, go_offline_if_unreachable
 
-# A checkpoint on the hub, brought into the local cache.
 
 _CHECKPOINT_FILES = (
     "config.json",

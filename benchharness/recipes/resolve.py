@@ -349,9 +349,6 @@ def _check(line: Setting, task: Task) -> None:
         )
 
 
-# Where two recipes differ, task by task.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """One setting that two recipes give other values, and the tasks that this is so for.

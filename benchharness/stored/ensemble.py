@@ -26,8 +26,6 @@ from tasks.metrics.squad import normalise
 from tasks.suites import find_task
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-# One prediction of several for the same example. Pure.
-
 
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
     """The predictions of an ensemble, from those of its members for the same examples in one order.
@@ -100,9 +98,6 @@ def _tags(predictions: Sequence[TagPrediction]) -> TagPrediction:
     # Counter lists equal counts in the order of the members.
     tags = (Counter(column).most_common(1)[0][0] for column in columns)
     return TagPrediction(id=predictions[0].id, tags=tuple(tags))
-
-
-# From the stored results of several runs to the result of their ensemble.
 
 
 def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:

@@ -207,8 +207,6 @@ def _of(board: Board, keys: Set[str]) -> Iterator[Entry]:
     return (e for e in board.entries if keys and any(run.key in keys for run in e.runs))
 
 
-# From a name that a user types to an entry of a board.
-
 Select = Callable[[Board, str], Entry | None]
 """Finds what a name stands for on a board, None where it stands for nothing there."""
 

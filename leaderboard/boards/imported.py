@@ -226,9 +226,6 @@ def to_result(score: ImportedScore) -> Result:
     )
 
 
-# Imported scores as they stand under a board: like published rows, in blocks of their own.
-
-
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     """The blocks of what was imported, dev before test; none of it has a rank."""
     return blocks_of(board, tuple(_rows(board)), "imported")

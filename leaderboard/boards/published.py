@@ -153,9 +153,6 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
     return RULES[name].score(scores)
 
 
-# Published rows as they stand under a board: one block a split, never ranked.
-
-
 @dataclass(frozen=True, kw_only=True)
 class PublishedLine:
     """One published row: its score under each rule, and its cells, task by task of the block."""

@@ -279,8 +279,6 @@ def _seeds(board: Board) -> str:
     return f"values: times 100, the median of {number} {noun}{meaning}."
 
 
-# Measured scores beside the published ones of the same models, as a table in the terminal.
-
 _NUMBERS = ("ours", "theirs", "difference", "noise")
 
 
@@ -323,8 +321,6 @@ def _rows(board: Board) -> Iterator[tuple[str, ...]]:
                 f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
             )
 
-
-# Published rows as a table in the terminal.
 
 _PUBLISHED_NAME_WIDTH = 16
 """Names are folded to it where a line is short."""

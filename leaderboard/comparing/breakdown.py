@@ -191,9 +191,6 @@ def _all_units(splits: Sequence[PredictedSplit]) -> Units:
     return found
 
 
-# How one score is taken apart.
-
-
 def break_down(
     task: Task, metric: Metric[Any, Any], runs: Sequence[Sequence[Any]], examples: Sequence[Any]
 ) -> Breakdown | None:
@@ -297,9 +294,6 @@ def _summed(rows: Any, units: Units) -> Array:
     if len(units) == len(table):
         return table
     return np.stack([table[list(unit)].sum(axis=0) for unit in units])
-
-
-# What a benchmark draws and scores as one: an example, or the examples of a group.
 
 
 def units_of(examples: Sequence[Example]) -> Units:

@@ -12,8 +12,6 @@ from leaderboard.statistics import Interval
 
 Array = npt.NDArray[np.float64]
 
-# The outcomes of two systems on the same examples with the same seeds.
-
 
 def first_part(means: Array) -> Array:
     """The score that is a mean over examples: accuracy, exact match."""
@@ -186,8 +184,6 @@ def _chunks(draws: int, width: int) -> list[int]:
     size = max(1, CHUNK // max(1, width))
     return [min(size, draws - start) for start in range(0, draws, size)]
 
-
-# The outcomes of one system, and its scores on resampled units.
 
 DRAWS_CHUNK = 2**23
 """How often each unit was drawn: numbers that are held at once, 64 MiB."""

@@ -63,9 +63,6 @@ def _hub_revision(task: Task, board: Board) -> str | None:
     return task.source.revision if board.data == ("hub",) and task.source.is_pinned else None
 
 
-# A model's scores as the `model-index` of its card on the hub (README.md's YAML).
-
-
 def to_model_index(boards: Iterable[Board]) -> str:
     """The YAML block, without its lines of dashes, of one model's scores.
 
@@ -99,9 +96,6 @@ def _result(board: Board, line: ScoreLine) -> "EvalResult":
         metric_name=f"{line.metric} (median of {seeds})",
         metric_args={"seeds": line.seeds},
     )
-
-
-# A model's scores as a file of the hub's `.eval_results` folder.
 
 
 def to_eval_results(boards: Iterable[Board]) -> str:

@@ -47,8 +47,6 @@ def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
     return count
 
 
-# The runs of an archive, with every line checked against the archive's own digests.
-
 LONGEST_LINE = 2**30
 """Bytes: the predictions of a million rows are a tenth of it; more is no run but a bomb."""
 

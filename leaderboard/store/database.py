@@ -209,9 +209,6 @@ def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
     return f"the leaderboard {name} could not be used: {reason}. {advice}"
 
 
-# A copy of a store while others use it: whole and of one moment, or not there at all.
-
-
 def copy_sqlite(engine: Engine, target: Path) -> None:
     """Copy an SQLite store to a file of its own by SQLite's online backup.
 
@@ -259,8 +256,6 @@ def _unwritable(target: Path, error: OSError) -> StoreError:
         f"{target} could not be written: {error.strerror or error}. Give another file."
     )
 
-
-# Bring a database to the schema of this version: make it, upgrade it, or say why not.
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_SECONDS = 60

@@ -86,9 +86,6 @@ def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
         yield wanted[start : start + _KEYS_AT_ONCE]
 
 
-# Runs over time: where a seed was run more than once, every result that it gave.
-
-
 @dataclass(frozen=True, kw_only=True)
 class PastRun:
     """One result, also where a newer one has taken its place, and the code that made it.

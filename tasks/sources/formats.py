@@ -122,9 +122,6 @@ def _position(column: Column, header: list[str] | None) -> int | None:
     return next((known.index(name) for name in names if name in known), None)
 
 
-# JSON in official files, with errors that name the place.
-
-
 def parse_object(text: str, place: str) -> dict[str, Any]:
     """The JSON object that a text is; DataError where it is none."""
     try:

@@ -125,9 +125,6 @@ def _is_number(found: Scalar) -> bool:
     return True
 
 
-# What is wrong with a submission, said so that its author can find and mend it.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """One fault: the file, its line from 1 (0: the file as a whole), and what is wrong there.

@@ -56,8 +56,6 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
 
 
-# Sizes of checkpoints, and what a run of one has computed.
-
 _NEAR = 0.15
 """A checkpoint's published size and that of a run of it differ by less, whatever its head is."""
 
@@ -95,9 +93,6 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
     if not (size.is_dense and facts.trains_all and facts.tokens):
         return None
     return 6.0 * (size.backbone or size.parameters) * facts.tokens
-
-
-# What a model costs, as something to hold its score against: how it is written and counted.
 
 
 @dataclass(frozen=True, kw_only=True)
