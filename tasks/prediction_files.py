@@ -27,7 +27,6 @@ from tasks.submission.race import LETTERS, read_race
 from tasks.submission.squad import read_answers
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-
 SHOWN = 3
 """Faults that an error names."""
 

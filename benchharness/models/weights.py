@@ -12,7 +12,6 @@ from benchharness.models.spec import NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import arriving, go_offline_if_unreachable
 
-
 _CHECKPOINT_FILES = (
     "config.json",
     "model*.safetensors",
