@@ -26,6 +26,8 @@ from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.read import packaged_names
 from benchharness.recipes.resolve import compare_recipes, with_start
+from leaderboard.boards.published import published as published_rows
+from leaderboard.boards.systems import systems
 from tasks.errors import BenchError, ModelError, unknown_name
 from tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, find_task
 from tasks.task import Task
@@ -33,8 +35,8 @@ from tasks.task import Task
 if TYPE_CHECKING:
     from leaderboard.store.store import Store
 
-# The store and the boards need SQLAlchemy, whose import takes three times as long as the rest of a
-# command that only lists tasks: they are imported where they are used.
+# The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
+# only lists tasks: it is imported where it is used.
 
 Names = Annotated[
     list[str],
@@ -104,7 +106,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 
 def _open(db: str) -> "Store":
-    from leaderboard.store.store import open_store
+    from leaderboard.store.store import open_store  # noqa: PLC0415  (SQLAlchemy, as said above)
 
     return open_store(db, create=False)
 
@@ -217,8 +219,6 @@ def models(*, as_json: AsJson = False) -> None:
 
     Any checkpoint folder or hub name runs unregistered.
     """
-    from leaderboard.boards.systems import systems
-
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]
     if as_json:
@@ -233,10 +233,8 @@ def models(*, as_json: AsJson = False) -> None:
 @list_app.command()
 def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The published results, with split, protocol and source; scores are in percent."""
-    from leaderboard.boards.published import published as rows_of
-
     chosen = [found.name for name in suite or () for found in find_suites(name)]
-    rows = [published_facts(row) for name in chosen or SUITES for row in rows_of(name)]
+    rows = [published_facts(row) for name in chosen or SUITES for row in published_rows(name)]
     _print(rows, ("system", "split", "protocol", "date", "scores", "source"), as_json=as_json)
 
 

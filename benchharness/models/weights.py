@@ -64,6 +64,7 @@ def _import_hub() -> Any:
     Its `errors.HTTPError` is the HTTP library's own (httpx or httpx2, by version): a refused
     connection is neither a HfHubHTTPError nor an OSError.
     """
+    import huggingface_hub.constants  # noqa: PLC0415
     import huggingface_hub.errors  # noqa: PLC0415
 
     return huggingface_hub
@@ -84,9 +85,7 @@ def require_checkpoint(hub_id: str, revision: str) -> None:
 
 def cache_folder(hub_id: str) -> Path:
     """Where the hub's library keeps a model, fetched or not."""
-    from huggingface_hub.constants import HF_HUB_CACHE  # noqa: PLC0415  (as _import_hub says)
-
-    return Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
+    return Path(_import_hub().constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
 def _unreachable(hub_id: str) -> ModelError:

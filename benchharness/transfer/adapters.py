@@ -29,8 +29,8 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     where peft is not installed, ModelError for an encoder that has no layers of its own for them
     (XLNet).
     """
-    try:  # here, because peft is an extra that few have
-        from peft import LoraConfig, inject_adapter_in_model
+    try:
+        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(
             "lora_rank needs the library peft, which is not installed: "

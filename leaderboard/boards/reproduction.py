@@ -11,6 +11,7 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Entry
 from leaderboard.boards.published import PublishedCell, PublishedRow, published
 from leaderboard.boards.systems import rows_of_model
+from leaderboard.statistics import student_t
 from tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
@@ -200,7 +201,5 @@ def _prediction_bound(values: list[float]) -> float:
     Theirs is taken for one more run of the same spread. A published median of several varies less,
     so the bound is on the safe side of "below" and "above".
     """
-    from scipy.special import stdtrit
-
     count = len(values)
-    return float(stdtrit(count - 1, 0.975)) * stdev(values) * math.sqrt(1 + 1 / count)
+    return student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import score_names
@@ -13,9 +13,6 @@ from leaderboard.text import visible
 from tasks.errors import BenchError
 from tasks.suites import TASKS
 from tasks.task import Task
-
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult, EvalResultEntry
 
 _TASK_TYPES = {
     "pair": "text-classification",
@@ -68,23 +65,22 @@ def to_model_index(boards: Iterable[Board]) -> str:
 
     Values are in each metric's own unit. Raises BenchError where the boards hold several models.
     """
-    from huggingface_hub import ModelCardData
-
     found = official(boards)
     model = the_model(found)[0].model
-    results = [result for board in found for result in _results(board)]
-    return ModelCardData(model_name=visible(model), eval_results=results).to_yaml() + "\n"
+    results = [_result(board, line) for board in found for line in _counted_lines(board)]
+    card = _import_hub().ModelCardData(model_name=visible(model), eval_results=results)
+    return f"{card.to_yaml()}\n"
 
 
-def _results(board: Board) -> "Iterator[EvalResult]":
-    yield from (_result(board, line) for line in _counted_lines(board))
+def _import_hub() -> Any:
+    import huggingface_hub.utils  # noqa: PLC0415  (a third of a second)
+
+    return huggingface_hub
 
 
-def _result(board: Board, line: ScoreLine) -> "EvalResult":
-    from huggingface_hub import EvalResult
-
+def _result(board: Board, line: ScoreLine) -> Any:
     task, seeds = TASKS[line.task], "1 seed" if line.seeds == 1 else f"{line.seeds} seeds"
-    return EvalResult(
+    return _import_hub().EvalResult(
         task_type=_TASK_TYPES[task.head],
         dataset_type=task.source.hub,
         dataset_name=f"{board.title} {line.task.rpartition('/')[2]}",
@@ -103,25 +99,21 @@ def to_eval_results(boards: Iterable[Board]) -> str:
 
     Raises BenchError where the boards hold several models.
     """
-    from huggingface_hub import eval_result_entries_to_yaml
-    from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
-
-    found = official(boards)
+    hub, found = _import_hub(), official(boards)
     pairs = zip(found, the_model(found), strict=True)
     entries = [result for board, entry in pairs for result in _entries(board, entry)]
-    return yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+    text: str = hub.utils.yaml_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False)
+    return text
 
 
-def _entries(board: Board, entry: Entry) -> "Iterator[EvalResultEntry]":
-    from huggingface_hub import EvalResultEntry
-
+def _entries(board: Board, entry: Entry) -> Iterator[Any]:
     for name in board.tasks:
         if (cell := entry.cells.get(name)) is None:
             continue
         task, metrics = TASKS[name], " and ".join(score_names(name, board.rule))
         split = (*task.dev_splits, *task.test_splits)[0]
         seeds = "1 seed" if len(cell.values) == 1 else f"{len(cell.values)} seeds"
-        yield EvalResultEntry(
+        yield _import_hub().EvalResultEntry(
             dataset_id=task.source.hub,
             task_id=task.source.config,
             dataset_revision=_hub_revision(task, board),

@@ -400,7 +400,7 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
         if path is not None:
             # Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`.
             moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-            copy_sqlite(engine, path.with_name(f"{path.name}.{(found or '')}-{moment}.bak"))
+            copy_sqlite(engine, path.with_name(f"{path.name}.{found or ''}-{moment}.bak"))
         _run_migrations(session)
 
 
@@ -429,8 +429,8 @@ def _foreign(name: str) -> StoreError:
 
 def _run_migrations(session: Session) -> None:
     """Run what is missing inside the session's transaction."""
-    from alembic import command  # 0.2 s that a ready database need not pay
-    from alembic.config import Config
+    from alembic import command  # noqa: PLC0415  (0.2 s that a ready database need not pay)
+    from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

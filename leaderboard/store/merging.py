@@ -64,8 +64,6 @@ def merge_runs(session: Session, runs: Iterable[StoredRun]) -> Merged:
         here[run.job_key, run.digest] -= 1
         if here[run.job_key, run.digest] < 0:
             added += 1
-            # Store a run of another store, and let go of it: an archive may be larger than the
-            # memory.
             try:
                 append_run(session, run)
             except (StatementError, OverflowError) as error:
@@ -74,7 +72,7 @@ def merge_runs(session: Session, runs: Iterable[StoredRun]) -> Merged:
                 # Its digest fits, but nothing that this schema holds looks so.
                 raise not_as_written(stored) from error
             number = run.id
-            session.expunge_all()
+            session.expunge_all()  # an archive may be larger than the memory
             if stored.key in before:
                 shared[stored.key].add(number)
     for key, numbers in shared.items():
