@@ -96,12 +96,6 @@ def version() -> str:
     return f"{__version__}, method {METHOD}"
 
 
-def sent_variables() -> dict[str, str]:
-    """The variables of the driver's environment that jobs need everywhere; never a token."""
-    names = (VARIABLE, "OMP_NUM_THREADS")
-    return {name: os.environ[name] for name in names if os.environ.get(name)}
-
-
 def run_remote(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
     """Runs the job on this machine as the local engine does; its Result or Failure as plain data.
 
@@ -304,11 +298,13 @@ class ClusterEngine:
 
     def _remote_job(self, job: Job) -> RemoteJob:
         keep = job.key in self._keep
+        # The variables of the driver's environment that jobs need everywhere; never a token.
+        names = (VARIABLE, "OMP_NUM_THREADS")
         return RemoteJob(
             job=job.to_json(),
             needs=self._resources.needs(job),
             folder=str(Path.cwd()),
-            variables=sent_variables(),
+            variables={name: os.environ[name] for name in names if os.environ.get(name)},
             timeout=self._timeout,
             shared=self._shared,
             keep=keep,

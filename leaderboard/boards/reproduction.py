@@ -185,7 +185,12 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     ours = median(values)
     if len(values) == 1:
         return _incomparable(row, cell, "one seed shows no spread to judge by", ours)
-    noise = _prediction_bound(values) + cell.half_unit
+    # How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
+    # Theirs is taken for one more run of the same spread. A published median of several varies
+    # less, so the bound is on the safe side of "below" and "above".
+    count = len(values)
+    bound = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)
+    noise = bound + cell.half_unit
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, noise=noise)
 
 
@@ -193,13 +198,3 @@ def _incomparable(
     row: PublishedRow, cell: PublishedCell, reason: str, ours: float | None = None
 ) -> Reproduction:
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, reason=reason)
-
-
-def _prediction_bound(values: list[float]) -> float:
-    """How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
-
-    Theirs is taken for one more run of the same spread. A published median of several varies less,
-    so the bound is on the safe side of "below" and "above".
-    """
-    count = len(values)
-    return student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)

@@ -339,22 +339,14 @@ def render_published(block: PublishedBlock, console: Console) -> None:
     over several tables.
     """
     console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
-    wide = _published_table(block, _columns(block), "/")
-    tables = (
-        [wide]
-        if _published_fits(wide, console)
-        else _published_tables(block, _columns(block), console)
-    )
-    for table in tables:
+    columns = range(1 + len(block.tasks))  # of numbers: the score, then every task
+    wide = _published_table(block, columns, "/")
+    fits = _published_fits(wide, console)
+    for table in [wide] if fits else _published_tables(block, columns, console):
         console.print(table)
         console.print()
     console.print(Text(_LEGENDS[block.origin], style="dim"))
     console.print()
-
-
-def _columns(block: PublishedBlock) -> range:
-    """The columns of numbers: the score, then every task."""
-    return range(1 + len(block.tasks))
 
 
 def _published_tables(block: PublishedBlock, columns: range, console: Console) -> Iterator[Table]:
