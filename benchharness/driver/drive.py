@@ -6,7 +6,6 @@ and the store, and prints nothing: whoever calls it watches.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from benchharness.driver.request import Request
@@ -21,7 +20,7 @@ from benchharness.worker.fork_server import modules_of
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store, open_store
-from tasks.errors import JobError, ModelError
+from tasks.errors import ModelError
 
 TIMEOUT_SECONDS = 1800.0
 """A job that is silent for so long hangs, or waits for a download."""
@@ -141,14 +140,12 @@ class _Run:
                 self._watcher.leave_out(job)
             elif job.start_from in self._failed:
                 self.end(
-                    Failure(
-                        job=job,
-                        kind="failed",
-                        error=f"it starts from {job.started_from}, which failed: "
+                    Failure.of(
+                        job,
+                        "failed",
+                        f"it starts from {job.started_from}, which failed: "
                         "the same command tries both.",
-                        details=self._failed[job.start_from].error,
-                        exit_code=JobError.exit_code,
-                        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+                        self._failed[job.start_from].error,
                     )
                 )
             else:

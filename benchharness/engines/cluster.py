@@ -13,7 +13,6 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
@@ -331,7 +330,7 @@ class ClusterEngine:
             note = f"was lost ({news.reason}) and is sent again"
             self._send(sent._replace(attempt=sent.attempt + 1), report, note)
             return None
-        return _failure(
+        return Failure.of(
             sent.job,
             "killed",
             f"the job was lost {sent.attempt} times on {self._cluster.name}, the last time because "
@@ -340,7 +339,7 @@ class ClusterEngine:
 
     def _arrived(self, sent: _Sent, left: Mapping[str, Any]) -> Outcome:
         if REFUSED in left:
-            return _failure(sent.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
+            return Failure.of(sent.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
         if "evaluations" not in left:
             return Failure.from_json(left)
         result = Result.from_json(left)
@@ -359,14 +358,3 @@ class ClusterEngine:
             self._shared.mark.unlink(missing_ok=True)
             with suppress(OSError):  # where encoders are left in it
                 self._shared.folder.rmdir()
-
-
-def _failure(job: Job, kind: str, error: str, details: str = "") -> Failure:
-    return Failure(
-        job=job,
-        kind=kind,
-        error=error,
-        details=details,
-        exit_code=JobError.exit_code,
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
-    )

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -17,7 +16,6 @@ from benchharness.progress import Progress
 from benchharness.worker.fork_server import modules_for
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from tasks.errors import JobError
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
@@ -189,14 +187,7 @@ class WorkerProcess:
         if left is not None and (timeout is None or isinstance(left, Result)):
             return left
         kind, error = _explain(self._process.wait(), timeout)
-        return Failure(
-            job=self.job,
-            kind=kind,
-            error=error,
-            details=self._log.decode(errors="replace"),
-            exit_code=JobError.exit_code,
-            finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
 
 def end_processes(workers: Iterable[WorkerProcess]) -> None:

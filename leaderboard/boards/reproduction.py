@@ -31,7 +31,7 @@ def _read_references() -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
 
 
 REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(dict(_read_references()))
-"""The published dev rows (table, system) that a model is held against, by its name in lower case."""
+"""The published dev rows (table, system) that a model is held against, by its lower-case name."""
 
 
 @dataclass(frozen=True, kw_only=True)
