@@ -56,7 +56,8 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     """Six operations for each parameter and token trained on, two for each predicted."""
     if job.kind == "floor":
         return _FLOOR_SECONDS
-    parameters = _parameters(job)
+    # Those of its encoder; of BERT-base where the model is not in the table.
+    parameters = (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
     epochs = float(job.settings["epochs"].value)
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
@@ -66,11 +67,6 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
             predicted += rows.get(fingerprint, 0)
     tokens = _TOKENS_PER_ROW * (6 * trained * epochs + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
-
-
-def _parameters(job: Job) -> float:
-    """Those of its encoder; of BERT-base where the model is not in the table."""
-    return (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
 
 
 _PROCESS_BYTES = 2e9

@@ -187,9 +187,6 @@ def require_room(folder: Path, size: int) -> None:
         )
 
 
-# Snapshots: the states of running jobs.
-
-
 @dataclass(frozen=True, kw_only=True)
 class SnapshotFolder:
     """The folder of the snapshots of all jobs, and how many seconds lie between two of a job."""

@@ -110,7 +110,11 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             }
             for split, fingerprint in job.fingerprints.items()
         },
-        "recipe": {"name": job.recipe_label, **_batch(job), "precision": job.precision},
+        "recipe": {
+            "name": job.recipe_label,
+            **{name: job.settings[name].value for name in ("batch_size", "accumulation")},
+            "precision": job.precision,
+        },
         "versions": {"python": platform.python_version(), **library_versions()},
         **({"plugins": dict(job.plugins)} if job.plugins else {}),
         "machine": {**_machine(), "device": device, "threads": threads, "processes": processes},
@@ -149,11 +153,6 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def text_digest(text: str) -> str:
     """The SHA-256 (hex) of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _batch(job: Job) -> dict[str, Any]:
-    """The examples of one optimizer step and the parts they were computed in."""
-    return {name: job.settings[name].value for name in ("batch_size", "accumulation")}
 
 
 def _trusted(job: Job) -> dict[str, bool]:

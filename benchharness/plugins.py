@@ -75,24 +75,6 @@ class Tables:
     metrics: Mapping[str, Sequence[Metric[Any, Any]]]
 
 
-def read_tables(name: str, module: ModuleType) -> Tables:
-    """The tables of a plugin; BenchError where it has none, or something else in one."""
-    if not any(hasattr(module, table) for table in NAMES):
-        raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
-    metrics = getattr(module, "METRICS", {})
-    if not isinstance(metrics, Mapping):
-        raise BenchError(
-            f"METRICS of the plugin {name} is a {type(metrics).__name__}: expected lists of "
-            'metrics by task, such as {"glue/rte": [my_metric]}.'
-        )
-    return Tables(
-        models=_items(name, "MODELS", getattr(module, "MODELS", ()), ModelSpec),
-        tasks=_items(name, "TASKS", getattr(module, "TASKS", ()), Task),
-        suites=_items(name, "SUITES", getattr(module, "SUITES", ()), Suite),
-        metrics={task: _items(name, "METRICS", found, Metric) for task, found in metrics.items()},
-    )
-
-
 def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]:
     listed = items if isinstance(items, list | tuple) else [items]
     for item in listed:
@@ -135,8 +117,6 @@ def _missing_suites(tables: Tables) -> Iterator[Suite]:
             cite="",
         )
 
-
-# Loading plugins: the entry points of installed packages, and Python files.
 
 GROUP = "benchharness.plugins"
 """The entry points that name plugin modules of installed packages."""
@@ -192,7 +172,20 @@ def _load(name: str, load: Callable[[], ModuleType]) -> None:
         raise
     except (Exception, SystemExit) as error:
         raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
-    tables = read_tables(name, module)
+    if not any(hasattr(module, table) for table in NAMES):
+        raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
+    metrics = getattr(module, "METRICS", {})
+    if not isinstance(metrics, Mapping):
+        raise BenchError(
+            f"METRICS of the plugin {name} is a {type(metrics).__name__}: expected lists of "
+            'metrics by task, such as {"glue/rte": [my_metric]}.'
+        )
+    tables = Tables(
+        models=_items(name, "MODELS", getattr(module, "MODELS", ()), ModelSpec),
+        tasks=_items(name, "TASKS", getattr(module, "TASKS", ()), Task),
+        suites=_items(name, "SUITES", getattr(module, "SUITES", ()), Suite),
+        metrics={task: _items(name, "METRICS", found, Metric) for task, found in metrics.items()},
+    )
     try:
         tasks = add_tables(tables)
     except BenchError as error:

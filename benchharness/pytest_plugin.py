@@ -9,12 +9,8 @@ marker is met.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from leaderboard.regression import Verdict
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,16 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Checks what the test's markers name, before its own code runs."""
-    from leaderboard.regression.verdict_text import to_markdown
-    from tasks.errors import BenchError
-
     for marker in item.iter_markers("bench"):
-        try:
-            verdict = _check(item.config.rootpath, **marker.kwargs)
-        except BenchError as error:
-            pytest.fail(str(error), pytrace=False)
-        if verdict.exit_code:
-            pytest.fail(to_markdown(verdict), pytrace=False)
+        _check(item.config.rootpath, **marker.kwargs)
 
 
 def _check(  # noqa: PLR0913  (the marker's arguments)
@@ -56,33 +44,40 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
     recipe: str | None = None,
     settings: Sequence[str] = (),
     allow_change: bool = False,
-) -> "Verdict":
+) -> None:
     from benchharness.driver.gate import Gate, read_baseline, run_gate
     from benchharness.driver.request import check_request
     from benchharness.plugins import load_plugins
+    from leaderboard.regression.verdict_text import to_markdown
+    from tasks.errors import BenchError
 
-    load_plugins()
-    known = read_baseline(root / baseline)
-    request = check_request(
-        models=[model],
-        suites=_listed(suite),
-        tasks=_listed(task),
-        seeds=seeds,
-        seed=(),
-        settings=settings,
-        recipe=recipe,
-        device="auto",
-        jobs="auto",
-    )
-    gate = Gate(
-        request=request,
-        baseline=known,
-        limit=limit,
-        data=data,
-        alpha=alpha,
-        may_change=allow_change,
-    )
-    return run_gate(gate)
+    try:
+        load_plugins()
+        known = read_baseline(root / baseline)
+        request = check_request(
+            models=[model],
+            suites=_listed(suite),
+            tasks=_listed(task),
+            seeds=seeds,
+            seed=(),
+            settings=settings,
+            recipe=recipe,
+            device="auto",
+            jobs="auto",
+        )
+        gate = Gate(
+            request=request,
+            baseline=known,
+            limit=limit,
+            data=data,
+            alpha=alpha,
+            may_change=allow_change,
+        )
+        verdict = run_gate(gate)
+    except BenchError as error:
+        pytest.fail(str(error), pytrace=False)
+    if verdict.exit_code:
+        pytest.fail(to_markdown(verdict), pytrace=False)
 
 
 def _listed(names: str | Sequence[str]) -> Sequence[str]:

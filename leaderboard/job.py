@@ -101,6 +101,12 @@ class Job:
         of its values. The same weights, rows and values are the same job wherever they lie. What it
         starts from is told by `weights` and `start_from`, not by the setting of that name.
         """
+        # What few jobs have; without it a key is what it was before there was such a thing.
+        additions = {
+            "plugins": sorted(self.plugins.values()),
+            "trust_remote_code": self.trust_remote_code,
+            "allow_pickle": self.allow_pickle,
+        }
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
@@ -110,19 +116,10 @@ class Job:
             "precision": self.precision,
             "start_from": self.start_from,
             "method": self.method,
-            **self._additions(),
+            **{name: value for name, value in additions.items() if value},
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def _additions(self) -> dict[str, Any]:
-        """What few jobs have; without it a key is what it was before there was such a thing."""
-        additions = {
-            "plugins": sorted(self.plugins.values()),
-            "trust_remote_code": self.trust_remote_code,
-            "allow_pickle": self.allow_pickle,
-        }
-        return {name: value for name, value in additions.items() if value}
 
     @property
     def values(self) -> dict[str, str | int | float | bool]:

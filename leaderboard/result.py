@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from leaderboard.job import SINGLE, Job, Kind, recipe_label
-from tasks.errors import BenchError
+from tasks.errors import BenchError, JobError
 from tasks.examples import (
     ChoicePrediction,
     PairPrediction,
@@ -144,6 +145,19 @@ class Failure:
     details: str
     exit_code: int
     finished: str
+
+    @classmethod
+    def of(cls, job: Job, kind: str, error: str, details: str = "") -> "Failure":
+        """The failure of a job that ends now, with the exit code of a JobError."""
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(
+            job=job,
+            kind=kind,
+            error=error,
+            details=details,
+            exit_code=JobError.exit_code,
+            finished=finished,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal failure."""

@@ -22,6 +22,13 @@ class Interval:
         return self.low <= value <= self.high
 
 
+def student_t(freedom: float, chance: float) -> float:
+    """The value that Student's t stays below with this chance."""
+    from scipy.special import stdtrit  # noqa: PLC0415
+
+    return float(stdtrit(freedom, chance))
+
+
 def mean_interval(outcomes: Any, *, level: float = 0.95) -> Interval:
     """The interval of a mean over examples and seeds; `outcomes` are [examples, seeds].
 
@@ -30,28 +37,22 @@ def mean_interval(outcomes: Any, *, level: float = 0.95) -> Interval:
     which the first is all where there is one seed; Student's t has the degrees of freedom of
     Satterthwaite (Searle, Casella and McCulloch, Variance Components, 1992, chapter 4).
     """
-    import numpy as np
-    from scipy.special import stdtrit
+    import numpy as np  # noqa: PLC0415
 
     table = np.asarray(outcomes, dtype=np.float64)
     table = table.reshape(len(table), -1)
-    mean, shares = float(table.mean()), _variances(table)
+    found = []
+    for axis in (1, 0):
+        means = table.mean(axis=axis)
+        found.append(float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0)
+    mean, shares = float(table.mean()), (found[0], found[1])
     variance = max(*shares, sum(shares) - _rest(table))
     if variance == 0:
         return Interval(low=mean, high=mean)
     ways = (size - 1 for size in table.shape)
     freedom = sum(shares) ** 2 / sum(s**2 / n for s, n in zip(shares, ways, strict=True) if s)
-    reach = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
+    reach = student_t(freedom, (1 + level) / 2) * math.sqrt(variance)
     return Interval(low=mean - reach, high=mean + reach)
-
-
-def _variances(table: Any) -> tuple[float, float]:
-    """The squared standard errors of the mean, over examples and over seeds."""
-    found = []
-    for axis in (1, 0):
-        means = table.mean(axis=axis)
-        found.append(float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0)
-    return found[0], found[1]
 
 
 def _rest(table: Any) -> float:
@@ -82,11 +83,9 @@ def median_error(values: Sequence[float]) -> float:
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     """The interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
-    from scipy.special import stdtrit
-
     reach = median_error(values)
     if reach:
-        reach *= float(stdtrit(len(values) - 1, (1 + level) / 2))
+        reach *= student_t(len(values) - 1, (1 + level) / 2)
     return Interval(low=median(values) - reach, high=median(values) + reach)
 
 
@@ -118,7 +117,7 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
     half (McNemar, Note on the sampling error of the difference between correlated proportions,
     Psychometrika 1947). 1 where the systems are right on the same examples.
     """
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest  # noqa: PLC0415
 
     decided = only_one + only_other
     return float(binomtest(only_one, decided).pvalue) if decided else 1.0

@@ -17,15 +17,12 @@ def visible(text: str, keep: str = "") -> str:
     r"""The text with every unseen character, except those in `keep`, as an escape (`\u202e`)."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(c) if _is_unseen(c) and c not in keep else c for c in text)
-
-
-def _is_unseen(character: str) -> bool:
-    return unicodedata.category(character) in _UNSEEN
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return "".join(
+        c.encode("unicode_escape").decode("ascii")
+        if (unicodedata.category(c) in _UNSEEN) and c not in keep
+        else c
+        for c in text
+    )
 
 
 def storable(text: str) -> str:
@@ -35,9 +32,6 @@ def storable(text: str) -> str:
     logs that are not UTF-8).
     """
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-# A file that is written whole or not at all.
 
 
 @contextmanager
@@ -54,7 +48,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
             # A temporary file is private to its owner; what is written here is made to be read.
-            temporary.chmod(0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
             temporary.replace(path)
             flush_to_disk(path.parent)
         except BaseException:
@@ -69,12 +65,6 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def without_apostrophe(text: str) -> str:

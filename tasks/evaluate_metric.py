@@ -80,7 +80,19 @@ def _metric_class() -> type[Any]:
             groups: Sequence[str] | None = None,
             categories: Sequence[Sequence[str]] | None = None,
         ) -> dict[str, float]:
-            contexts = _contexts(groups, categories, len(references))
+            count = len(references)
+            for name, values in {"groups": groups, "categories": categories}.items():
+                if values is not None and len(values) != count:
+                    raise BenchError(
+                        f"there are {len(values)} {name}, expected {count}: one per reference."
+                    )
+            contexts = [
+                {
+                    "group": None if groups is None else groups[index],
+                    "categories": () if categories is None else tuple(categories[index]),
+                }
+                for index in range(count)
+            ]
             rows = zip(predictions, references, contexts, strict=True)
             aligned = [_aligned(self.task, str(i), *row) for i, row in enumerate(rows)]
             return dict(score(self.task, "dev", [p for p, _ in aligned], [e for _, e in aligned]))
@@ -90,23 +102,6 @@ def _metric_class() -> type[Any]:
 
 Context = Mapping[str, Any]
 """An example's group and categories."""
-
-
-def _contexts(
-    groups: Sequence[str] | None, categories: Sequence[Sequence[str]] | None, count: int
-) -> list[Context]:
-    for name, values in {"groups": groups, "categories": categories}.items():
-        if values is not None and len(values) != count:
-            raise BenchError(
-                f"there are {len(values)} {name}, expected {count}: one per reference."
-            )
-    return [
-        {
-            "group": None if groups is None else groups[index],
-            "categories": () if categories is None else tuple(categories[index]),
-        }
-        for index in range(count)
-    ]
 
 
 def _features(task: Task) -> Any:
@@ -138,55 +133,48 @@ def _aligned(task: Task, name: str, prediction: Any, reference: Any, context: Co
     """A prediction and its example, which has what its metrics look at and no text."""
     match task.head:
         case "pair":
-            return _pair(task, name, prediction, reference, context)
+            for label in (prediction, reference):
+                if isinstance(task, PairTask) and task.labels and label not in task.labels:
+                    expected = ", ".join(task.labels)
+                    raise BenchError(
+                        f"{task.name} has no class {label!r}: expected one of {expected}."
+                    )
+            return (
+                PairPrediction(id=name, label=prediction),
+                PairExample(id=name, text_a="", label=reference, **context),
+            )
         case "span":
-            return _span(prediction, reference)
+            answers = zip(
+                reference["answers"]["text"], reference["answers"]["answer_start"], strict=True
+            )
+            return (
+                SpanPrediction(
+                    id=prediction["id"],
+                    text=prediction["prediction_text"],
+                    no_answer_score=prediction.get("no_answer_score", 0.0),
+                ),
+                SpanExample(id=reference["id"], question="", context="", answers=tuple(answers)),
+            )
         case "choice":
-            return _choice(name, prediction, reference, context)
+            options = tuple(reference["options"])
+            if not prediction.is_integer() or not 0 <= prediction < len(options):
+                raise BenchError(
+                    f"prediction {name} is {prediction:g}, "
+                    f"expected an option from 0 to {len(options) - 1}."
+                )
+            return (
+                ChoicePrediction(id=name, option=int(prediction)),
+                ChoiceExample(
+                    id=name,
+                    context="",
+                    question="",
+                    options=options,
+                    gold=tuple(reference["gold"]),
+                    group=context["group"],
+                ),
+            )
         case _:
             return (
                 TagPrediction(id=name, tags=tuple(prediction)),
                 TagExample(id=name, words=("",) * len(reference), tags=tuple(reference)),
             )
-
-
-def _pair(task: Task, name: str, prediction: Any, reference: Any, context: Context) -> Aligned:
-    for label in (prediction, reference):
-        if isinstance(task, PairTask) and task.labels and label not in task.labels:
-            expected = ", ".join(task.labels)
-            raise BenchError(f"{task.name} has no class {label!r}: expected one of {expected}.")
-    return (
-        PairPrediction(id=name, label=prediction),
-        PairExample(id=name, text_a="", label=reference, **context),
-    )
-
-
-def _span(prediction: Any, reference: Any) -> Aligned:
-    answers = zip(reference["answers"]["text"], reference["answers"]["answer_start"], strict=True)
-    return (
-        SpanPrediction(
-            id=prediction["id"],
-            text=prediction["prediction_text"],
-            no_answer_score=prediction.get("no_answer_score", 0.0),
-        ),
-        SpanExample(id=reference["id"], question="", context="", answers=tuple(answers)),
-    )
-
-
-def _choice(name: str, prediction: float, reference: Any, context: Context) -> Aligned:
-    options = tuple(reference["options"])
-    if not prediction.is_integer() or not 0 <= prediction < len(options):
-        raise BenchError(
-            f"prediction {name} is {prediction:g}, expected an option from 0 to {len(options) - 1}."
-        )
-    return (
-        ChoicePrediction(id=name, option=int(prediction)),
-        ChoiceExample(
-            id=name,
-            context="",
-            question="",
-            options=options,
-            gold=tuple(reference["gold"]),
-            group=context["group"],
-        ),
-    )

@@ -27,8 +27,6 @@ from tasks.submission.race import LETTERS, read_race
 from tasks.submission.squad import read_answers
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-# What was read from a prediction file.
-
 SHOWN = 3
 """Faults that an error names."""
 
@@ -218,17 +216,13 @@ def _numberings(rows: SplitRows) -> Iterator[tuple[Sequence[int], Sequence[int]]
     the ids in a file that has the others too.
     """
     count = len(rows.examples)
-    ids = [_number(example) for example in rows.examples]
+    # The number at the end of an id: "12" and MultiRC's "3-40-212" are the rows 12 and 212.
+    ids = [int(example.id.rpartition("-")[2]) for example in rows.examples]
     yield ids, ids
     if ids != list(range(count)):
         yield range(count), range(count)
     if rows.left_out:
         yield range(count + rows.left_out), ids
-
-
-def _number(example: Example) -> int:
-    """The number at the end of an id: "12" and MultiRC's "3-40-212" are the rows 12 and 212."""
-    return int(example.id.rpartition("-")[2])
 
 
 def _prediction(path: Path, file: AnswerFile, example: Example, answer: Any) -> Prediction:
@@ -272,8 +266,6 @@ def _race(path: Path, content: bytes, rows: SplitRows) -> PredictionFile:
     )
     return PredictionFile(predictions=predictions, notes=notes)
 
-
-# Which layout a prediction file has, by the task's head and the file's name.
 
 Reader = Callable[[Path, Any, SplitRows], PredictionFile]
 

@@ -149,7 +149,16 @@ def score(
     Raises BenchError where predictions and examples do not match one to one, where there is
     nothing to score, or where a label is hidden.
     """
-    _check_alignment(task, split, predictions, examples)
+    where = f"{task.name} {split}"
+    if not examples:
+        raise BenchError(f"{where} has no examples, so there is nothing to score.")
+    if [p.id for p in predictions] != [e.id for e in examples]:
+        raise BenchError(
+            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
+            "examples in their order: every example needs exactly one prediction."
+        )
+    if any(is_hidden(e) for e in examples):
+        raise BenchError(f"{where} hides its labels: only the official server can score it.")
     ending = ending_of(task, split)
     values = {
         metric.name + ending: metric.compute(predictions, examples)
@@ -170,21 +179,6 @@ def suffix_of(split: str) -> str:
     return underscore + suffix
 
 
-def _check_alignment(
-    task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
-) -> None:
-    where = f"{task.name} {split}"
-    if not examples:
-        raise BenchError(f"{where} has no examples, so there is nothing to score.")
-    if [p.id for p in predictions] != [e.id for e in examples]:
-        raise BenchError(
-            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
-            "examples in their order: every example needs exactly one prediction."
-        )
-    if any(is_hidden(e) for e in examples):
-        raise BenchError(f"{where} hides its labels: only the official server can score it.")
-
-
 def is_hidden(example: Example) -> bool:
     """True where the benchmark hides this example's gold answer."""
     match example:
@@ -196,9 +190,6 @@ def is_hidden(example: Example) -> bool:
             return example.gold is None
         case TagExample():
             return example.tags is None
-
-
-# What an example must hold to be one of its task's.
 
 
 def find_fault(task: Task, example: Example) -> str:

@@ -59,28 +59,25 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
     """
     with open_store(db, create=False) as store:
         found = find_rows(store, (model,), suite or (), task or (), data)
-        made = _make(store, _of_limit(found, model, limit), model)
+        # The rows of one board of each suite: of the limit, or the only ones there are.
+        chosen = [rows for rows in found if limit is None or rows.board.limit == limit]
+        suites = [rows.board.suite for rows in chosen]
+        doubled = [rows.board.data_label for rows in chosen if suites.count(rows.board.suite) > 1]
+        if doubled:
+            raise BenchError(
+                f"{model} has runs on {' and on '.join(doubled)}: say which with --limit or --data."
+            )
+        if not chosen or len({(rows.board.data, rows.board.limit) for rows in chosen}) > 1:
+            there = " and on ".join(rows.board.data_label for rows in found)
+            raise BenchError(
+                f"one baseline is of one data set and limit, and {model} has runs on {there}: "
+                f"expected some {'of one limit' if limit is None else f'with --limit {limit}'}; "
+                "run those first."
+            )
+        made = _make(store, chosen, model)
     _write(Path(out), made)
     _show(made, as_json=as_json)
     typer.echo(visible(f"baseline: {out}"), err=as_json)
-
-
-def _of_limit(found: list[Rows], model: str, limit: int | None) -> list[Rows]:
-    """The rows of one board of each suite: of the limit, or the only ones there are."""
-    chosen = [rows for rows in found if limit is None or rows.board.limit == limit]
-    suites = [rows.board.suite for rows in chosen]
-    doubled = [rows.board.data_label for rows in chosen if suites.count(rows.board.suite) > 1]
-    if doubled:
-        raise BenchError(
-            f"{model} has runs on {' and on '.join(doubled)}: say which with --limit or --data."
-        )
-    if not chosen or len({(rows.board.data, rows.board.limit) for rows in chosen}) > 1:
-        there = " and on ".join(rows.board.data_label for rows in found)
-        raise BenchError(
-            f"one baseline is of one data set and limit, and {model} has runs on {there}: expected "
-            f"some {'of one limit' if limit is None else f'with --limit {limit}'}; run those first."
-        )
-    return chosen
 
 
 def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:

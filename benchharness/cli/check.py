@@ -141,8 +141,16 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     )
     verdict = run_gate(gate, _watching)
     _show(verdict, as_json=as_json)
-    _write(verdict, junit, markdown)
-    _tell_github(verdict)
+    if junit:
+        _put(Path(junit), to_junit(verdict), "w")
+    if markdown:
+        _put(Path(markdown), to_markdown(verdict), "w")
+    # Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's.
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotations(verdict):
+            typer.echo(line, err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _put(Path(summary), to_markdown(verdict), "a")
     raise typer.Exit(verdict.exit_code)
 
 
@@ -172,23 +180,6 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
     for each in (*verdict.unjudged, *verdict.notes):
         typer.echo(visible(f"bench: {each}"), err=True)
     typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
-
-
-def _write(verdict: Verdict, junit: str | None, markdown: str | None) -> None:
-
-    if junit:
-        _put(Path(junit), to_junit(verdict), "w")
-    if markdown:
-        _put(Path(markdown), to_markdown(verdict), "w")
-
-
-def _tell_github(verdict: Verdict) -> None:
-    """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in annotations(verdict):
-            typer.echo(line, err=True)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _put(Path(summary), to_markdown(verdict), "a")
 
 
 def _put(path: Path, text: str, mode: str) -> None:

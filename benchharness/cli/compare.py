@@ -19,7 +19,7 @@ from benchharness.cli.output import print_json, print_table
 from benchharness.stored.boards import Rows, find_rows
 from benchharness.stored.contrasts import contrasts_of
 from leaderboard.boards.board import full_label, select_entry_or_run
-from leaderboard.comparing.contrast import Contrast, Flip
+from leaderboard.comparing.contrast import Contrast
 from leaderboard.statistics import Interval
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
@@ -168,14 +168,10 @@ def _show_flips(found: Contrast, count: int) -> None:
     for flip in (found.flips or ())[:count]:
         typer.echo(visible(f"{_short(found)} {flip.split} {flip.id}: {_shortened(flip.text)}"))
         typer.echo(visible(f"  gold: {_shortened(flip.gold)}"))
-        for name, right, answer in _sides(flip):
+        one, other = flip.answers
+        for name, right, answer in ("one", flip.one, one), ("other", flip.other, other):
             seeds = f"right with {right} of {len(found.seeds)} seeds"
             typer.echo(visible(f"  {name}: {_shortened(answer)}  ({seeds})"))
-
-
-def _sides(flip: Flip) -> tuple[tuple[str, int, str], ...]:
-    one, other = flip.answers
-    return ("one", flip.one, one), ("other", flip.other, other)
 
 
 def _shortened(text: str) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.options import DATABASE, Database
-from leaderboard.store.merging import Merged
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import StoreError
@@ -69,13 +68,9 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         total = source.count()
     typer.echo(f"{merged.added} runs added, of {total} jobs.")
     if merged.shared:
-        typer.echo(_shared(merged))
-
-
-def _shared(merged: Merged) -> str:
-    keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])
-    more = ", ..." if len(merged.shared) > KEYS_SHOWN else ""
-    return (
-        f"both have different runs of {len(merged.shared)} jobs ({keys}{more}): all are kept, "
-        "the newest result counts."
-    )
+        keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])
+        more = ", ..." if len(merged.shared) > KEYS_SHOWN else ""
+        typer.echo(
+            f"both have different runs of {len(merged.shared)} jobs ({keys}{more}): all are kept, "
+            "the newest result counts."
+        )

@@ -103,19 +103,15 @@ def export(  # noqa: PLR0913  (one parameter for each option)
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
             "--data and --out."
         )
-    _archive(db, everything)
-
-
-def _archive(db: str, path: Path) -> None:
-    if path.suffix != ".gz":
-        raise BenchError(f"an archive is a .jsonl.gz file, found {path.name!r}: name it so.")
+    if everything.suffix != ".gz":
+        raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
     with open_store(db, create=False) as store:
         try:
-            with whole_file(path) as file:
+            with whole_file(everything) as file:
                 count = write_archive(file, store.stored_runs())
         except OSError as error:
-            raise _unwritable(path, error) from error
-    typer.echo(visible(f"archive: {path}, {count} run{'' if count == 1 else 's'}"))
+            raise _unwritable(everything, error) from error
+    typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
 
 
 def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's options have it)

@@ -78,22 +78,17 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
     trusted = [name for name, given in vars(trust).items() if given]
     wanted = [("model", s.checkpoint, s.revision, *trusted) for s in specs if s.is_hub]
     wanted += [("task", found.name) for found in with_start_tasks(specs, tasks)]
-    if wanted:
-        _require_hub()
+    if wanted and go_offline_if_unreachable():
+        raise DataError(
+            "the hub is switched off (HF_HUB_OFFLINE) or gave no answer, so nothing can be "
+            "fetched; run `bench fetch` where there is a network."
+        )
     fetched = [_watch(words, timeout) for words in wanted]
     command = _offline_command(model or (), suite or (), task or ())
     if as_json:
         print_json({"fetched": fetched, "offline_command": command})
     else:
         typer.echo(f"everything is in the cache; without a network:\n  {command}")
-
-
-def _require_hub() -> None:
-    if go_offline_if_unreachable():
-        raise DataError(
-            "the hub is switched off (HF_HUB_OFFLINE) or gave no answer, so nothing can be "
-            "fetched; run `bench fetch` where there is a network."
-        )
 
 
 def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
@@ -109,7 +104,14 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
     ) as process:
         try:
-            _wait(process, timeout)
+            # Wait for the end; TimeoutError when the caches have not grown for `timeout` seconds.
+            size, last_growth = _cached_bytes(), time.monotonic()
+            while process.poll() is None:
+                time.sleep(POLL_SECONDS)
+                if (now := _cached_bytes()) != size:
+                    size, last_growth = now, time.monotonic()
+                elif time.monotonic() - last_growth > timeout:
+                    raise TimeoutError
         except TimeoutError:
             raise error(
                 f"the download of the {kind} {name} stalled for {timeout:g} s; try again, what has "
@@ -127,17 +129,6 @@ def _environment() -> dict[str, str]:
     """The child's environment: plain HTTP writes what arrives where the watchdog can see it."""
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return os.environ | quiet
-
-
-def _wait(process: subprocess.Popen[str], timeout: float) -> None:
-    """Wait for the end; TimeoutError when the caches have not grown for `timeout` seconds."""
-    size, last_growth = _cached_bytes(), time.monotonic()
-    while process.poll() is None:
-        time.sleep(POLL_SECONDS)
-        if (now := _cached_bytes()) != size:
-            size, last_growth = now, time.monotonic()
-        elif time.monotonic() - last_growth > timeout:
-            raise TimeoutError
 
 
 def _cached_bytes() -> int:

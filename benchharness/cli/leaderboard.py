@@ -10,7 +10,6 @@ from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Sui
 from benchharness.cli.output import published_facts
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
 from leaderboard.boards.board import TOP, Board, top_of
-from leaderboard.boards.cell import Cell
 from leaderboard.boards.entry import Entry, Standing
 from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
@@ -126,7 +125,19 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         **_standing_to_json(entry.standing),
         "missing": list(entry.missing),
         "tasks": {
-            task: _cell_to_json(cell) | _intervals_to_json(entry.standing, task)
+            task: {
+                "median": cell.median,
+                "mean": cell.mean,
+                "spread": cell.spread,
+                "min": min(cell.values),
+                "max": max(cell.values),
+                "collapsed": cell.collapsed,
+                "values": list(cell.values),
+                "seeds": [run.seed for run in cell.runs],
+                "keys": [run.key for run in cell.runs],
+                "flags": list(cell.flags),
+            }
+            | ({} if entry.standing is None else {"intervals": asdict(entry.standing.cells[task])})
             for task, cell in entry.cells.items()
         },
         "failures": [run.key for run in entry.failures],
@@ -145,10 +156,6 @@ def _standing_to_json(standing: Standing | None) -> dict[str, Any]:
     }
 
 
-def _intervals_to_json(standing: Standing | None, task: str) -> dict[str, Any]:
-    return {} if standing is None else {"intervals": asdict(standing.cells[task])}
-
-
 def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:
     return {
         "task": found.task,
@@ -164,19 +171,4 @@ def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:
         "protocol": found.row.protocol,
         "source": found.row.source,
         "place": found.row.place,
-    }
-
-
-def _cell_to_json(cell: Cell) -> dict[str, Any]:
-    return {
-        "median": cell.median,
-        "mean": cell.mean,
-        "spread": cell.spread,
-        "min": min(cell.values),
-        "max": max(cell.values),
-        "collapsed": cell.collapsed,
-        "values": list(cell.values),
-        "seeds": [run.seed for run in cell.runs],
-        "keys": [run.key for run in cell.runs],
-        "flags": list(cell.flags),
     }

@@ -65,7 +65,10 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
         print_json([{**_board(rows), **chances, **_facts(each)} for rows, each in compared])
         return
     for rows, comparisons in compared:
-        _show(rows, comparisons)
+        names = " and ".join(entry.model for entry in rows.entries)
+        typer.echo(visible(f"{rows.board.title} on {rows.board.data_label}: {names}"))
+        lines = [dict(zip(COLUMNS, _cells(comparison), strict=True)) for comparison in comparisons]
+        print_table(lines, COLUMNS, "no task has results of both.")
     typer.echo(
         f"seeds of each: what a two-sided Welch t-test at alpha {alpha:g} needs to find this "
         f"difference with power {power:g}, if the stored spreads are the true ones."
@@ -76,13 +79,6 @@ def _check_chances(**chances: float) -> None:
     for name, value in chances.items():
         if not 0 < value < 1:
             raise BenchError(f"--{name} must be between 0 and 1, got {value:g}.")
-
-
-def _show(rows: Rows, comparisons: Sequence[Comparison]) -> None:
-    names = " and ".join(entry.model for entry in rows.entries)
-    typer.echo(visible(f"{rows.board.title} on {rows.board.data_label}: {names}"))
-    lines = [dict(zip(COLUMNS, _cells(comparison), strict=True)) for comparison in comparisons]
-    print_table(lines, COLUMNS, "no task has results of both.")
 
 
 def _cells(comparison: Comparison) -> tuple[str, ...]:

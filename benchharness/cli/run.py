@@ -174,7 +174,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         _name_missing_rows(request, planned)
         schedule = schedule_missing(planned, request.slots, db, keep=keep_checkpoints, force=force)
         if dry_run:
-            _show(schedule, as_json=as_json)
+            if as_json:
+                typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
+            else:
+                _announce(schedule, as_json=False)
+                for line in schedule.lines():
+                    typer.echo(visible(line))
             return
         with drive(
             schedule,
@@ -209,15 +214,6 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     if without:
         names = ", ".join(without)
         typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
-
-
-def _show(schedule: Schedule, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
-    else:
-        _announce(schedule, as_json=False)
-        for line in schedule.lines():
-            typer.echo(visible(line))
 
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
@@ -259,11 +255,13 @@ def _conclude(
     """
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
-    boards = gather_boards(store, _suites(schedule))
+    boards = gather_boards(
+        store, tuple(dict.fromkeys(job.task.partition("/")[0] for job in schedule.jobs))
+    )
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
     if outcomes or not is_reported(store, out, boards):
-        from benchharness.stored.report import make_report
+        from benchharness.stored.report import make_report  # noqa: PLC0415  (numpy, the plots)
 
         make_report(store, out, last=boards)
     if as_json:
@@ -283,10 +281,6 @@ def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
     show_boards(boards)
     for line in left_out(whole, boards):
         typer.echo(visible(line))
-
-
-def _suites(schedule: Schedule) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(job.task.partition("/")[0] for job in schedule.jobs))
 
 
 def _closing_lines(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -80,9 +80,38 @@ def score(  # noqa: PLR0913  (one parameter for each option)
     scored = score_files(files, task, data, split or (), no_answer)
     key = None if model is None else _keep(scored, model, db)
     if as_json:
-        print_json(_facts(scored, key))
+        print_json(
+            {
+                "task": scored.task.name,
+                "data": scored.data,
+                "splits": {
+                    one.evaluation.split: {
+                        "predictions": len(one.evaluation.predictions),
+                        "scores": dict(one.evaluation.scores),
+                        "official": dict(one.official),
+                        "flags": list(one.evaluation.flags),
+                        "notes": list(one.notes),
+                    }
+                    for one in scored.splits
+                },
+                "stored": key,
+            }
+        )
     else:
-        _print(scored, key)
+        for one in scored.splits:
+            for note in one.notes:
+                typer.echo(visible(f"bench: {note}"), err=True)
+            found = one.evaluation
+            count = len(found.predictions)
+            typer.echo(visible(f"{found.task} {found.split} ({scored.data}), {count} predictions"))
+            _print_scores(found.scores)
+            if one.official:
+                typer.echo("as the official script prints them, in percent:")
+                _print_scores(one.official)
+            for flag in found.flags:
+                typer.echo(f"  ! {flag}")
+        if key is not None:
+            typer.echo(f"stored: {key[:12]}, scored here")
 
 
 def _keep(scored: Scored, model: str, db: str) -> str:
@@ -91,41 +120,6 @@ def _keep(scored: Scored, model: str, db: str) -> str:
     with open_store(db) as store:
         store.add_result(result)
     return result.job.key
-
-
-def _facts(scored: Scored, key: str | None) -> dict[str, Any]:
-    return {
-        "task": scored.task.name,
-        "data": scored.data,
-        "splits": {
-            one.evaluation.split: {
-                "predictions": len(one.evaluation.predictions),
-                "scores": dict(one.evaluation.scores),
-                "official": dict(one.official),
-                "flags": list(one.evaluation.flags),
-                "notes": list(one.notes),
-            }
-            for one in scored.splits
-        },
-        "stored": key,
-    }
-
-
-def _print(scored: Scored, key: str | None) -> None:
-    for one in scored.splits:
-        for note in one.notes:
-            typer.echo(visible(f"bench: {note}"), err=True)
-        found = one.evaluation
-        count = len(found.predictions)
-        typer.echo(visible(f"{found.task} {found.split} ({scored.data}), {count} predictions"))
-        _print_scores(found.scores)
-        if one.official:
-            typer.echo("as the official script prints them, in percent:")
-            _print_scores(one.official)
-        for flag in found.flags:
-            typer.echo(f"  ! {flag}")
-    if key is not None:
-        typer.echo(f"stored: {key[:12]}, scored here")
 
 
 def _print_scores(scores: Mapping[str, float]) -> None:

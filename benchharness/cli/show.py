@@ -25,7 +25,9 @@ from benchharness.cli.output import (
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.read import packaged_names
-from benchharness.recipes.resolve import Difference, compare_recipes, with_start
+from benchharness.recipes.resolve import compare_recipes, with_start
+from leaderboard.boards.published import published as published_rows
+from leaderboard.boards.systems import systems
 from tasks.errors import BenchError, ModelError, unknown_name
 from tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, find_task
 from tasks.task import Task
@@ -33,8 +35,8 @@ from tasks.task import Task
 if TYPE_CHECKING:
     from leaderboard.store.store import Store
 
-# The store and the boards need SQLAlchemy, whose import takes three times as long as the rest of a
-# command that only lists tasks: they are imported where they are used.
+# The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
+# only lists tasks: it is imported where it is used.
 
 Names = Annotated[
     list[str],
@@ -104,7 +106,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 
 def _open(db: str) -> "Store":
-    from leaderboard.store.store import open_store
+    from leaderboard.store.store import open_store  # noqa: PLC0415  (SQLAlchemy, as said above)
 
     return open_store(db, create=False)
 
@@ -114,7 +116,8 @@ def _open(db: str) -> "Store":
 
 def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
     match names:
-        case [model, task] if _is_meant_as_task(task):
+        # Also for a slip such as glue/coal, which could be a model's name on the hub.
+        case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
             facts = _recipe(_recipe_owner(model), find_task(task))
             (print_json if as_json else print_outline)(facts)
         case [first, second]:
@@ -130,11 +133,6 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
             )
 
 
-def _is_meant_as_task(name: str) -> bool:
-    """Also for a slip such as glue/coal, which could be a model's name on the hub."""
-    return _is_task(name) or name.lower().partition("/")[0] in SUITES
-
-
 def _recipe(model: ModelSpec, task: Task) -> dict[str, Any]:
     recipe = with_start(resolve_recipe(model, task.name, None, {}, task.head), model, task)
     return {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
@@ -146,7 +144,15 @@ def _show_differences(first: str, second: str, tasks: Sequence[Task], *, as_json
         print_json([asdict(difference) for difference in found])
         return
     names = [task.name for task in tasks]
-    rows = [_difference_row(difference, first, second, names) for difference in found]
+    rows = [
+        {
+            "setting": difference.setting,
+            first: difference.first.value if difference.first else "the checkpoint's",
+            second: difference.second.value if difference.second else "the checkpoint's",
+            "tasks": _named(difference.tasks, names),
+        }
+        for difference in found
+    ]
     columns = ("setting", first, second, "tasks")
     shown = columns if len(tasks) > 1 else columns[:3]
     print_table(rows, shown, "the two recipes have the same values.")
@@ -161,17 +167,6 @@ def _recipe_owner(name: str) -> ModelSpec:
         if name not in packaged_names():
             raise
         return ModelSpec(name=name, checkpoint=name, recipe=name)
-
-
-def _difference_row(
-    difference: Difference, first: str, second: str, tasks: Sequence[str]
-) -> Mapping[str, Any]:
-    return {
-        "setting": difference.setting,
-        first: difference.first.value if difference.first else "the checkpoint's",
-        second: difference.second.value if difference.second else "the checkpoint's",
-        "tasks": _named(difference.tasks, tasks),
-    }
 
 
 def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
@@ -224,8 +219,6 @@ def models(*, as_json: AsJson = False) -> None:
 
     Any checkpoint folder or hub name runs unregistered.
     """
-    from leaderboard.boards.systems import systems
-
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]
     if as_json:
@@ -240,10 +233,8 @@ def models(*, as_json: AsJson = False) -> None:
 @list_app.command()
 def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The published results, with split, protocol and source; scores are in percent."""
-    from leaderboard.boards.published import published as rows_of
-
     chosen = [found.name for name in suite or () for found in find_suites(name)]
-    rows = [published_facts(row) for name in chosen or SUITES for row in rows_of(name)]
+    rows = [published_facts(row) for name in chosen or SUITES for row in published_rows(name)]
     _print(rows, ("system", "split", "protocol", "date", "scores", "source"), as_json=as_json)
 
 

@@ -13,8 +13,7 @@ from benchharness.cli.options import DATABASE, AsJson, Database
 from benchharness.cli.output import print_json
 from benchharness.models import find_model
 from benchharness.stored.submission import Gathered, Wanted, gather
-from leaderboard.result import RunRow
-from leaderboard.store.store import Store, open_store
+from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import BenchError, DataError
 from tasks.submission import Fault, check, repair, write_zip
@@ -139,14 +138,13 @@ def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
 def _gather(model: str, suite: str, db: str, **choices: Any) -> list[Gathered]:
     wanted = Wanted(suite=find_suite(suite), **choices)
     with open_store(db, create=False) as store:
-        return gather(store, _runs_of(store, model, wanted.suite.name), wanted)
-
-
-def _runs_of(store: Store, model: str, suite: str) -> list[RunRow]:
-    """The runs under that very name, or else under the name that it is an alias of."""
-    return store.runs(model=model, suite=suite) or store.runs(
-        model=find_model(model).name, suite=suite
-    )
+        return gather(
+            store,
+            # Under that very name, or else under the name that it is an alias of.
+            store.runs(model=model, suite=wanted.suite.name)
+            or store.runs(model=find_model(model).name, suite=wanted.suite.name),
+            wanted,
+        )
 
 
 def _default_name(suite: str, model: str) -> str:

@@ -6,7 +6,6 @@ and the store, and prints nothing: whoever calls it watches.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from benchharness.driver.request import Request
@@ -21,7 +20,7 @@ from benchharness.worker.fork_server import modules_of
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 from leaderboard.store.store import Store, open_store
-from tasks.errors import JobError, ModelError
+from tasks.errors import ModelError
 
 TIMEOUT_SECONDS = 1800.0
 """A job that is silent for so long hangs, or waits for a download."""
@@ -84,7 +83,9 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
     job. Raises ModelError before anything starts where a checkpoint can be had from nowhere.
     """
-    _require_checkpoints(schedule.todo)
+    for job in {job.weights: job for job in schedule.todo}.values():
+        if (revision := hub_revision(job.weights)) is not None:
+            require_checkpoint(job.checkpoint, revision)
     snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
     engine = place.engine(
         timeout=timeout,
@@ -102,15 +103,11 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
             with closing(engine.run(run.queue(), watcher.report)) as outcomes:
                 for outcome in outcomes:
                     run.end(outcome)
-                    if snapshots is not None and _is_final(outcome):
+                    if snapshots is not None and (
+                        isinstance(outcome, Result) or outcome.kind == "diverged"
+                    ):
                         snapshots.delete_all([outcome.job.key])
         yield Driven(store, run.stored)
-
-
-def _require_checkpoints(jobs: Sequence[Job]) -> None:
-    for job in {job.weights: job for job in jobs}.values():
-        if (revision := hub_revision(job.weights)) is not None:
-            require_checkpoint(job.checkpoint, revision)
 
 
 class _Run:
@@ -142,7 +139,15 @@ class _Run:
                 self.going.remove(job.key)
                 self._watcher.leave_out(job)
             elif job.start_from in self._failed:
-                self.end(_failure_after(job, self._failed[job.start_from]))
+                self.end(
+                    Failure.of(
+                        job,
+                        "failed",
+                        f"it starts from {job.started_from}, which failed: "
+                        "the same command retries both.",
+                        self._failed[job.start_from].error,
+                    )
+                )
             else:
                 yield job
 
@@ -154,7 +159,8 @@ class _Run:
         self.going.remove(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
-        if _is_broken_model(outcome):
+        # Planning has read the data, so what a worker cannot read is the checkpoint.
+        if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
         if _keep(self._store, outcome, force=self._force):
             self.stored.append(outcome)
@@ -168,28 +174,6 @@ class _Run:
         if self._force or not self._store.finished_keys([job.key]):
             return False
         return not self._checkpoints.is_missing(job.key, self._store)
-
-
-def _is_final(outcome: Outcome) -> bool:
-    """Whether a job can come to nothing else from the state that it has kept."""
-    return isinstance(outcome, Result) or outcome.kind == "diverged"
-
-
-def _is_broken_model(outcome: Outcome) -> bool:
-    """Planning has read the data, so what a worker cannot read is the checkpoint."""
-    return isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code
-
-
-def _failure_after(job: Job, failure: Failure) -> Failure:
-    """The failure of a job whose start has failed."""
-    return Failure(
-        job=job,
-        kind="failed",
-        error=f"it starts from {job.started_from}, which failed: the same command retries both.",
-        details=failure.error,
-        exit_code=JobError.exit_code,
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
 
 
 def _keep(store: Store, outcome: Outcome, *, force: bool) -> bool:

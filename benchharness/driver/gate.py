@@ -89,8 +89,11 @@ def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
         needed = replace(planned, jobs=tuple(_needed(planned.jobs, fit)))
         now, ids, failed = _run(gate, needed, fit, watch)
+    data = f"{gate.data or gate.baseline.data} data"
+    limit = gate.baseline.limit
+    rows = "" if limit is None else f", at most {limit} rows a split"
     return judge(
-        _title(gate),
+        f"{gate.request.models[0].name} on {data}{rows}",
         gate.baseline.tasks,
         now,
         ids,
@@ -127,7 +130,7 @@ def _plan(gate: Gate) -> tuple[list[str], Plan]:
         gate.request,
         tasks=tuple(find_task(task) for task in wanted),
         data=gate.data or gate.baseline.data,
-        precision=_precision(gate.baseline),
+        precision=next((s.conditions.precision for s in gate.baseline.tasks.values()), "auto"),
         limit=gate.baseline.limit,
     )
     planned = plan(request)
@@ -141,10 +144,6 @@ def _plan(gate: Gate) -> tuple[list[str], Plan]:
 def _trained(task: str) -> str:
     """The task whose runs predict this one: itself, or the one it follows."""
     return find_task(task).trained_on or task
-
-
-def _precision(baseline: Baseline) -> str:
-    return next((s.conditions.precision for s in baseline.tasks.values()), "auto")
 
 
 def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> Iterator[Unjudged]:
@@ -211,7 +210,9 @@ def _store_of(planned: Plan) -> Iterator[str]:
     root = cache_folder("checks")
     root.mkdir(parents=True, exist_ok=True)
     _delete_old(root)
-    name = _digest(planned)
+    # What a check is told apart by: its jobs, our code and the libraries.
+    parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     lock = FileLock(root / f"{name}.lock")
     try:
         lock.acquire(timeout=0)
@@ -228,12 +229,6 @@ def _store_of(planned: Plan) -> Iterator[str]:
         lock.release()
 
 
-def _digest(planned: Plan) -> str:
-    """What a check is told apart by: its jobs, our code and the libraries."""
-    parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-
-
 def _delete_old(root: Path) -> None:
     """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
     for folder in filter(Path.is_dir, root.iterdir()):
@@ -248,13 +243,6 @@ def _failure(failure: Failure) -> Unjudged:
         # A checkpoint that cannot be loaded is missing, and no job has failed.
         exit_code=NOT_COMPARED if failure.exit_code == NOT_COMPARED else FAILED_JOB,
     )
-
-
-def _title(gate: Gate) -> str:
-    data = f"{gate.data or gate.baseline.data} data"
-    limit = gate.baseline.limit
-    rows = "" if limit is None else f", at most {limit} rows a split"
-    return f"{gate.request.models[0].name} on {data}{rows}"
 
 
 def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:

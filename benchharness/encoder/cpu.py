@@ -106,16 +106,12 @@ class FastDropout(nn.Module):
         """The states with some at 0 and the others multiplied by 1 / (1 - p), while training."""
         if not self.training or self.p == 0.0:
             return states
-        return states * _noise(states.shape, self.p).to(states.dtype)
-
-
-def _noise(shape: torch.Size, rate: float) -> Tensor:
-    """bf16 of that shape: 0 where dropped, 1 / (1 - rate) elsewhere, rounded as torch rounds it."""
-    # An arithmetic shift spreads the sign over all 16 bits: -1 where dropped, 0 elsewhere. Not of
-    # it is a mask for the bits of the scale.
-    kept = RandomBits().draw(shape, rate).bitwise_right_shift_(15).bitwise_not_()
-    scale = torch.tensor(1.0 / (1.0 - rate), dtype=torch.bfloat16).view(torch.int16)
-    return kept.bitwise_and_(scale).view(torch.bfloat16)
+        # The noise is bf16: 0 where dropped, 1 / (1 - p) elsewhere, rounded as torch rounds it. An
+        # arithmetic shift spreads the sign over all 16 bits: -1 where dropped, 0 elsewhere. Not of
+        # it is a mask for the bits of the scale.
+        kept = RandomBits().draw(states.shape, self.p).bitwise_right_shift_(15).bitwise_not_()
+        scale = torch.tensor(1.0 / (1.0 - self.p), dtype=torch.bfloat16).view(torch.int16)
+        return states * kept.bitwise_and_(scale).view(torch.bfloat16).to(states.dtype)
 
 
 # Attention, by transformers' signature and then by the formula.

@@ -52,7 +52,8 @@ def load_encoder(
     from the seed. Raises ModelError where the checkpoint is absent, unreadable, incomplete, not
     finite, or needs more trust than it has.
     """
-    _silence_transformers()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
     is_builtin = checkpoint in BUILTIN_FOLDERS
     folder = (
@@ -60,11 +61,16 @@ def load_encoder(
     )
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust)
-    network = (
+    network: Any = (
         draw_network(config) if is_builtin else load_network(folder, config, checkpoint, trust)
     )
     _mark_texts(tokenizer, network)
-    _check_vocabulary(network, tokenizer, checkpoint)
+    rows = network.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"the tokenizer of {checkpoint} has {len(tokenizer)} tokens and its network only "
+            f"{rows} embeddings: they do not belong together."
+        )
     return Encoder(
         network=network,
         tokenizer=tokenizer,
@@ -74,11 +80,6 @@ def load_encoder(
     )
 
 
-def _silence_transformers() -> None:
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-
-
 def _find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     """The whole folder of a checkpoint; a hub id is never looked up in the current folder."""
     folder = Path(checkpoint)
@@ -86,15 +87,6 @@ def _find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
         folder = download(checkpoint, revision, trust)
     checkpoint_files(folder, trust)
     return folder
-
-
-def _check_vocabulary(network: Any, tokenizer: Any, checkpoint: str) -> None:
-    rows = network.get_input_embeddings().num_embeddings
-    if len(tokenizer) > rows:
-        raise ModelError(
-            f"the tokenizer of {checkpoint} has {len(tokenizer)} tokens and its network only "
-            f"{rows} embeddings: they do not belong together."
-        )
 
 
 def _max_tokens(network: nn.Module, config: Any, tokenizer: Any) -> int:
@@ -175,11 +167,7 @@ def _mark_texts(tokenizer: Any, network: Any) -> None:
     own = tokenizer.backend_tokenizer.post_processor
     both = template if own is None else processors.Sequence([own, template])
     tokenizer.backend_tokenizer.post_processor = both
-    _grow(network, len(tokenizer))
-
-
-def _grow(network: Any, tokens: int) -> None:
-    """Draws embeddings for tokens that the network has none for."""
+    tokens = len(tokenizer)
     embeddings: nn.Embedding = network.get_input_embeddings()
     if tokens > embeddings.num_embeddings:
         # From the initial distribution, as in GPT's paper, not from the mean of all embeddings.

@@ -104,7 +104,10 @@ def _settle(network: Any, config: Any) -> nn.Module:
         encoder = network.model
         encoder.pooler = network.head
     if config.model_type == "deberta":
-        _use_fp32_attention(encoder)
+        # Computes the attention of every layer in fp32, whatever the precision around it.
+        for module in encoder.modules():
+            if isinstance(module, DisentangledSelfAttention):
+                module.__class__ = _Fp32Attention  # keeps weights and names as they are
     return encoder
 
 
@@ -146,10 +149,3 @@ class _Fp32Attention(DisentangledSelfAttention):
     def forward(self, hidden_states: Tensor, *args: Any, **options: Any) -> Any:
         with torch.autocast(hidden_states.device.type, enabled=False):
             return super().forward(hidden_states.float(), *args, **options)
-
-
-def _use_fp32_attention(network: nn.Module) -> None:
-    """Computes the attention of every layer in fp32, whatever the precision around it."""
-    for module in network.modules():
-        if isinstance(module, DisentangledSelfAttention):
-            module.__class__ = _Fp32Attention  # keeps weights and names as they are

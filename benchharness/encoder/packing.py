@@ -231,7 +231,13 @@ def use_packing(network: Any) -> None:
         PACKING.set(None)
         if packing is None or output is None:  # the encoder raised
             return output
-        return _unpack(output, packing)
+        for name in ("last_hidden_state", "hidden_states"):
+            states = getattr(output, name, None)
+            if isinstance(states, Tensor):
+                output[name] = _padded(states, packing)
+            elif states is not None:
+                output[name] = tuple(_padded(layer, packing) for layer in states)
+        return output
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
     # always_call: where the encoder raises, PACKING is not to stay for what is computed next.
@@ -256,17 +262,6 @@ def first_position(network: nn.Module) -> int:
         ),
         default=0,
     )
-
-
-def _unpack(output: Any, packing: Packing) -> Any:
-    """An encoder's output with padded hidden states, zero at padding."""
-    for name in ("last_hidden_state", "hidden_states"):
-        states = getattr(output, name, None)
-        if isinstance(states, Tensor):
-            output[name] = _padded(states, packing)
-        elif states is not None:
-            output[name] = tuple(_padded(layer, packing) for layer in states)
-    return output
 
 
 def _padded(states: Tensor, packing: Packing) -> Tensor:

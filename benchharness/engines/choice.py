@@ -122,7 +122,9 @@ def _ray(choice: EngineChoice) -> Place:
     from benchharness.engines import ray  # noqa: PLC0415  (of the engines only the chosen one)
 
     numbers = _read_numbers(choice)
-    _refuse_unknown(choice, NUMBERS)
+    for name in choice.options:
+        if name not in NUMBERS:
+            raise unknown_name(f"option of --engine {choice.name}", name, NUMBERS)
     ray.connect(choice.address or "auto")
     sizes = ray.node_sizes()
     gpus = _gpus(choice, there=any(size.gpus for size in sizes))
@@ -216,9 +218,3 @@ def _read_numbers(choice: EngineChoice) -> dict[str, float]:
                 )
             numbers[name] = int(text)
     return numbers
-
-
-def _refuse_unknown(choice: EngineChoice, known: Collection[str]) -> None:
-    for name in choice.options:
-        if name not in known:
-            raise unknown_name(f"option of --engine {choice.name}", name, known)

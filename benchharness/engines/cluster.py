@@ -13,9 +13,8 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from benchharness import __version__
@@ -96,12 +95,6 @@ def version() -> str:
     return f"{__version__}, method {METHOD}"
 
 
-def sent_variables() -> dict[str, str]:
-    """The variables of the driver's environment that jobs need everywhere; never a token."""
-    names = (VARIABLE, "OMP_NUM_THREADS")
-    return {name: os.environ[name] for name in names if os.environ.get(name)}
-
-
 def run_remote(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
     """Runs the job on this machine as the local engine does; its Result or Failure as plain data.
 
@@ -133,12 +126,32 @@ def refuse(sentence: str) -> Mapping[str, Any]:
 
 
 def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
-    _check_version(remote)
+    if remote.version != version():
+        raise JobError(
+            f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
+            "install the same version on every node."
+        )
     job, shared = Job.from_json(remote.job), remote.shared
-    if remote.keep or job.start_from:
-        _check_shared(shared)
+    if (remote.keep or job.start_from) and not shared.is_seen:
+        raise JobError(
+            f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
+            "other jobs start from go through it: put --db into a folder that every node shares, "
+            "or do without (--start-from scratch)."
+        )
+    # The GPUs that the cluster has given to the job are those that are visible here.
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
+    environment = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": gpus,
+        "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
+    }
     engine = LocalEngine(
-        [_slot(remote)],
+        [
+            Slot(
+                device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
+                environment={**environment, **remote.variables},
+            )
+        ],
         remote.timeout,
         remote.command or worker_command(remote.needs.processes),
         checkpoints=shared.folder,
@@ -149,39 +162,6 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
 
-
-def _check_version(remote: RemoteJob) -> None:
-    if remote.version != version():
-        raise JobError(
-            f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
-            "install the same version on every node."
-        )
-
-
-def _check_shared(shared: SharedFolder) -> None:
-    if not shared.is_seen:
-        raise JobError(
-            f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
-            "other jobs start from go through it: put --db into a folder that every node shares, "
-            "or do without (--start-from scratch)."
-        )
-
-
-def _slot(remote: RemoteJob) -> Slot:
-    """The place that the cluster has given to the job: its GPUs are those that are visible here."""
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
-    environment = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": gpus,
-        "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
-    }
-    return Slot(
-        device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
-        environment={**environment, **remote.variables},
-    )
-
-
-# The engine: it sends jobs, and takes in what comes back.
 
 RETRIES = 2
 """How often a job is sent again after its node was lost, unless told otherwise."""
@@ -317,11 +297,13 @@ class ClusterEngine:
 
     def _remote_job(self, job: Job) -> RemoteJob:
         keep = job.key in self._keep
+        # The variables of the driver's environment that jobs need everywhere; never a token.
+        names = (VARIABLE, "OMP_NUM_THREADS")
         return RemoteJob(
             job=job.to_json(),
             needs=self._resources.needs(job),
             folder=str(Path.cwd()),
-            variables=sent_variables(),
+            variables={name: os.environ[name] for name in names if os.environ.get(name)},
             timeout=self._timeout,
             shared=self._shared,
             keep=keep,
@@ -340,14 +322,15 @@ class ClusterEngine:
         del self._sent[ticket]
         if not isinstance(news, Lost):
             outcome = self._arrived(sent, news)
-            if not _is_stopped(outcome):
+            # Somebody else than the driver may have ended it, such as a queue at its time limit.
+            if not (isinstance(outcome, Failure) and outcome.kind == "interrupted"):
                 return outcome
             news = Lost(reason=f"its node ended it ({outcome.error})")
         if sent.attempt <= self._resources.retries:
             note = f"was lost ({news.reason}) and is sent again"
             self._send(sent._replace(attempt=sent.attempt + 1), report, note)
             return None
-        return _failure(
+        return Failure.of(
             sent.job,
             "killed",
             f"the job was lost {sent.attempt} times on {self._cluster.name}, the last time because "
@@ -356,7 +339,7 @@ class ClusterEngine:
 
     def _arrived(self, sent: _Sent, left: Mapping[str, Any]) -> Outcome:
         if REFUSED in left:
-            return _failure(sent.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
+            return Failure.of(sent.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
         if "evaluations" not in left:
             return Failure.from_json(left)
         result = Result.from_json(left)
@@ -375,19 +358,3 @@ class ClusterEngine:
             self._shared.mark.unlink(missing_ok=True)
             with suppress(OSError):  # where encoders are left in it
                 self._shared.folder.rmdir()
-
-
-def _is_stopped(outcome: Outcome) -> TypeGuard[Failure]:
-    """Whether somebody else than the driver has ended a job, such as a queue at its time limit."""
-    return isinstance(outcome, Failure) and outcome.kind == "interrupted"
-
-
-def _failure(job: Job, kind: str, error: str, details: str = "") -> Failure:
-    return Failure(
-        job=job,
-        kind=kind,
-        error=error,
-        details=details,
-        exit_code=JobError.exit_code,
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
-    )

@@ -65,12 +65,6 @@ class ForkServer:
     def _ask(
         self, environment: Mapping[str, str], request: Mapping[str, Any], pipes: Sequence[int] = ()
     ) -> None:
-        requests = self._requests(environment)
-        with suppress(ConnectionError):  # the fork's status will say that the server is gone
-            socket.send_fds(requests, [json.dumps(request).encode()], pipes)
-
-    def _requests(self, environment: Mapping[str, str]) -> socket.socket:
-        """The socket of a process that lives."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._socket is None:
@@ -84,7 +78,8 @@ class ForkServer:
                     env=os.environ | environment,
                     start_new_session=True,
                 )
-        return self._socket
+        with suppress(ConnectionError):  # the fork's status will say that the server is gone
+            socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)
 
 
 class Fork:

@@ -77,12 +77,16 @@ class LocalEngine:
                     wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
                     for worker in tuple(running):
                         worker.read(report)
-                        if self._is_over(worker):
+                        if worker.has_ended or self._is_hanging(worker):
                             running.remove(worker)
                             outcome = self._finish(worker, report)
-                            if _has_hung(outcome) and outcome.job.key not in hung:
+                            is_hung = isinstance(outcome, Failure) and outcome.kind == "timeout"
+                            if is_hung and outcome.job.key not in hung:
                                 hung.add(outcome.job.key)
-                                running.append(self._again(worker, begin, report))
+                                sentence = f"printed no progress for {self._timeout:g} seconds"
+                                note = f"{sentence} and is started again"
+                                report(worker.job, Progress(phase="loading", note=note))
+                                running.append(begin(worker.job, worker.slot))
                                 continue
                             free.append(worker.slot)
                             yield _told_of_hanging(outcome, hung)
@@ -114,12 +118,6 @@ class LocalEngine:
         file.unlink(missing_ok=True)  # of an attempt that hung
         return WorkerProcess(job, slot, file, start, self._options(job))
 
-    def _again(self, hung: WorkerProcess, begin: Begin, report: Report) -> WorkerProcess:
-        """The job of a process that hung, in another one."""
-        sentence = f"printed no progress for {self._timeout:g} seconds and is started again"
-        report(hung.job, Progress(phase="loading", note=sentence))
-        return begin(hung.job, hung.slot)
-
     def _options(self, job: Job) -> list[str]:
         """Where the worker finds the encoder that its job starts from, and leaves what it keeps."""
         options = self._snapshots.options(job.key) if self._snapshots else []
@@ -133,19 +131,12 @@ class LocalEngine:
     def _is_hanging(self, worker: WorkerProcess) -> bool:
         return self._timeout is not None and worker.silent_seconds > self._timeout
 
-    def _is_over(self, worker: WorkerProcess) -> bool:
-        return worker.has_ended or self._is_hanging(worker)
-
     def _finish(self, worker: WorkerProcess, report: Report) -> Outcome:
         hung = not worker.has_ended
         if hung:
             end_processes([worker])
         worker.close(report)
         return worker.outcome(timeout=self._timeout if hung else None)
-
-
-def _has_hung(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failure) and outcome.kind == "timeout"
 
 
 def _told_of_hanging(outcome: Outcome, hung: Collection[str]) -> Outcome:

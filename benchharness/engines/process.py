@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -17,7 +16,6 @@ from benchharness.progress import Progress
 from benchharness.worker.fork_server import modules_for
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
-from tasks.errors import JobError
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
@@ -125,13 +123,10 @@ class WorkerProcess:
         self._stdout, self._stderr = self._process.stdout, self._process.stderr
         for pipe in (self._stdout, self._stderr):
             os.set_blocking(pipe.fileno(), False)
-        self._send(json.dumps(job.to_json()).encode())
-
-    def _send(self, text: bytes) -> None:
         assert self._process.stdin
         # Where the process is already gone, its exit status will say why.
         with suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(text)
+            stdin.write(json.dumps(job.to_json()).encode())
 
     @property
     def descriptors(self) -> list[int]:
@@ -192,14 +187,7 @@ class WorkerProcess:
         if left is not None and (timeout is None or isinstance(left, Result)):
             return left
         kind, error = _explain(self._process.wait(), timeout)
-        return Failure(
-            job=self.job,
-            kind=kind,
-            error=error,
-            details=self._log.decode(errors="replace"),
-            exit_code=JobError.exit_code,
-            finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
 
 def end_processes(workers: Iterable[WorkerProcess]) -> None:

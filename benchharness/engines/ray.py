@@ -49,7 +49,10 @@ def connect(address: str) -> None:
         )
     handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces
     try:
-        _knock(address)
+        # A connection fails at once where nobody listens; Ray would try for minutes.
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal():
+            socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         raise BenchError(
@@ -58,13 +61,6 @@ def connect(address: str) -> None:
         ) from error
     finally:
         signal.signal(signal.SIGTERM, handler)
-
-
-def _knock(address: str) -> None:
-    """Raises OSError at once where nobody listens; Ray would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
 
 
 def node_sizes() -> list[NodeSize]:

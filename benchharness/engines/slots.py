@@ -43,17 +43,12 @@ def find_slots(
         raise BenchError(
             f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
         )
-    count = jobs or len(gpus) // processes or _count_at_once(fit, processes)
+    count = jobs or len(gpus) // processes or max(1, min(fit, AT_ONCE, _count_cores() // processes))
     cores = _count_cores() // (count * processes)
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores))
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
     return tuple(_slot(",".join(place), threads) for place in places)
-
-
-def _count_at_once(fit: int, processes: int) -> int:
-    """How many jobs of so many processes share the CPU."""
-    return max(1, min(fit, AT_ONCE, _count_cores() // processes))
 
 
 def _slot(gpu: str, threads: str) -> Slot:
@@ -101,11 +96,7 @@ def find_gpus() -> tuple[str, ...]:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
-    return _read_listing(listing)
-
-
-def _read_listing(listing: str) -> tuple[str, ...]:
-    """The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances."""
+    # The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances.
     devices: list[str] = []
     for gpu in re.split(r"(?m)^(?=GPU \d+:)", listing):
         index = re.match(r"GPU (\d+):", gpu)

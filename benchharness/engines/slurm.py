@@ -35,7 +35,14 @@ class SlurmCluster:
     def __init__(
         self, folder: Path, where: str, at_once: int, minutes: int, options: Mapping[str, str]
     ) -> None:
-        self._submitit = _import_submitit()
+        try:
+            import submitit.core.utils  # noqa: PLC0415  (an extra)
+        except ImportError:
+            raise BenchError(
+                "--engine slurm needs submitit, which is not installed: "
+                "pip install 'benchharness[slurm]'."
+            ) from None
+        self._submitit = submitit
         if where == "slurm" and shutil.which("sbatch") is None:
             raise BenchError(
                 "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on "
@@ -134,17 +141,6 @@ def _write_note(note: Path, progress: Progress) -> None:
     with suppress(OSError):
         draft.write_text(json.dumps(asdict(progress)), encoding="utf-8")
         draft.replace(note)
-
-
-def _import_submitit() -> Any:
-    try:
-        import submitit.core.utils  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise BenchError(
-            "--engine slurm needs submitit, which is not installed: "
-            "pip install 'benchharness[slurm]'."
-        ) from None
-    return submitit
 
 
 def _last_line(text: str) -> str:

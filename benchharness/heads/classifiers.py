@@ -225,22 +225,18 @@ def _trim(network: Any, per_token: bool = False) -> Any:
     ModelError where a head reads all and the checkpoint is one without a decoder.
     """
     if network.config.model_type == "funnel":
-        _trim_funnel(network, per_token)
+        has_decoder = hasattr(network, "decoder")
+        if per_token and not has_decoder:
+            raise ModelError(
+                "this Funnel checkpoint has no decoder, so it has no state for every token: use "
+                "the one of the same size without -base in its name."
+            )
+        if not per_token and has_decoder:
+            network.decoder = _NoDecoder()
     pooler = getattr(network, "pooler", None)
     if pooler is not None:
         network.pooler = None  # transformers' encoders then give None in its place
     return pooler
-
-
-def _trim_funnel(network: Any, per_token: bool) -> None:
-    has_decoder = hasattr(network, "decoder")
-    if per_token and not has_decoder:
-        raise ModelError(
-            "this Funnel checkpoint has no decoder, so it has no state for every token: use the "
-            "one of the same size without -base in its name."
-        )
-    if not per_token and has_decoder:
-        network.decoder = _NoDecoder()
 
 
 class _NoDecoder(nn.Module):

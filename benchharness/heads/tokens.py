@@ -155,10 +155,15 @@ class Frame:
             raise ModelError(f"{type(tokenizer).__name__} cannot encode {PROBE!r}: it is damaged.")
         firsts = inner[::size]  # (texts,), where each text begins
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
+        # Where the classification token stands: from the start, or (XLNet) from the end if
+        # negative. Another special token outside of the texts takes its place where there is
+        # none, and the first token where there is no such one either.
+        outer = [place for place in range(len(ids)) if not inner[0] <= place <= inner[-1]]
+        found = [place for place in outer if ids[place] == tokenizer.cls_token_id] or outer or [0]
         return cls(
             parts=tuple((ids[start:end], types[start:end]) for start, end in edges),
             texts=tuple(int(types[first]) for first in firsts),
-            null=_null(ids, inner, tokenizer.cls_token_id),
+            null=found[0] if found[0] <= inner[0] else found[0] - len(ids),
             has_types="token_type_ids" in encoded,
         )
 
@@ -179,17 +184,6 @@ class Frame:
         """Where the text begins that follows these texts in a row."""
         special = sum(len(ids) for ids, _ in self.parts[: len(before) + 1])
         return special + sum(map(len, before))
-
-
-def _null(ids: Ids, inner: NDArray[np.int64], cls_id: int | None) -> int:
-    """Where the classification token stands: from the start, or (XLNet) from the end if negative.
-
-    Another special token outside of the texts takes its place where there is none, and the first
-    token where there is no such one either.
-    """
-    outer = [place for place in range(len(ids)) if not inner[0] <= place <= inner[-1]]
-    found = [place for place in outer if ids[place] == cls_id] or outer or [0]
-    return found[0] if found[0] <= inner[0] else found[0] - len(ids)
 
 
 def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame) -> dict[str, Any]:

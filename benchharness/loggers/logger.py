@@ -121,8 +121,6 @@ class Logger(Protocol):
         """Nothing more comes; runs that have not ended were interrupted."""
 
 
-# The loggers by name.
-
 Loggers = Mapping[str, Callable[[], Logger]]
 """What makes each logger, by its name."""
 

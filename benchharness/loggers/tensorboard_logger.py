@@ -39,7 +39,11 @@ class TensorBoardLogger:
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:  # noqa: ARG002
         """Numbers as scalars, texts as the text "facts"."""
-        numbers = {name: float(v) for name, v in facts.items() if _is_number(v)}
+        numbers = {
+            name: float(v)
+            for name, v in facts.items()
+            if (isinstance(v, int | float) and not isinstance(v, bool))
+        }
         self.log(key, 0, numbers)
         texts = {name: value for name, value in facts.items() if name not in numbers}
         self._write_text(key, "facts", texts)
@@ -56,10 +60,6 @@ class TensorBoardLogger:
 
     def _write(self, key: str, summary: Any, step: int) -> None:
         self._writers[key].add_event(Event(wall_time=time.time(), step=step, summary=summary))
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cell(value: Value) -> str:

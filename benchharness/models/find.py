@@ -39,7 +39,18 @@ _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
     weights = checkpoint_files(folder, trust)["weights"]
-    config = _read_config(folder / "config.json")
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(
+            f"{path} is not readable JSON ({error}); copy the checkpoint again."
+        ) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(
+            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
+            "that transformers wrote."
+        )
     return ModelSpec(
         name=folder.name,
         checkpoint=str(folder),
@@ -86,21 +97,6 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
         )
     code = sorted(folder.glob("*.py")) if trust.remote_code else []
     return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}
-
-
-def _read_config(path: Path) -> Mapping[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(
-            f"{path} is not readable JSON ({error}); copy the checkpoint again."
-        ) from None
-    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise ModelError(
-            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
-            "that transformers wrote."
-        )
-    return config
 
 
 def _max_tokens(config: Mapping[str, Any]) -> int | None:

@@ -4,7 +4,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leaderboard.job import Start
 from tasks.errors import BenchError
@@ -118,13 +117,10 @@ _UNPINNED = "no commit could be confirmed, so the one that main names is recorde
 def _known(path: Path) -> Iterator[ModelSpec]:
     shared = tomllib.loads(path.read_text(encoding="utf-8"))
     for name, own in shared.pop("models").items():
-        yield _spec(name, shared | own)
-
-
-def _spec(name: str, fields: dict[str, Any]) -> ModelSpec:
-    if fields.get("revision") == "main":
-        fields.setdefault("note", _UNPINNED)
-    return ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
+        fields = shared | own
+        if fields.get("revision") == "main":
+            fields.setdefault("note", _UNPINNED)
+        yield ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 
 def _files() -> list[Path]:

@@ -12,8 +12,6 @@ from benchharness.models.spec import NOTHING, ModelSpec, Trust
 from tasks.errors import ModelError
 from tasks.sources.hub import arriving, go_offline_if_unreachable
 
-# A checkpoint on the hub, brought into the local cache.
-
 _CHECKPOINT_FILES = (
     "config.json",
     "model*.safetensors",
@@ -66,6 +64,7 @@ def _import_hub() -> Any:
     Its `errors.HTTPError` is the HTTP library's own (httpx or httpx2, by version): a refused
     connection is neither a HfHubHTTPError nor an OSError.
     """
+    import huggingface_hub.constants  # noqa: PLC0415
     import huggingface_hub.errors  # noqa: PLC0415
 
     return huggingface_hub
@@ -86,9 +85,7 @@ def require_checkpoint(hub_id: str, revision: str) -> None:
 
 def cache_folder(hub_id: str) -> Path:
     """Where the hub's library keeps a model, fetched or not."""
-    from huggingface_hub.constants import HF_HUB_CACHE  # noqa: PLC0415  (as _import_hub says)
-
-    return Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
+    return Path(_import_hub().constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
 def _unreachable(hub_id: str) -> ModelError:
@@ -116,7 +113,10 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
     if _COMMIT.fullmatch(revision):
         return revision
     if go_offline_if_unreachable():
-        return _commit_in_cache(hub_id, revision)
+        ref = cache_folder(hub_id) / "refs" / revision
+        if not ref.is_file():
+            raise _unreachable(hub_id)
+        return ref.read_text(encoding="ascii").strip()
     return _commit_on_hub(hub_id, revision)
 
 
@@ -139,13 +139,6 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
     if commit is None:
         raise ModelError(f"the hub names no commit for {revision!r} of {hub_id!r}; give a folder.")
     return commit
-
-
-def _commit_in_cache(hub_id: str, revision: str) -> str:
-    ref = cache_folder(hub_id) / "refs" / revision
-    if not ref.is_file():
-        raise _unreachable(hub_id)
-    return ref.read_text(encoding="ascii").strip()
 
 
 def weights_identity(spec: ModelSpec) -> str:

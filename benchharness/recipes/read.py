@@ -18,7 +18,7 @@ A user's own file may give a bare value (`epochs = 5`); its source is then the f
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 from math import prod
@@ -36,11 +36,6 @@ _BETWEEN = ","
 
 _LARGEST = 1000
 """Points of a grid, each of which is trained with every seed on every task."""
-
-
-def _join_values(values: Sequence[object]) -> str:
-    """Several values as the text of a grid."""
-    return _BETWEEN.join(map(str, values))
 
 
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
@@ -154,7 +149,7 @@ def _setting(path: Path, where: str, line: object) -> Setting:
         case _:
             value, source = line, path.name
     if isinstance(value, list) and value:
-        value = _join_values(value) if all(map(_is_one, value)) else None
+        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "

@@ -130,7 +130,12 @@ def check_setting(name: str, setting: Setting) -> Setting:
     job key. Raises BenchError for an unknown name, another type or a value out of range.
     """
     if name in _WORDS:
-        return _check_word(name, setting)
+        if setting.value not in _WORDS[name]:
+            raise BenchError(
+                f"{name} is {setting.value!r} ({setting.source}), expected one of: "
+                f"{', '.join(_WORDS[name])}."
+            )
+        return setting
     if name not in _RULES:
         raise unknown_name("hyperparameter", name, (*_RULES, *_WORDS))
     kind = "a whole number" if _TYPES[name] is int else "a number"
@@ -141,15 +146,6 @@ def check_setting(name: str, setting: Setting) -> Setting:
             f"{_RULES[name].words}."
         )
     return Setting(value=value, source=setting.source)
-
-
-def _check_word(name: str, setting: Setting) -> Setting:
-    if setting.value not in _WORDS[name]:
-        raise BenchError(
-            f"{name} is {setting.value!r} ({setting.source}), expected one of: "
-            f"{', '.join(_WORDS[name])}."
-        )
-    return setting
 
 
 def _number(value: object, *, whole: bool) -> int | float | None:

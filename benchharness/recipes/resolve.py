@@ -122,7 +122,13 @@ def resolve_sweep(
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or _PAPER
     if name != _PAPER:
-        layers += _laid_over(_recipe_path(name), task, head)
+        path = _recipe_path(name)
+        if like := read_like(path):
+            raise BenchError(
+                f"{path.name} is like {like!r}, but your own recipe is applied over the "
+                "model's: leave the table [like] out."
+            )
+        layers += _file_layers(path, task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     points = _points(layers, head)
     is_own = name not in (_PAPER, _FAST)
@@ -180,16 +186,6 @@ def _recipe_path(name: str) -> Path:
     )
 
 
-def _laid_over(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
-    """The layers of `--recipe`, which is always like the model's own recipe."""
-    if like := read_like(path):
-        raise BenchError(
-            f"{path.name} is like {like!r}, but your own recipe is applied over the model's: "
-            "leave the table [like] out."
-        )
-    return _file_layers(path, task, head)
-
-
 def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
     tables = read_recipe(path)
     return [tables.get(name, {}) for name in ("default", f"head/{head}", task)]
@@ -224,7 +220,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
             checked[name] = check_setting(name, setting)
         except BenchError as error:
             problems.append(str(error))
-    problems += _conflicts(checked)
+    problems += [*_too_many_parts(checked), *_trained_yet_frozen(checked)]
     if problems:
         raise BenchError("\n".join(problems))
     return {name: checked[name] for name in known if name in checked}
@@ -239,10 +235,6 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     if "layer_decay" not in on:
         needless.add("top_layer_depth")
     return {name: setting for name, setting in on.items() if name not in needless}
-
-
-def _conflicts(settings: Mapping[str, Setting]) -> list[str]:
-    return [*_too_many_parts(settings), *_trained_yet_frozen(settings)]
 
 
 def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
@@ -355,9 +347,6 @@ def _check(line: Setting, task: Task) -> None:
             f"{task.name} cannot start from {start.name} ({line.source}): expected another task "
             "that has rows to train on."
         )
-
-
-# Where two recipes differ, task by task.
 
 
 @dataclass(frozen=True, kw_only=True)

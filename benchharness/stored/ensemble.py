@@ -26,8 +26,6 @@ from tasks.metrics.squad import normalise
 from tasks.suites import find_task
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-# One prediction of several for the same example. Pure.
-
 
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
     """The predictions of an ensemble, from those of its members for the same examples in one order.
@@ -44,7 +42,9 @@ def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Predic
 def _one(task: Task, predictions: Sequence[Any]) -> Prediction:
     match task:
         case PairTask(is_regression=True):
-            return _number(predictions)
+            return PairPrediction(
+                id=predictions[0].id, label=fmean(float(p.label) for p in predictions)
+            )
         case PairTask():
             return _label(task.labels, predictions)
         case ChoiceTask():
@@ -54,10 +54,6 @@ def _one(task: Task, predictions: Sequence[Any]) -> Prediction:
         case TagTask():
             return _tags(predictions)
     raise AssertionError(f"{task.name} has no head type")
-
-
-def _number(predictions: Sequence[PairPrediction]) -> PairPrediction:
-    return PairPrediction(id=predictions[0].id, label=fmean(float(p.label) for p in predictions))
 
 
 def _label(labels: Sequence[str], predictions: Sequence[PairPrediction]) -> PairPrediction:
@@ -87,7 +83,9 @@ def _answer(predictions: Sequence[SpanPrediction]) -> SpanPrediction:
     for prediction in predictions:
         key = normalise(prediction.text)
         texts.setdefault(key, prediction.text)
-        weights[key] += _preference(prediction.no_answer_score)
+        # The probability of the text against "no answer": the logistic function of minus the
+        # score.
+        weights[key] += (1 - math.tanh(prediction.no_answer_score / 2)) / 2
     return SpanPrediction(
         id=predictions[0].id,
         text=texts[max(weights, key=lambda key: weights[key])],
@@ -95,19 +93,11 @@ def _answer(predictions: Sequence[SpanPrediction]) -> SpanPrediction:
     )
 
 
-def _preference(no_answer_score: float) -> float:
-    """The probability of the text against "no answer": the logistic function of minus the score."""
-    return (1 - math.tanh(no_answer_score / 2)) / 2
-
-
 def _tags(predictions: Sequence[TagPrediction]) -> TagPrediction:
     columns = zip(*(p.tags for p in predictions), strict=True)
     # Counter lists equal counts in the order of the members.
     tags = (Counter(column).most_common(1)[0][0] for column in columns)
     return TagPrediction(id=predictions[0].id, tags=tuple(tags))
-
-
-# From the stored results of several runs to the result of their ensemble.
 
 
 def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
@@ -127,7 +117,15 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
         evaluations=evaluations,
         curve=(),
         cost=Cost.without_network(time.monotonic() - start),
-        provenance=_provenance(job, members, evaluations),
+        provenance={
+            "code": {"version": __version__, "method": job.method, **source_commit()},
+            "members": dict(_members(members)),
+            "data": {
+                e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint}
+                for e in evaluations
+            },
+            "versions": library_versions(),
+        },
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -178,19 +176,6 @@ def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
     predictions = [predictions_of(result.evaluation(split)) for result in results]
     task = find_task(split.rpartition(":")[0])
     return evaluate_split(split, read_split(job, split), average(task, predictions))
-
-
-def _provenance(
-    job: Job, members: Sequence[tuple[str, Result]], evaluations: Sequence[Evaluation]
-) -> Mapping[str, Any]:
-    return {
-        "code": {"version": __version__, "method": job.method, **source_commit()},
-        "members": dict(_members(members)),
-        "data": {
-            e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint} for e in evaluations
-        },
-        "versions": library_versions(),
-    }
 
 
 def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -41,7 +41,7 @@ def make_report(
     """
     mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
-    if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
+    if intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS):
         boards = [add_standings(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
@@ -69,10 +69,6 @@ def _chosen(
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
     return (run for board in boards for entry in board.entries for run in entry.runs)
-
-
-def _count(boards: Iterable[Board]) -> int:
-    return sum(1 for _ in _runs(boards))
 
 
 def _details(store: Store, boards: Iterable[Board]) -> Iterator[Result | Failure]:

@@ -7,7 +7,6 @@ from leaderboard.boards.cell import build_cell
 from leaderboard.regression.sample import Sample, sample_of
 from leaderboard.result import Result, RunRow
 from leaderboard.store.store import Store
-from tasks.examples import Example
 from tasks.suites import SUITES, ScoreRule, find_task
 
 
@@ -31,20 +30,17 @@ class Samples:
             return None
         order = sorted(zip(cell.runs, cell.values, strict=True), key=lambda pair: pair[0].seed)
         results = [self.result(run) for run, _ in order]
-        return sample_of(results, [value for _, value in order], self._examples(task, results[0]))
-
-    def result(self, run: RunRow) -> Result:
-        """A finished run, complete."""
-        return self._stored.result(run.key)
-
-    def _examples(self, task: str, result: Result) -> dict[str, tuple[Example, ...]]:
-        """Those of the task's dev splits, by "task:split"."""
+        result = results[0]
         dev = find_task(task).dev_splits
         splits = [s for name, s in result.job.predicted_splits if name == task and s in dev]
         names = [f"{task}:{split}" for split in splits]
         found = {name: self._stored.rows(result.job, name).examples for name in names}
         self.ids |= {name: [e.id for e in examples] for name, examples in found.items()}
-        return found
+        return sample_of(results, [value for _, value in order], found)
+
+    def result(self, run: RunRow) -> Result:
+        """A finished run, complete."""
+        return self._stored.result(run.key)
 
 
 def counted_tasks(names: Iterable[str]) -> list[str]:

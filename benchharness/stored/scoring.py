@@ -71,21 +71,16 @@ def score_files(
     """
     start = time.monotonic()
     found, door = find_task(task), parse_data(data)
-    pairs = list(zip(files, _splits(found, files, splits), strict=True))
-    scored = tuple(_score(found, split, str(door), file, no_answer) for file, split in pairs)
-    return Scored(task=found, data=str(door), splits=scored, seconds=time.monotonic() - start)
-
-
-def _splits(task: Task, files: Sequence[Path], splits: Sequence[str]) -> list[str]:
-    """The split of each file."""
-    known = task.dev_splits or task.test_splits
-    chosen = [name for name in splits or known[: len(files)] if task.source.split(name)]
+    known = found.dev_splits or found.test_splits
+    chosen = [name for name in splits or known[: len(files)] if found.source.split(name)]
     if len(chosen) != len(files) or len(set(chosen)) != len(chosen):
         raise BenchError(
             f"{len(files)} prediction files do not pair with the splits {', '.join(chosen)} of "
-            f"{task.name}: give one file for each split, in the order of --split."
+            f"{found.name}: give one file for each split, in the order of --split."
         )
-    return chosen
+    pairs = list(zip(files, chosen, strict=True))
+    scored = tuple(_score(found, split, str(door), file, no_answer) for file, split in pairs)
+    return Scored(task=found, data=str(door), splits=scored, seconds=time.monotonic() - start)
 
 
 def _score(
@@ -154,7 +149,14 @@ def to_result(scored: Scored, model: str) -> Result:
         evaluations=evaluations,
         curve=(),
         cost=Cost.without_network(scored.seconds),
-        provenance=_provenance(evaluations),
+        provenance={
+            "code": {"version": __version__, **source_commit()},
+            "data": {
+                e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint}
+                for e in evaluations
+            },
+            "versions": library_versions(),
+        },
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -171,13 +173,3 @@ def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
         if split.no_answer:
             source = str(split.no_answer.file)
             yield "na_prob_threshold", Setting(value=split.no_answer.threshold, source=source)
-
-
-def _provenance(evaluations: Sequence[Evaluation]) -> Mapping[str, object]:
-    return {
-        "code": {"version": __version__, **source_commit()},
-        "data": {
-            e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint} for e in evaluations
-        },
-        "versions": library_versions(),
-    }

@@ -98,13 +98,9 @@ def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -
 
 
 def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
-    run = chosen.get(_leader_of(file.task))
+    # The task whose run predicts this one: itself, or for AX that of MNLI.
+    run = chosen.get(find_task(file.task).trained_on or file.task)
     return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
-
-
-def _leader_of(task: str) -> str:
-    """The task whose run predicts this one: itself, or for AX that of MNLI."""
-    return find_task(task).trained_on or task
 
 
 def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes:

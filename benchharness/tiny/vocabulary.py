@@ -37,7 +37,7 @@ def train_vocabulary(words: Iterable[str], size: int = 2000) -> list[Piece]:
     """
     pieces = [*SPECIAL_TOKENS, *CHARACTERS, *(f"##{c}" for c in CHARACTERS)]
     counts = Counter(words)
-    spellings = {word: _characters(word) for word in counts}
+    spellings = {word: (word[0], *(f"##{c}" for c in word[1:])) for word in counts}
     while len(pieces) < size:
         pairs = _count_pairs(spellings, counts)
         if not pairs:
@@ -49,10 +49,6 @@ def train_vocabulary(words: Iterable[str], size: int = 2000) -> list[Piece]:
             pieces.append(joined)
         spellings = {word: _joined(spelling, pair) for word, spelling in spellings.items()}
     return pieces
-
-
-def _characters(word: str) -> Spelling:
-    return (word[0], *(f"##{c}" for c in word[1:]))
 
 
 def _join(pair: tuple[Piece, Piece]) -> Piece:

@@ -146,32 +146,25 @@ class Snapshots:
                 return
             self.report(Progress(phase="saving", step=state.step))
             try:
-                path = self._write(self.folder, state)
+                path = self.folder / f"step-{state.step:010}"  # names sort as steps do
+                facts = {
+                    "run": self.key,
+                    "step": state.step,
+                    "accumulation": self.accumulation,
+                    "conditions": self.conditions,
+                }
+                with new_folder(path, facts) as draft:
+                    write_state(draft, state)
             except (OSError, SafetensorError) as error:
                 self._note(f"continues, but its state cannot be saved: {error}")
             else:
                 self.position = state.position
-                self._delete_older(path)
+                self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
+                for other in path.parent.iterdir():
+                    if other not in self.ours:
+                        shutil.rmtree(other, ignore_errors=True)
             finally:  # where it failed too: not every step is to try a full disk again
                 self.saved = time.monotonic()
-
-    def _write(self, folder: Path, state: State) -> Path:
-        path = folder / f"step-{state.step:010}"  # names sort as steps do
-        facts = {
-            "run": self.key,
-            "step": state.step,
-            "accumulation": self.accumulation,
-            "conditions": self.conditions,
-        }
-        with new_folder(path, facts) as draft:
-            write_state(draft, state)
-        return path
-
-    def _delete_older(self, path: Path) -> None:
-        self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
-        for other in path.parent.iterdir():
-            if other not in self.ours:
-                shutil.rmtree(other, ignore_errors=True)
 
     def _there(self) -> list[Path]:
         """Those on the disk, the newest first; deletes drafts of a process that was killed."""

@@ -52,18 +52,16 @@ def cut_vocabulary(
     # The padding id, which no text has, is looked up in padded batches.
     ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
     used = np.unique(np.concatenate([special, *ids]))  # (used,), rising
-    network.set_input_embeddings(_cut(whole, used))
-    renumbered = {name: _renumber(part, used) for name, part in features.items()}
-    return renumbered, UsedVocabulary(network=network, embedding=whole, rows=used)
-
-
-def _cut(whole: nn.Embedding, rows: NDArray[np.int64]) -> nn.Embedding:
-    """An embedding of some rows of another, with the probe behind them."""
+    # An embedding of some rows of another, with the probe behind them.
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])
     # (used + 1, size). No text has the probe's id, so it never gets a gradient.
-    kept = torch.cat([weight[torch.from_numpy(rows)], probe])
-    return nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
+    kept = torch.cat([weight[torch.from_numpy(used)], probe])
+    network.set_input_embeddings(
+        nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
+    )
+    renumbered = {name: _renumber(part, used) for name, part in features.items()}
+    return renumbered, UsedVocabulary(network=network, embedding=whole, rows=used)
 
 
 def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:

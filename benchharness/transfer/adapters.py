@@ -29,14 +29,24 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     where peft is not installed, ModelError for an encoder that has no layers of its own for them
     (XLNet).
     """
-    try:  # here, because peft is an extra that few have
-        from peft import LoraConfig, inject_adapter_in_model
+    try:
+        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(
             "lora_rank needs the library peft, which is not installed: "
             "pip install 'benchharness[lora]'."
         ) from None
-    targets = _find_targets(network)
+    # The adapted layers by name: linear ones, or GPT's, which keep their weights transposed.
+    targets: dict[str, nn.Module] = {
+        name: module
+        for name, module in network.named_modules()
+        if name.rpartition(".")[2] in ADAPTED and isinstance(module, nn.Linear | Conv1D)
+    }
+    if not targets:
+        raise ModelError(
+            f"{network.config.model_type} has no layers for queries and values that adapters can "
+            "stand beside: leave lora_rank out."
+        )
     config = LoraConfig(
         r=rank,
         lora_alpha=rank,
@@ -52,18 +62,3 @@ def merge_adapters(network: Any) -> None:
     for module in network.modules():
         if hasattr(module, "lora_A"):  # what peft has put in the place of a layer
             module.merge()
-
-
-def _find_targets(network: Any) -> dict[str, nn.Module]:
-    """The adapted layers by name: linear ones, or GPT's, which keep their weights transposed."""
-    found: dict[str, nn.Module] = {
-        name: module
-        for name, module in network.named_modules()
-        if name.rpartition(".")[2] in ADAPTED and isinstance(module, nn.Linear | Conv1D)
-    }
-    if not found:
-        raise ModelError(
-            f"{network.config.model_type} has no layers for queries and values that adapters can "
-            "stand beside: leave lora_rank out."
-        )
-    return found

@@ -143,24 +143,22 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
             if table is None:
                 # The number of layers and their size are known with the first batch.
                 shape = (len(states), count_places(features, source.tokens), states.shape[-1])
-                table = _create(draft, shape, STORED[precision])
+                dtype = STORED[precision]
+                size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+                free = shutil.disk_usage(draft.parent).free
+                if free < size:
+                    raise JobError(
+                        f"the frozen states of this split are {size / 1e9:.1f} GB and "
+                        f"{draft.parent} has only {free / 1e9:.1f} GB free: free some, or set "
+                        "BENCH_CACHE to a folder with more."
+                    )
+                table = np.lib.format.open_memmap(draft, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
         table.flush()
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _create(draft: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.memmap[Any, Any]:
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    free = shutil.disk_usage(draft.parent).free
-    if free < size:
-        raise JobError(
-            f"the frozen states of this split are {size / 1e9:.1f} GB and {draft.parent} has only "
-            f"{free / 1e9:.1f} GB free: free some, or set BENCH_CACHE to a folder with more."
-        )
-    return np.lib.format.open_memmap(draft, mode="w+", dtype=dtype, shape=shape)
 
 
 def _compute(
@@ -177,7 +175,10 @@ def _compute(
             inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         places = features.tokens_of(rows) if source.tokens == "all" else rows
-        yield places, _stored(found, compute.precision)
+        if compute.precision == "bf16":
+            found = found.bfloat16().view(torch.int16)  # the same bits
+        array: NDArray[Any] = found.cpu().numpy()
+        yield places, array
         done += len(rows)
         speed = done / max(time.monotonic() - start, 1e-9)
         report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))
@@ -207,10 +208,3 @@ def _read(states: Tensor, mask: Tensor, tokens: str) -> Tensor:
         return states[:, :, 0]
     rows = torch.arange(len(mask), device=mask.device)  # (rows,)
     return states[:, rows, mask.sum(-1) - 1]  # each row's last real token
-
-
-def _stored(states: Tensor, precision: str) -> NDArray[Any]:
-    if precision == "bf16":
-        states = states.bfloat16().view(torch.int16)  # the same bits
-    array: NDArray[Any] = states.cpu().numpy()
-    return array

@@ -74,7 +74,9 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
     boards = [_board(group, suite) for group in group_by_data(measured)]
     imported = [run for run in ordered if run.kind == "imported" and run.status == "finished"]
     boards = list(_with_imported(boards, imported, suite))
-    return tuple(sorted(boards, key=lambda b: (-_size(b), b.data_label)))
+    return tuple(
+        sorted(boards, key=lambda b: (-sum(len(entry.runs) for entry in b.entries), b.data_label))
+    )
 
 
 def _with_imported(
@@ -97,10 +99,6 @@ def _with_imported(
 
 def _kind_of_data(board: Board) -> tuple[int | None, bool]:
     return board.limit, "mini" in board.data
-
-
-def _size(board: Board) -> int:
-    return sum(len(entry.runs) for entry in board.entries)
 
 
 def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()) -> Board:
@@ -208,8 +206,6 @@ def _best(board: Board) -> Iterator[Entry]:
 def _of(board: Board, keys: Set[str]) -> Iterator[Entry]:
     return (e for e in board.entries if keys and any(run.key in keys for run in e.runs))
 
-
-# From a name that a user types to an entry of a board.
 
 Select = Callable[[Board, str], Entry | None]
 """Finds what a name stands for on a board, None where it stands for nothing there."""

@@ -97,7 +97,11 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """
     entries: list[_Entry] = []
     named: dict[tuple[object, ...], list[_Entry]] = {}
-    for runs_alike in _alike(runs).values():
+    # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
+    groups: dict[tuple[object, ...], list[RunRow]] = {}
+    for run in runs:
+        groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
+    for runs_alike in groups.values():
         rivals = named.setdefault(_names(runs_alike[0]), [])
         home = _home(rivals, runs_alike[0])
         if home is None:
@@ -124,14 +128,6 @@ def _home(entries: Iterable[_Entry], run: RunRow) -> _Entry | None:
     free = [entry for entry in entries if run.task not in entry.tasks]
     same_values = [entry for entry in free if run.recipe_digest in entry.digests]
     return next(iter(same_values + free), None)
-
-
-def _alike(runs: Iterable[RunRow]) -> Mapping[tuple[object, ...], list[RunRow]]:
-    """The seeds of one task that differ in nothing but the seed, or are points of one sweep."""
-    groups: dict[tuple[object, ...], list[RunRow]] = {}
-    for run in runs:
-        groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    return groups
 
 
 def variant_of(run: RunRow) -> str:

@@ -71,7 +71,17 @@ def read_rows(path: Path) -> list[ImportedScore]:
     scores = []
     for number, row in enumerate(rows, start=1):
         try:
-            score = _score(row)
+            words = {name: _word(row, name) for name in _NEEDED if name != "score"}
+            _check_names(words["task"], words["metric"], words["split"])
+            score = ImportedScore(
+                **words,
+                score=_number(row, words["metric"]),
+                recipe=_word(row, "recipe", needed=False),
+                precision=_word(row, "precision", needed=False),
+                data="mini" if row.get("data") == "mini" else "",
+                limit=_limit(row.get("limit")),
+                date=_word(row, "date", needed=False),
+            )
         except BenchError as error:
             raise DataError(f"row {number} of {path}: {error}") from error
         if score.name in found:
@@ -118,20 +128,6 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
             yield {name: without_apostrophe(value) for name, value in row.items()}
     except csv.Error as error:
         raise DataError(f"{path} is not CSV after line {reader.line_num}: {error}.") from error
-
-
-def _score(row: Mapping[str, Any]) -> ImportedScore:
-    words = {name: _word(row, name) for name in _NEEDED if name != "score"}
-    _check_names(words["task"], words["metric"], words["split"])
-    return ImportedScore(
-        **words,
-        score=_number(row, words["metric"]),
-        recipe=_word(row, "recipe", needed=False),
-        precision=_word(row, "precision", needed=False),
-        data="mini" if row.get("data") == "mini" else "",
-        limit=_limit(row.get("limit")),
-        date=_word(row, "date", needed=False),
-    )
 
 
 def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
@@ -233,9 +229,6 @@ def to_result(score: ImportedScore) -> Result:
         provenance={"source": score.source},
         finished=score.date,
     )
-
-
-# Imported scores as they stand under a board: like published rows, in blocks of their own.
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:

@@ -106,16 +106,14 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     for line in csv.DictReader(lines, strict=True):
         suite = line["task"].partition("/")[0]
         key = (suite, *(line[column] for column in _ROW))
-        groups.setdefault(key, []).append(_cell(line))
+        groups.setdefault(key, []).append(
+            PublishedCell(
+                task=line["task"], scores=tuple(line["score"].split(_OR)), printed=line["value"]
+            )
+        )
     for (suite, *values), cells in groups.items():
         shared = dict(zip(_ROW, values, strict=True))
         yield PublishedRow(table=name, suite=suite, cells=tuple(cells), **shared)
-
-
-def _cell(line: dict[str, str]) -> PublishedCell:
-    return PublishedCell(
-        task=line["task"], scores=tuple(line["score"].split(_OR)), printed=line["value"]
-    )
 
 
 # How printed averages come about, so that each can be worked out again from its row's cells.
@@ -153,9 +151,6 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
     if name in PLAIN_MEANS:
         return complete_mean([scores.get(task, {}).get(cell) for task, cell in PLAIN_MEANS[name]])
     return RULES[name].score(scores)
-
-
-# Published rows as they stand under a board: one block a split, never ranked.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,10 @@
 """Measured scores beside the published ones of the same model. Pure."""
 
 import math
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from statistics import median, stdev
 from types import MappingProxyType
 from typing import Literal
@@ -11,6 +13,7 @@ from leaderboard.boards.board import Board
 from leaderboard.boards.entry import Entry
 from leaderboard.boards.published import PublishedCell, PublishedRow, published
 from leaderboard.boards.systems import rows_of_model
+from leaderboard.statistics import student_t
 from tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
@@ -19,75 +22,16 @@ the middle of several. An ensemble or the best of several stands higher by itsel
 
 _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
-_DISTILLATION = "distillation_readme"
-_MINILM = "minilm_readme"
-_CARDS = "deberta_cards"
-_MINILM_6, _MINILM_12 = (_MINILM, "MiniLM-L6-H384"), (_MINILM, "MiniLM-L12-H384")
 
-REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
-    {
-        "minilm": (_MINILM_6,),
-        "minilm-l6-h384-uncased": (_MINILM_6,),
-        "minilm-l12-h384-uncased": (_MINILM_12,),
-        "distilbert-base-uncased": ((_DISTILLATION, "DistilBERT-base-uncased"),),
-        "distilbert-base-cased": ((_DISTILLATION, "DistilBERT-base-cased"),),
-        "distilroberta-base": ((_DISTILLATION, "DistilRoBERTa-base"),),
-        "bert-base-uncased": (
-            (_DISTILLATION, "BERT-base-uncased"),
-            ("bert_readme_squad", "BERT-base-uncased"),
-        ),
-        "bert-base-cased": (
-            (_DISTILLATION, "BERT-base-cased"),
-            ("conll2003_bert_paper", "BERT-base"),
-        ),
-        "bert-large-uncased": (
-            ("roberta_paper_glue_dev", "BERT-large"),
-            ("roberta_paper_squad", "BERT-large"),
-        ),
-        "bert-large-cased": (("conll2003_bert_paper", "BERT-large"),),
-        "spanbert-base-cased": (("spanbert_readme", "SpanBERT-base"),),
-        "spanbert-large-cased": (("electra_paper_squad", "SpanBERT"),),
-        "roberta-base": (
-            ("roberta_readme", "RoBERTa-base"),
-            (_CARDS, "RoBERTa-base"),
-            ("swag_dev_run_swag", "RoBERTa-base"),
-        ),
-        "roberta-large": (
-            ("roberta_readme", "RoBERTa-large"),
-            ("roberta_readme_squad_race", "RoBERTa-large"),
-        ),
-        "electra-small-discriminator": (("electra_readme", "ELECTRA-Small"),),
-        "electra-base-discriminator": (("electra_readme", "ELECTRA-Base"),),
-        "electra-large-discriminator": (("electra_readme", "ELECTRA-Large"),),
-        "xlnet-base-cased": (
-            ("xlnet_readme", "XLNet-base"),
-            ("xlnet_readme_squad_race", "XLNet-base"),
-        ),
-        "xlnet-large-cased": (
-            ("xlnet_readme", "XLNet-large"),
-            ("xlnet_readme_squad_race", "XLNet-large"),
-        ),
-        "albert-base-v1": (("albert_readme_dev", "ALBERT-base v1"),),
-        "albert-xxlarge-v1": (
-            ("albert_paper_glue_dev", "ALBERT (1.5M)"),
-            ("albert_paper_squad_race", "ALBERT (1.5M)"),
-        ),
-        "albert-base-v2": (("albert_readme_dev", "ALBERT-base v2"),),
-        "albert-large-v2": (("albert_readme_dev", "ALBERT-large v2"),),
-        "albert-xxlarge-v2": (("albert_readme_dev", "ALBERT-xxlarge v2"),),
-        "deberta-base": (("deberta_readme", "DeBERTa-base"), (_CARDS, "DeBERTa-base")),
-        "deberta-v3-xsmall": ((_CARDS, "DeBERTa-v3-xsmall"),),
-        "deberta-v3-small": ((_CARDS, "DeBERTa-v3-small"),),
-        "deberta-v3-base": ((_CARDS, "DeBERTa-v3-base"),),
-        "deberta-v3-large": (("deberta_readme", "DeBERTa-v3-large"),),
-        "modernbert-base": (("modernbert_paper", "ModernBERT-base"),),
-        "modernbert-large": (("modernbert_paper", "ModernBERT-large"),),
-    }
-)
-"""The published dev rows (table, system) that a model is held against, by its name in lower case.
+def _read_references() -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    file = files("leaderboard") / "published" / "references.toml"
+    for model, rows in tomllib.loads(file.read_text(encoding="utf-8")).items():
+        named = (row.partition(": ") for row in rows)
+        yield model, tuple((table, system) for table, _, system in named)
 
-One source a model and task: the one nearest to plain fine-tuning without ensembles or another
-task's start."""
+
+REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(dict(_read_references()))
+"""The published dev rows (table, system) that a model is held against, by its lower-case name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +128,12 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     ours = median(values)
     if len(values) == 1:
         return _incomparable(row, cell, "one seed shows no spread to judge by", ours)
-    noise = _prediction_bound(values) + cell.half_unit
+    # How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
+    # Theirs is taken for one more run of the same spread. A published median of several varies
+    # less, so the bound is on the safe side of "below" and "above".
+    count = len(values)
+    bound = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)
+    noise = bound + cell.half_unit
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, noise=noise)
 
 
@@ -192,15 +141,3 @@ def _incomparable(
     row: PublishedRow, cell: PublishedCell, reason: str, ours: float | None = None
 ) -> Reproduction:
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, reason=reason)
-
-
-def _prediction_bound(values: list[float]) -> float:
-    """How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
-
-    Theirs is taken for one more run of the same spread. A published median of several varies less,
-    so the bound is on the safe side of "below" and "above".
-    """
-    from scipy.special import stdtrit
-
-    count = len(values)
-    return float(stdtrit(count - 1, 0.975)) * stdev(values) * math.sqrt(1 + 1 / count)

@@ -14,8 +14,8 @@ from rich.text import Text
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
 from leaderboard.boards.entry import CellStanding, Entry
-from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
-from leaderboard.boards.reproduction import Reproduction, reproductions
+from leaderboard.boards.published import PublishedBlock, PublishedCell
+from leaderboard.boards.reproduction import reproductions
 from leaderboard.statistics import Interval
 from leaderboard.text import visible
 
@@ -156,7 +156,10 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     bold = [best[task] if entry.competes else "" for task in tasks]
     values = [_cell(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
-    yield [_rank(entry), _name(entry), _score(board, entry, gap), *values]
+    rank = Text("-" if entry.rank is None else str(entry.rank))
+    if entry.standing is not None and entry.standing.ranks is not None:
+        rank.append("\n" + entry.standing.rank_label, style="dim")
+    yield [rank, _name(entry), _score(board, entry, gap), *values]
     samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
     if max(map(len, samples)) > 1:
         for name, statistic in _STATISTICS.items():
@@ -178,13 +181,6 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
 
 def _short(task: str) -> str:
     return task.rpartition("/")[2]
-
-
-def _rank(entry: Entry) -> Text:
-    rank = Text("-" if entry.rank is None else str(entry.rank))
-    if entry.standing is not None and entry.standing.ranks is not None:
-        rank.append("\n" + entry.standing.rank_label, style="dim")
-    return rank
 
 
 def _name(entry: Entry) -> Text:
@@ -283,8 +279,6 @@ def _seeds(board: Board) -> str:
     return f"values: times 100, the median of {number} {noun}{meaning}."
 
 
-# Measured scores beside the published ones of the same models, as a table in the terminal.
-
 _NUMBERS = ("ours", "theirs", "difference", "noise")
 
 
@@ -316,27 +310,17 @@ def _rows(board: Board) -> Iterator[tuple[str, ...]]:
     """The lines of every entry, of which the first names it."""
     for entry in board.entries:
         for place, found in enumerate(reproductions(board, entry)):
-            yield _row(_reproduced_name(entry) if place == 0 else "", found)
+            yield (
+                (visible(f"{entry.model} ({entry.recipe_label})") if place == 0 else ""),
+                found.task.rpartition("/")[2],
+                " or ".join(found.theirs.scores),
+                "" if found.ours is None else f"{found.ours:.1f}",
+                found.theirs.printed,
+                "" if found.difference is None else f"{found.difference:+.1f}",
+                "" if found.noise is None else f"±{found.noise:.1f}",
+                f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
+            )
 
-
-def _reproduced_name(entry: Entry) -> str:
-    return visible(f"{entry.model} ({entry.recipe_label})")
-
-
-def _row(name: str, found: Reproduction) -> tuple[str, ...]:
-    return (
-        name,
-        found.task.rpartition("/")[2],
-        " or ".join(found.theirs.scores),
-        "" if found.ours is None else f"{found.ours:.1f}",
-        found.theirs.printed,
-        "" if found.difference is None else f"{found.difference:+.1f}",
-        "" if found.noise is None else f"±{found.noise:.1f}",
-        f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
-    )
-
-
-# Published rows as a table in the terminal.
 
 _PUBLISHED_NAME_WIDTH = 16
 """Names are folded to it where a line is short."""
@@ -355,22 +339,14 @@ def render_published(block: PublishedBlock, console: Console) -> None:
     over several tables.
     """
     console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
-    wide = _published_table(block, _columns(block), "/")
-    tables = (
-        [wide]
-        if _published_fits(wide, console)
-        else _published_tables(block, _columns(block), console)
-    )
-    for table in tables:
+    columns = range(1 + len(block.tasks))  # of numbers: the score, then every task
+    wide = _published_table(block, columns, "/")
+    fits = _published_fits(wide, console)
+    for table in [wide] if fits else _published_tables(block, columns, console):
         console.print(table)
         console.print()
     console.print(Text(_LEGENDS[block.origin], style="dim"))
     console.print()
-
-
-def _columns(block: PublishedBlock) -> range:
-    """The columns of numbers: the score, then every task."""
-    return range(1 + len(block.tasks))
 
 
 def _published_tables(block: PublishedBlock, columns: range, console: Console) -> Iterator[Table]:
@@ -401,16 +377,12 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
         width = max(len(heads[column]), *(line.cell_len for line in lines))
         table.add_column(heads[column], justify="right", no_wrap=True, min_width=width)
     for line, row in zip(block.lines, rows, strict=True):
-        table.add_row(_published_name(line), *(row[column] for column in columns))
+        said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
+        name = Text(visible(line.row.system))
+        if said:
+            name.append("\n" + visible(", ".join(said)), style="dim")
+        table.add_row(name, *(row[column] for column in columns))
     return table
-
-
-def _published_name(line: PublishedLine) -> Text:
-    said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
-    name = Text(visible(line.row.system))
-    if said:
-        name.append("\n" + visible(", ".join(said)), style="dim")
-    return name
 
 
 def _numbers(cells: Sequence[PublishedCell], gap: str) -> Text:

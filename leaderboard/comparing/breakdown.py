@@ -68,9 +68,9 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
     other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
     shared.
     """
-    if len(one) == len(other) == 1 or _knows_no_seed(other):
+    if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):
         return [(run, other[0]) for run in one]
-    if _knows_no_seed(one):
+    if len(one) == 1 and not one[0].is_single:
         return [(one[0], run) for run in other]
     by_seed = {run.seed: run for run in other}
     pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
@@ -80,10 +80,6 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
             f"seeds {_seeds(other)}, none in common: run both with the same --seed."
         )
     return pairs
-
-
-def _knows_no_seed(runs: Sequence[RunRow]) -> bool:
-    return len(runs) == 1 and not runs[0].is_single
 
 
 def _seeds(runs: Sequence[RunRow]) -> str:
@@ -191,9 +187,6 @@ def _all_units(splits: Sequence[PredictedSplit]) -> Units:
     return found
 
 
-# How one score is taken apart.
-
-
 def break_down(
     task: Task, metric: Metric[Any, Any], runs: Sequence[Sequence[Any]], examples: Sequence[Any]
 ) -> Breakdown | None:
@@ -297,9 +290,6 @@ def _summed(rows: Any, units: Units) -> Array:
     if len(units) == len(table):
         return table
     return np.stack([table[list(unit)].sum(axis=0) for unit in units])
-
-
-# What a benchmark draws and scores as one: an example, or the examples of a group.
 
 
 def units_of(examples: Sequence[Example]) -> Units:

@@ -169,8 +169,6 @@ def _slice(name: str, units: Sequence[int], headline: Headline) -> Slice:
     )
 
 
-# Examples that one of two systems gets right and the other does not.
-
 NO_ANSWER = "(no answer)"
 
 

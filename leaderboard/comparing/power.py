@@ -77,9 +77,6 @@ def _reason(spreads: tuple[float, float] | None, difference: float) -> str:
     return f"more than {MOST_SEEDS:,}" if difference else "the means are equal"
 
 
-# How many seeds tell two systems apart: the power of Welch's two-sided t-test.
-
-
 def welch_power(
     seeds: int, difference: float, spreads: tuple[float, float], alpha: float = 0.05
 ) -> float:

@@ -12,8 +12,6 @@ from leaderboard.statistics import Interval
 
 Array = npt.NDArray[np.float64]
 
-# The outcomes of two systems on the same examples with the same seeds.
-
 
 def first_part(means: Array) -> Array:
     """The score that is a mean over examples: accuracy, exact match."""
@@ -144,7 +142,7 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000, seed: int = 0) -> 
     steps, counts = _distinct(pairs)
     if counts.sum() <= ALL_UP_TO:
         everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
-        weights = _ways(everything, counts)
+        weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
         extreme = np.abs(_differences(pairs, everything @ steps)) >= found
         return float(weights[extreme].sum() / weights.sum())
     generator, extreme_count = np.random.default_rng(seed), 0
@@ -173,12 +171,6 @@ def _exchanged(
     return generator.binomial(counts, 0.5, size=(size, len(counts)))
 
 
-def _ways(exchanges: Array, counts: npt.NDArray[np.intp]) -> Array:
-    """In how many ways so many of each kind can be exchanged."""
-    ways: Array = CHOICES[counts, exchanges.astype(np.intp)].prod(axis=1)
-    return ways
-
-
 def _differences(pairs: Pairs, moved: Array) -> Array:
     """The mean difference over seeds, after sums [draws, seeds x parts] have changed sides."""
     units, seeds, parts = pairs.one.shape
@@ -192,8 +184,6 @@ def _chunks(draws: int, width: int) -> list[int]:
     size = max(1, CHUNK // max(1, width))
     return [min(size, draws - start) for start in range(0, draws, size)]
 
-
-# The outcomes of one system, and its scores on resampled units.
 
 DRAWS_CHUNK = 2**23
 """How often each unit was drawn: numbers that are held at once, 64 MiB."""

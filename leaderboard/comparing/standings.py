@@ -141,17 +141,13 @@ def _ranked(entries: Sequence[Entry], scores: Sequence[_Drawn | None]) -> list[E
     found = list(entries)
     for row, place in enumerate(racing):
         tied = [entries[racing[other]] for other in _not_told_apart(table, row)]
-        found[place] = _with_ranks(entries[place], _ranks(table, row), tied)
+        # The lowest and the highest of a row's ranks in 95 % of the draws (columns).
+        tail = (1 - LEVEL) / 2
+        first, last = 1 + (table > table[row]).sum(axis=0), (table >= table[row]).sum(axis=0)
+        low = np.quantile(first, tail, method="inverted_cdf")
+        high = np.quantile(last, 1 - tail, method="inverted_cdf")
+        found[place] = _with_ranks(entries[place], (int(low), int(high)), tied)
     return found
-
-
-def _ranks(table: Array, row: int) -> tuple[int, int]:
-    """The lowest and the highest of a row's ranks in 95 % of the draws (columns)."""
-    tail = (1 - LEVEL) / 2
-    first, last = 1 + (table > table[row]).sum(axis=0), (table >= table[row]).sum(axis=0)
-    low = np.quantile(first, tail, method="inverted_cdf")
-    high = np.quantile(last, 1 - tail, method="inverted_cdf")
-    return int(low), int(high)
 
 
 def _not_told_apart(table: Array, row: int) -> list[int]:

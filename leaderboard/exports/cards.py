@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import score_names
@@ -13,9 +13,6 @@ from leaderboard.text import visible
 from tasks.errors import BenchError
 from tasks.suites import TASKS
 from tasks.task import Task
-
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult, EvalResultEntry
 
 _TASK_TYPES = {
     "pair": "text-classification",
@@ -63,31 +60,27 @@ def _hub_revision(task: Task, board: Board) -> str | None:
     return task.source.revision if board.data == ("hub",) and task.source.is_pinned else None
 
 
-# A model's scores as the `model-index` of its card on the hub (README.md's YAML).
-
-
 def to_model_index(boards: Iterable[Board]) -> str:
     """The YAML block, without its lines of dashes, of one model's scores.
 
     Values are in each metric's own unit. Raises BenchError where the boards hold several models.
     """
-    from huggingface_hub import ModelCardData
-
     found = official(boards)
     model = the_model(found)[0].model
-    results = [result for board in found for result in _results(board)]
-    return ModelCardData(model_name=visible(model), eval_results=results).to_yaml() + "\n"
+    results = [_result(board, line) for board in found for line in _counted_lines(board)]
+    card = _import_hub().ModelCardData(model_name=visible(model), eval_results=results)
+    return f"{card.to_yaml()}\n"
 
 
-def _results(board: Board) -> "Iterator[EvalResult]":
-    yield from (_result(board, line) for line in _counted_lines(board))
+def _import_hub() -> Any:
+    import huggingface_hub.utils  # noqa: PLC0415  (a third of a second)
+
+    return huggingface_hub
 
 
-def _result(board: Board, line: ScoreLine) -> "EvalResult":
-    from huggingface_hub import EvalResult
-
+def _result(board: Board, line: ScoreLine) -> Any:
     task, seeds = TASKS[line.task], "1 seed" if line.seeds == 1 else f"{line.seeds} seeds"
-    return EvalResult(
+    return _import_hub().EvalResult(
         task_type=_TASK_TYPES[task.head],
         dataset_type=task.source.hub,
         dataset_name=f"{board.title} {line.task.rpartition('/')[2]}",
@@ -101,33 +94,26 @@ def _result(board: Board, line: ScoreLine) -> "EvalResult":
     )
 
 
-# A model's scores as a file of the hub's `.eval_results` folder.
-
-
 def to_eval_results(boards: Iterable[Board]) -> str:
     """The YAML of one model's scores: one value a task, in percent.
 
     Raises BenchError where the boards hold several models.
     """
-    from huggingface_hub import eval_result_entries_to_yaml
-    from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
-
-    found = official(boards)
+    hub, found = _import_hub(), official(boards)
     pairs = zip(found, the_model(found), strict=True)
     entries = [result for board, entry in pairs for result in _entries(board, entry)]
-    return yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+    text: str = hub.utils.yaml_dump(hub.eval_result_entries_to_yaml(entries), sort_keys=False)
+    return text
 
 
-def _entries(board: Board, entry: Entry) -> "Iterator[EvalResultEntry]":
-    from huggingface_hub import EvalResultEntry
-
+def _entries(board: Board, entry: Entry) -> Iterator[Any]:
     for name in board.tasks:
         if (cell := entry.cells.get(name)) is None:
             continue
         task, metrics = TASKS[name], " and ".join(score_names(name, board.rule))
         split = (*task.dev_splits, *task.test_splits)[0]
         seeds = "1 seed" if len(cell.values) == 1 else f"{len(cell.values)} seeds"
-        yield EvalResultEntry(
+        yield _import_hub().EvalResultEntry(
             dataset_id=task.source.hub,
             task_id=task.source.config,
             dataset_revision=_hub_revision(task, board),
@@ -198,15 +184,28 @@ def _model(entry: Entry) -> dict[str, Any]:
 
 
 def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
+    # What is known of the seeds; the schema's own uncertainty is one over examples.
+    details = {"what": "the median over seeds", "seeds": str(line.seeds), "mean": repr(line.mean)}
+    if line.spread is not None:
+        details["standard_deviation_over_seeds"] = repr(line.spread)
     return {
         "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
         "evaluation_name": line.task,
         "evaluation_timestamp": line.date,
         "source_data": _source(board, line),
-        "metric_config": _metric(line),
+        "metric_config": {
+            "metric_id": _METRICS.get(line.metric, line.metric),
+            "metric_name": line.metric,
+            "metric_kind": _METRICS.get(line.metric, line.metric),
+            "metric_unit": "proportion",
+            "lower_is_better": False,
+            "score_type": "continuous",
+            "min_score": -1.0 if line.metric.startswith(_CORRELATIONS) else 0.0,
+            "max_score": 1.0,
+        },
         "score_details": {
             "score": line.score,
-            "details": _details(line),
+            "details": details,
         },
     }
 
@@ -229,24 +228,3 @@ def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
             **({"revision": revision} if revision else {}),
         },
     }
-
-
-def _metric(line: ScoreLine) -> dict[str, Any]:
-    return {
-        "metric_id": _METRICS.get(line.metric, line.metric),
-        "metric_name": line.metric,
-        "metric_kind": _METRICS.get(line.metric, line.metric),
-        "metric_unit": "proportion",
-        "lower_is_better": False,
-        "score_type": "continuous",
-        "min_score": -1.0 if line.metric.startswith(_CORRELATIONS) else 0.0,
-        "max_score": 1.0,
-    }
-
-
-def _details(line: ScoreLine) -> dict[str, str]:
-    """What is known of the seeds; the schema's own uncertainty is one over examples."""
-    details = {"what": "the median over seeds", "seeds": str(line.seeds), "mean": repr(line.mean)}
-    if line.spread is not None:
-        details["standard_deviation_over_seeds"] = repr(line.spread)
-    return details

@@ -121,15 +121,9 @@ def _cell(value: str | float | None) -> str | float | None:
     return inert(visible(value)) if isinstance(value, str) else value
 
 
-# Scores as a JSON list of objects.
-
-
 def to_json(lines: Iterable[ScoreLine]) -> str:
     """An object a score, with the names of ScoreLine; ASCII, and null for None."""
     return json.dumps([asdict(line) for line in lines], indent=2, allow_nan=False) + "\n"
-
-
-# The part of boards that is wanted: some models, some tasks.
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:

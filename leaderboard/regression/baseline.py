@@ -45,7 +45,11 @@ class Baseline:
         """
         try:
             data = json.loads(text)
-            _check_format(data, name)
+            if data["format"] != FORMAT:
+                raise DataError(
+                    f"{name} is a baseline of format {data['format']}, and this version reads "
+                    f"format {FORMAT}: write it again with `bench baseline`."
+                )
             tasks = {task: Sample.from_json(sample) for task, sample in data["tasks"].items()}
             fields = {field: _field(data, field) for field in _PLAIN}
         except (
@@ -76,11 +80,3 @@ def _field(data: Mapping[str, Any], name: str) -> Any:
     if not isinstance(data[name], _PLAIN[name]):
         raise TypeError(f"{name} is {data[name]!r}")
     return data[name]
-
-
-def _check_format(data: Mapping[str, Any], name: str) -> None:
-    if data["format"] != FORMAT:
-        raise DataError(
-            f"{name} is a baseline of format {data['format']}, and this version reads format "
-            f"{FORMAT}: write it again with `bench baseline`."
-        )

@@ -208,6 +208,10 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
     share: float,
 ) -> TaskVerdict:
     seen = (before.scores, len(now.scores), 1 / before.examples, share)
+    # The rules of what is right differ where a model may abstain.
+    has_one_rule = before.right_rule == now.right_rule or not may_abstain(find_task(task))
+    # Where training left the baseline's; other weights or libraries have other losses anyway.
+    alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return TaskVerdict(
         task=task,
         before=before,
@@ -216,8 +220,8 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
         tolerated=tolerated_drop(*seen),
         detectable=detectable_drop(*seen),
         is_worse=p_value < alpha,
-        flips=find_flips(before, now, ids) if _have_one_rule(task, before, now) else None,
-        change=_change(before, now),
+        flips=find_flips(before, now, ids) if has_one_rule else None,
+        change=find_change(before.first_losses, now.first_losses) if alike and now.maker else None,
     )
 
 
@@ -227,17 +231,6 @@ def _notes_on_flips(tasks: Sequence[TaskVerdict]) -> Iterator[str]:
             f"The examples of {names} were not compared: the baseline is from a version that "
             "counted other answers as right; write it again with `bench baseline`."
         )
-
-
-def _have_one_rule(task: str, before: Sample, now: Sample) -> bool:
-    """Whether both count the same answers as right; the rules differ where a model may abstain."""
-    return before.right_rule == now.right_rule or not may_abstain(find_task(task))
-
-
-def _change(before: Sample, now: Sample) -> Change | None:
-    """Where training left the baseline's; other weights or libraries have other losses anyway."""
-    alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
-    return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
 
 def _p_value(before: Sample, now: Sample) -> float:

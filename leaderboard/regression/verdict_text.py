@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Unjudged, Verdict
+from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Verdict
 from leaderboard.regression.sample import Sample
 from leaderboard.text import visible
 
@@ -162,7 +162,9 @@ def to_junit(verdict: Verdict) -> str:
     for task in verdict.tasks:
         _add_task(suite, visible(verdict.title), task, has_failed=task in verdict.failed)
     for each in verdict.unjudged:
-        _add_unjudged(suite, visible(verdict.title), each)
+        kind = "failed job" if each.exit_code == FAILED_JOB else "not compared"
+        facts = {"message": visible(each.reason), "type": kind}
+        ET.SubElement(_case(suite, visible(verdict.title), each.task), "error", facts)
     ET.indent(suites)
     page: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
     return page.decode() + "\n"
@@ -179,12 +181,6 @@ def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: b
     message = drop if task.is_worse else f"training has changed: {task.change}"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
-
-
-def _add_unjudged(suite: ET.Element, title: str, each: Unjudged) -> None:
-    kind = "failed job" if each.exit_code == FAILED_JOB else "not compared"
-    facts = {"message": visible(each.reason), "type": kind}
-    ET.SubElement(_case(suite, title, each.task), "error", facts)
 
 
 def _case(suite: ET.Element, title: str, task: str) -> ET.Element:

@@ -105,13 +105,9 @@ def reproduced_entries(board: Board) -> tuple[ReproducedEntry, ...]:
     """The entries of which something is published, in the order of the board; the first _MOST."""
     found: list[ReproducedEntry] = []
     for entry in board.entries:
-        if len(found) < _MOST and (views := _views(reproductions(board, entry))):
+        if len(found) < _MOST and (views := tuple(map(_reproduction, reproductions(board, entry)))):
             found.append(ReproducedEntry(model=entry.model, recipe=entry.recipe_label, views=views))
     return tuple(found)
-
-
-def _views(found: Sequence[Reproduction]) -> tuple[ReproductionView, ...]:
-    return tuple(map(_reproduction, found))
 
 
 def reproduction_views(board: Board, entry: Entry) -> Mapping[str, tuple[ReproductionView, ...]]:

@@ -106,9 +106,6 @@ def percent(value: float) -> str:
     return f"{100 * value:.6g}"
 
 
-# A column of a board's table.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """A task's column; its values are the mean of `scores` on a split."""

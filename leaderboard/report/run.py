@@ -47,11 +47,26 @@ class RunSection:
 def build_run(run: Result | Failure) -> RunSection:
     """The section of a run."""
     if isinstance(run, Failure):
-        return _failed(run)
+        return RunSection(
+            **_common(run),
+            status=run.kind,
+            summary=run.error,
+            error=run.error,
+            log=run.details,
+            scores=(),
+            curve=(),
+            figures=(),
+            curve_flags=(),
+            cost=(),
+            provenance={},
+        )
+    # The scores of the first split that has any, and the time.
+    scored = next((line for e in run.evaluations if (line := _score_line(e)).scores), None)
+    scores = [f"{name} {value}" for name, value in scored.scores] if scored else []
     return RunSection(
         **_common(run),
         status="finished",
-        summary=_summary(run),
+        summary=", ".join([*scores, _duration(run.cost.seconds)]),
         error="",
         log="",
         scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
@@ -60,22 +75,6 @@ def build_run(run: Result | Failure) -> RunSection:
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,
-    )
-
-
-def _failed(run: Failure) -> RunSection:
-    return RunSection(
-        **_common(run),
-        status=run.kind,
-        summary=run.error,
-        error=run.error,
-        log=run.details,
-        scores=(),
-        curve=(),
-        figures=(),
-        curve_flags=(),
-        cost=(),
-        provenance={},
     )
 
 
@@ -88,13 +87,6 @@ def _common(run: Result | Failure) -> dict[str, Any]:
         "finished": run.finished,
         "command": command_of(job),
     }
-
-
-def _summary(run: Result) -> str:
-    """The scores of the first split that has any, and the time."""
-    scored = next((line for e in run.evaluations if (line := _score_line(e)).scores), None)
-    scores = [f"{name} {value}" for name, value in scored.scores] if scored else []
-    return ", ".join([*scores, _duration(run.cost.seconds)])
 
 
 def _score_line(evaluation: Evaluation) -> _ScoreLine:
@@ -157,13 +149,11 @@ def _model(job: Job) -> Iterator[str]:
         return
     is_folder = PurePath(job.checkpoint).is_absolute()
     yield from ("--model", job.checkpoint if is_folder else job.model)
-    if start is not None and (_is_asked_for(job) or not _is_packaged(job)):
+    # Whether the start is the command's, and not the recipe's.
+    if start is not None and (
+        (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
+    ):
         yield from ("--start-from", start.name or SCRATCH)
-
-
-def _is_asked_for(job: Job) -> bool:
-    """Whether the start is the command's, and not the recipe's."""
-    return job.settings[START_FROM].source == "--start-from"
 
 
 def _is_packaged(job: Job) -> bool:

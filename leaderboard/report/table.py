@@ -138,25 +138,26 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
     best = {task: board.best(task) for task in board.tasks}
     by_kind: dict[RowKind, list[RowView]] = {}
     for entry in board.entries:
-        by_kind.setdefault(_kind(entry), []).append(_row(board, entry, columns, best))
+        by_kind.setdefault("measured" if entry.kind == "model" else entry.kind, []).append(
+            _row(board, entry, columns, best)
+        )
     for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
             rows = tuple(by_kind[kind])
             yield RowGroup(anchor=f"{anchor}-{kind}", kind=kind, title=title, note=note, rows=rows)
 
 
-def _kind(entry: Entry) -> RowKind:
-    return "measured" if entry.kind == "model" else entry.kind
-
-
 def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]) -> RowView:
     names = (entry.model, entry.recipe, entry.precision, entry.variant)
     failed, runs = len(entry.failures), entry.runs
+    # The ranks that an entry may as well have, where they are not its own alone.
+    label = "" if entry.standing is None else entry.standing.rank_label
+    tied = () if entry.standing is None else entry.standing.tied
     return RowView(
         anchor=row_anchor(board.title, board.data_label, *names),
         rank="" if entry.rank is None else str(entry.rank),
-        ranks=_ranks(entry),
-        ranks_note=_ranks_note(entry),
+        ranks="" if label == str(entry.rank) else label,
+        ranks_note=f"not told apart from {', '.join(tied)}" if tied else "",
         name=entry.model,
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
@@ -165,17 +166,6 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
         origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
         href="#" + group_anchor(entry, runs[0].task) if runs else "",
     )
-
-
-def _ranks(entry: Entry) -> str:
-    """The ranks that an entry may as well have, where they are not its own alone."""
-    label = "" if entry.standing is None else entry.standing.rank_label
-    return "" if label == str(entry.rank) else label
-
-
-def _ranks_note(entry: Entry) -> str:
-    tied = () if entry.standing is None else entry.standing.tied
-    return f"not told apart from {', '.join(tied)}" if tied else ""
 
 
 def _details(entry: Entry) -> str:

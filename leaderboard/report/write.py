@@ -59,6 +59,7 @@ def render_report(  # noqa: PLR0913  (those of write_report)
 ) -> str:
     """The report as text."""
     styles, scripts = tuple(map(_asset, _STYLES)), tuple(map(_asset, _SCRIPTS))
+    # Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own.
     return (
         _templates()
         .get_template("page.html.j2")
@@ -69,17 +70,11 @@ def render_report(  # noqa: PLR0913  (those of write_report)
             mark=mark,
             styles=styles,
             scripts=scripts,
-            policy=_policy(styles, scripts),
+            policy=f"default-src 'none'; script-src {_digests(scripts)}; "
+            f"style-src {_digests(styles)}; img-src data:; font-src data:; "
+            "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+            "trusted-types report",
         )
-    )
-
-
-def _policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
-    """Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own."""
-    return (
-        f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
-        "img-src data:; font-src data:; base-uri 'none'; form-action 'none'; "
-        "require-trusted-types-for 'script'; trusted-types report"
     )
 
 

@@ -28,16 +28,13 @@ def _archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
-        line = to_text(_data(run)) + "\n"
+        line = (
+            to_text({name: value for name, value in vars(run).items() if value is not None}) + "\n"
+        )
         digest.update(line.encode("ascii"))
         count += 1
         yield line
     yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
-
-
-def _data(run: StoredRun) -> dict[str, Any]:
-    """The run as an object; without `facts` it is what was written before there were any."""
-    return {name: value for name, value in vars(run).items() if value is not None}
 
 
 def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
@@ -49,8 +46,6 @@ def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
             count += 1
     return count
 
-
-# The runs of an archive, with every line checked against the archive's own digests.
 
 LONGEST_LINE = 2**30
 """Bytes: the predictions of a million rows are a tenth of it; more is no run but a bomb."""
@@ -94,7 +89,18 @@ def _runs(path: Path) -> Iterator[StoredRun]:
     digest, count = hashlib.sha256(), 0
     with gzip.open(path, "rb") as file:
         line = file.readline(LONGEST_LINE)
-        _check_header(path, _parsed(path, line, 1))
+        header = _parsed(path, line, 1)
+        if header.get("format") != _FORMAT:
+            raise DataError(
+                f"{path} is not a benchharness archive: its first line does not say so; `bench "
+                "export --all` writes one."
+            )
+        if header.get("version") != _VERSION:
+            raise DataError(
+                f"{path} is an archive of version {header.get('version')!r}, and this "
+                f"benchharness reads version {_VERSION}: import it with the release "
+                "that wrote it, or a newer one."
+            )
         digest.update(line)
         while line := file.readline(LONGEST_LINE):
             data = _parsed(path, line, count + 2)
@@ -103,7 +109,16 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 return
             digest.update(line)
             count += 1
-            yield _run(path, data, count + 1)
+            kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
+            known = kinds | ({"facts": dict} if "facts" in data else {})
+            if data.keys() != known.keys() or any(
+                type(data[name]) is not known[name] for name in known
+            ):
+                raise DataError(
+                    f"line {count + 1} of {path} is not a run: it needs "
+                    f"{', '.join(kinds)} and nothing else."
+                )
+            yield StoredRun(**data)
     raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
 
 
@@ -120,32 +135,9 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
     return data
 
 
-def _check_header(path: Path, header: dict[str, Any]) -> None:
-    if header.get("format") != _FORMAT:
-        raise DataError(
-            f"{path} is not a benchharness archive: its first line does not say so; `bench export "
-            "--all` writes one."
-        )
-    if header.get("version") != _VERSION:
-        raise DataError(
-            f"{path} is an archive of version {header.get('version')!r}, and this benchharness "
-            f"reads version {_VERSION}: import it with the release that wrote it, or a newer one."
-        )
-
-
 def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: bytes) -> None:
     if end.get("runs") != count or end["sha256"] != digest or rest:
         raise DataError(
             f"{path} is not what was written: its {count} runs do not fit the digest at its end; "
             "copy it again."
         )
-
-
-def _run(path: Path, data: dict[str, Any], number: int) -> StoredRun:
-    kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-    known = kinds | ({"facts": dict} if "facts" in data else {})
-    if data.keys() != known.keys() or any(type(data[name]) is not known[name] for name in known):
-        raise DataError(
-            f"line {number} of {path} is not a run: it needs {', '.join(kinds)} and nothing else."
-        )
-    return StoredRun(**data)

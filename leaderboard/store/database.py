@@ -209,9 +209,6 @@ def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
     return f"the leaderboard {name} could not be used: {reason}. {advice}"
 
 
-# A copy of a store while others use it: whole and of one moment, or not there at all.
-
-
 def copy_sqlite(engine: Engine, target: Path) -> None:
     """Copy an SQLite store to a file of its own by SQLite's online backup.
 
@@ -222,7 +219,15 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
     assert source is not None, "a server has no file"
     try:
         with _explained(engine), whole_file(target) as file:
-            _copy(source, Path(file.name))
+            # isolation_level=None: nothing but the backup opens a transaction.
+            with (
+                closing(sqlite3.connect(source, isolation_level=None)) as here,
+                closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
+            ):
+                here.backup(there)
+                (found,) = there.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(f"malformed: {found}")
     except OSError as error:
         raise _unwritable(target, error) from error
 
@@ -251,20 +256,6 @@ def _unwritable(target: Path, error: OSError) -> StoreError:
         f"{target} could not be written: {error.strerror or error}. Give another file."
     )
 
-
-def _copy(source: Path, target: Path) -> None:
-    # isolation_level=None: nothing but the backup opens a transaction.
-    with (
-        closing(sqlite3.connect(source, isolation_level=None)) as here,
-        closing(sqlite3.connect(target, isolation_level=None)) as there,
-    ):
-        here.backup(there)
-        (found,) = there.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(f"malformed: {found}")
-
-
-# Bring a database to the schema of this version: make it, upgrade it, or say why not.
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_SECONDS = 60
@@ -337,27 +328,23 @@ def _create_file(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
             if not _is_there(path):
-                _create_alone(path)
+                new = path.with_name(f".{path.name}.new")
+                leftovers = (new, new.with_name(f"{new.name}-journal"))
+                try:
+                    for leftover in leftovers:  # of a process that was killed at this place
+                        leftover.unlink(missing_ok=True)
+                    with writing(open_engine(new), check_keys=False) as session:
+                        _run_migrations(session)
+                    new.rename(path)
+                    flush_to_disk(path.parent)
+                finally:
+                    for leftover in leftovers:
+                        leftover.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
             f"the leaderboard {path} cannot be made: {error.strerror or error}. Give another path "
             "with --db or $BENCH_DB."
         ) from error
-
-
-def _create_alone(path: Path) -> None:
-    new = path.with_name(f".{path.name}.new")
-    leftovers = (new, new.with_name(f"{new.name}-journal"))
-    try:
-        for leftover in leftovers:  # of a process that was killed at this place
-            leftover.unlink(missing_ok=True)
-        with writing(open_engine(new), check_keys=False) as session:
-            _run_migrations(session)
-        new.rename(path)
-        flush_to_disk(path.parent)
-    finally:
-        for leftover in leftovers:
-            leftover.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -411,7 +398,9 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
         if found == revisions()[-1]:  # another process was first
             return
         if path is not None:
-            _copy_beside(engine, path, found or "")
+            # Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`.
+            moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+            copy_sqlite(engine, path.with_name(f"{path.name}.{found or ''}-{moment}.bak"))
         _run_migrations(session)
 
 
@@ -438,16 +427,10 @@ def _foreign(name: str) -> StoreError:
     )
 
 
-def _copy_beside(engine: Engine, path: Path, revision: str) -> None:
-    """Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`."""
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    copy_sqlite(engine, path.with_name(f"{path.name}.{revision}-{moment}.bak"))
-
-
 def _run_migrations(session: Session) -> None:
     """Run what is missing inside the session's transaction."""
-    from alembic import command  # 0.2 s that a ready database need not pay
-    from alembic.config import Config
+    from alembic import command  # noqa: PLC0415  (0.2 s that a ready database need not pay)
+    from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

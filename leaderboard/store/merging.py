@@ -64,26 +64,20 @@ def merge_runs(session: Session, runs: Iterable[StoredRun]) -> Merged:
         here[run.job_key, run.digest] -= 1
         if here[run.job_key, run.digest] < 0:
             added += 1
-            number = _append_stored(session, run, stored)
+            try:
+                append_run(session, run)
+            except (StatementError, OverflowError) as error:
+                if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
+                    raise  # locked, full or damaged
+                # Its digest fits, but nothing that this schema holds looks so.
+                raise not_as_written(stored) from error
+            number = run.id
+            session.expunge_all()  # an archive may be larger than the memory
             if stored.key in before:
                 shared[stored.key].add(number)
     for key, numbers in shared.items():
         _order_attempts(session, key, numbers)
     return Merged(added, tuple(shared))
-
-
-def _append_stored(session: Session, run: Run, stored: StoredRun) -> int:
-    """Store a run of another store, and let go of it: an archive may be larger than the memory."""
-    try:
-        append_run(session, run)
-    except (StatementError, OverflowError) as error:
-        if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
-            raise  # locked, full or damaged
-        # Its digest fits, but nothing that this schema holds looks so.
-        raise not_as_written(stored) from error
-    number = run.id
-    session.expunge_all()
-    return number
 
 
 def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:
@@ -97,18 +91,14 @@ def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:
     ordered = list(merge(*sides, key=lambda row: row.finished))
     if ordered == found:
         return
-    _number(session, [row.id for row in ordered])
+    # Give attempts their numbers; on the way no two may have the same one.
+    for sign in (-1, 1):
+        for attempt, number in enumerate([row.id for row in ordered], start=1):
+            statement = update(Run).where(Run.id == number).values(attempt=sign * attempt)
+            session.execute(statement, execution_options={"synchronize_session": False})
     listed = [row.id for row in ordered if row.status == FINISHED] or [ordered[-1].id]
     replace_headline(session, session.get_one(Run, listed[-1]))
     session.expunge_all()
-
-
-def _number(session: Session, ids: Sequence[int]) -> None:
-    """Give attempts their numbers; on the way no two may have the same one."""
-    for sign in (-1, 1):
-        for attempt, number in enumerate(ids, start=1):
-            statement = update(Run).where(Run.id == number).values(attempt=sign * attempt)
-            session.execute(statement, execution_options={"synchronize_session": False})
 
 
 # Stored runs with everything in them, some at a time: for whatever goes through a whole store.

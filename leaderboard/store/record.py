@@ -88,13 +88,21 @@ def headline_columns(run: Run) -> dict[str, Any]:
 
 def headline_data(run: Run) -> dict[str, Any]:
     """What `row_of` makes a RunRow of; a failure has taken no seconds that count."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for predicted in run.predictions:
+        if predicted.flags:
+            found[predicted.task] += predicted.flags
+    # The rows of the largest split that a run used; 0 where it does not say.
+    splits = run.provenance.get("data") if isinstance(run.provenance, dict) else None
+    counts = splits.values() if isinstance(splits, dict) else ()
+    rows = (split.get("rows") for split in counts if isinstance(split, dict))
     return {
         **{name: getattr(run, name) for name in _HEADLINE_COPIES},
         "seconds": run.seconds or 0.0,
         "parameters": run.parameters or 0,
-        "largest_split": _largest_split(run.provenance),
+        "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
         "scores": [[s.task, s.split, s.metric, s.name, s.value] for s in run.scores],
-        "flags": _flags(run),
+        "flags": {task: list(dict.fromkeys(flags)) for task, flags in found.items()},
         "losses": curve_ends([point["loss"] for point in run.curve or ()]),
         **{name: run.facts[name] for name in ("kind", "overridden", "is_sweep")},
         **{name: storable(run.facts[name]) for name in ("recipe", "source")},
@@ -107,47 +115,27 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
     Raises StoreError where it is not what a headline has.
     """
     try:
-        return _row(key, dict(data))
+        content = dict(data)
+        found = flags_of_ends(content.pop("losses"))
+        flags = content.pop("flags")
+        scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
+        for task, split, metric, name, value in content.pop("scores"):
+            scores[task][name] = value
+            measures[task][name] = Measure(split, metric)
+        named = dict.fromkeys([*flags, *scores]) if found else flags
+        return RunRow(
+            key=key,
+            flags={task: (*flags.get(task, ()), *found) for task in named},
+            scores=dict(scores),
+            measures=dict(measures),
+            **content,
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
             "says what else is, and docs/store.md how to save the rest."
         ) from error
-
-
-def _row(key: str, content: dict[str, Any]) -> RunRow:
-    found = flags_of_ends(content.pop("losses"))
-    flags = content.pop("flags")
-    scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
-    for task, split, metric, name, value in content.pop("scores"):
-        scores[task][name] = value
-        measures[task][name] = Measure(split, metric)
-    named = dict.fromkeys([*flags, *scores]) if found else flags
-    return RunRow(
-        key=key,
-        flags={task: (*flags.get(task, ()), *found) for task in named},
-        scores=dict(scores),
-        measures=dict(measures),
-        **content,
-    )
-
-
-def _flags(run: Run) -> dict[str, list[str]]:
-    """By task, each once for all splits of a task."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for predicted in run.predictions:
-        if predicted.flags:
-            found[predicted.task] += predicted.flags
-    return {task: list(dict.fromkeys(flags)) for task, flags in found.items()}
-
-
-def _largest_split(provenance: Any) -> int:
-    """The rows of the largest split that a run used; 0 where it does not say."""
-    splits = provenance.get("data") if isinstance(provenance, dict) else None
-    counts = splits.values() if isinstance(splits, dict) else ()
-    rows = (split.get("rows") for split in counts if isinstance(split, dict))
-    return max((count for count in rows if isinstance(count, int)), default=0)
 
 
 COPIES = (
@@ -217,7 +205,24 @@ def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
         details="",
     )
     for evaluation in data["evaluations"]:
-        _add_evaluation(run, evaluation)
+        task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
+        _check_names(task, split, *scores)
+        measures = measures_of(task)
+        metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
+        # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
+        run.scores += [
+            Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
+            for name, value in scores.items()
+        ]
+        run.predictions.append(
+            Predictions(
+                task=task,
+                split=split,
+                fingerprint=evaluation["fingerprint"],
+                flags=evaluation["flags"],
+                rows=evaluation["predictions"],
+            )
+        )
     run.digest = _digest(run)
     run.facts_digest = _facts_digest(run)
     return run
@@ -355,27 +360,6 @@ def _job_columns(data: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str,
         "job": data,
         "facts": dict(facts),
     }
-
-
-def _add_evaluation(run: Run, evaluation: Mapping[str, Any]) -> None:
-    task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
-    _check_names(task, split, *scores)
-    measures = measures_of(task)
-    metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
-    # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
-    run.scores += [
-        Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
-        for name, value in scores.items()
-    ]
-    run.predictions.append(
-        Predictions(
-            task=task,
-            split=split,
-            fingerprint=evaluation["fingerprint"],
-            flags=evaluation["flags"],
-            rows=evaluation["predictions"],
-        )
-    )
 
 
 def _check_names(*names: str) -> None:

@@ -50,13 +50,6 @@ def _listed_rows(session: Session, *conditions: ColumnElement[bool]) -> list[Run
     return [row_of(key, content) for key, content in session.connection().execute(query)]
 
 
-def _listed_with(session: Session, keys: Iterable[str]) -> list[RunRow]:
-    """The listed rows of these jobs, as far as they are stored."""
-    return [
-        row for some in _portions(keys) for row in _listed_rows(session, Headline.job_key.in_(some))
-    ]
-
-
 def _attempts_at(session: Session, key: str) -> list[RunRow]:
     """Every attempt at a job, oldest first."""
     scored = selectinload(Run.predictions).defer(Predictions.rows)
@@ -71,20 +64,6 @@ def _finished_among(session: Session, keys: Iterable[str]) -> set[str]:
         query = select(Run.job_key).where(Run.job_key.in_(some), Run.status == FINISHED)
         found.update(session.scalars(query))
     return found
-
-
-def _suite_names(session: Session) -> list[str]:
-    """The suites that have runs, that of the newest run first."""
-    known = _values_of(Headline.suite)
-    newest = select(func.max(Headline.run_id)).where(Headline.suite == known.c.value)
-    query = select(known.c.value).order_by(newest.scalar_subquery().desc())
-    return list(session.scalars(query))
-
-
-def _model_names(session: Session) -> list[str]:
-    """The names of all models that have runs, in their alphabetical order."""
-    known = _values_of(Headline.model)
-    return list(session.scalars(select(known.c.value).order_by(known.c.value)))
 
 
 def _values_of(column: InstrumentedAttribute[str]) -> Subquery:
@@ -105,9 +84,6 @@ def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
     wanted = sorted(set(keys))
     for start in range(0, len(wanted), _KEYS_AT_ONCE):
         yield wanted[start : start + _KEYS_AT_ONCE]
-
-
-# Runs over time: where a seed was run more than once, every result that it gave.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,17 +226,25 @@ class Store:
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
         with reading(self._engine) as session:
-            return _listed_with(session, keys)
+            return [
+                row
+                for some in _portions(keys)
+                for row in _listed_rows(session, Headline.job_key.in_(some))
+            ]
 
     def suites(self) -> list[str]:
         """The suites that have runs, that of the newest run first."""
         with reading(self._engine) as session:
-            return _suite_names(session)
+            known = _values_of(Headline.suite)
+            newest = select(func.max(Headline.run_id)).where(Headline.suite == known.c.value)
+            query = select(known.c.value).order_by(newest.scalar_subquery().desc())
+            return list(session.scalars(query))
 
     def models(self) -> list[str]:
         """The names of all models that have runs."""
         with reading(self._engine) as session:
-            return _model_names(session)
+            known = _values_of(Headline.model)
+            return list(session.scalars(select(known.c.value).order_by(known.c.value)))
 
     def count(self, *, suite: str | None = None) -> int:
         """How many jobs have a run, of a suite or of all."""

@@ -214,8 +214,6 @@ spearman: Metric[PairPrediction, PairExample] = Metric(
 """Spearman rank correlation in -1..1, ties sharing their mean rank."""
 
 
-# What a reader must know of a score besides its value.
-
 CONSTANT = "constant predictions"
 
 

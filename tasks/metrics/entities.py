@@ -85,21 +85,17 @@ class Counts(NamedTuple):
     gold: int
 
 
-def _counts(sentences: Iterable[Sentence]) -> Counts:
-    right = predicted = gold = 0
-    for guess_tags, gold_tags in sentences:
-        guessed, wanted = set(entities(guess_tags)), set(entities(gold_tags))
-        right += len(guessed & wanted)
-        predicted += len(guessed)
-        gold += len(wanted)
-    return Counts(right, predicted, gold)
-
-
 def _entity_metric(name: str, ratio: Callable[[Counts], tuple[int, int]]) -> TagMetric:
     """A ratio of the counts over all sentences; 0 for 0/0, as conlleval prints."""
 
     def compute(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
-        part, whole = ratio(_counts(_sentences(predictions, examples)))
+        right = predicted = gold = 0
+        for guess_tags, gold_tags in _sentences(predictions, examples):
+            guessed, wanted = set(entities(guess_tags)), set(entities(gold_tags))
+            right += len(guessed & wanted)
+            predicted += len(guessed)
+            gold += len(wanted)
+        part, whole = ratio(Counts(right, predicted, gold))
         return part / whole if whole else 0.0
 
     return Metric(name=name, compute=compute)

@@ -36,8 +36,10 @@ STSB_HEADER = (
 
 def write_glue(folder: Path) -> None:
     """Write every GLUE task's folder under `folder`."""
-    for write in (_cola, _sst2, _mrpc, _stsb, _qqp, _mnli, _qnli, _rte, _wnli, _ax):
+    for write in (_cola, _sst2, _mrpc, _stsb, _qqp, _mnli, _ax):
         write(folder)
+    for name, texts, draw, sizes in INDEXED:
+        _write_indexed(folder / name, texts, *draw_splits(f"glue/{name.lower()}", draw, sizes))
 
 
 def _write(path: Path, rows: Iterable[Sequence[object]], mark: str = "") -> None:
@@ -123,19 +125,11 @@ def _mnli_row(index: int, pair: Pair, genre: str) -> tuple[object, ...]:
     return index, f"{index}", f"{index}{pair.label[0]}", genre, *binary, *full, pair.a, pair.b
 
 
-def _qnli(folder: Path) -> None:
-    train, dev, test = draw_splits("glue/qnli", draw_answering, SIZES)
-    _write_indexed(folder / "QNLI", ("question", "sentence"), train, dev, test)
-
-
-def _rte(folder: Path) -> None:
-    train, dev, test = draw_splits("glue/rte", draw_entailment, SIZES)
-    _write_indexed(folder / "RTE", ("sentence1", "sentence2"), train, dev, test)
-
-
-def _wnli(folder: Path) -> None:
-    train, dev, test = draw_splits("glue/wnli", draw_winograd, (500, 150, 80))
-    _write_indexed(folder / "WNLI", ("sentence1", "sentence2"), train, dev, test)
+INDEXED = (
+    ("QNLI", ("question", "sentence"), draw_answering, SIZES),
+    ("RTE", ("sentence1", "sentence2"), draw_entailment, SIZES),
+    ("WNLI", ("sentence1", "sentence2"), draw_winograd, (500, 150, 80)),
+)
 
 
 def _write_indexed(

@@ -91,8 +91,6 @@ def draw_scene(rng: Random, domains: tuple[Domain, ...] = DOMAINS) -> Scene:
     )
 
 
-# Drawing distinct rows from a seed that is the file's own name.
-
 DrawnT = TypeVar("DrawnT")
 
 
@@ -133,9 +131,6 @@ def draw_splits(
     return rows[:train], rows[train:dev], rows[dev:]
 
 
-# Writing text and JSON lines with the same bytes on every system.
-
-
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 with line feeds, making the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -150,9 +145,6 @@ def to_json(content: object) -> str:
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Write one JSON object a line."""
     write_text(path, "".join(f"{to_json(row)}\n" for row in rows))
-
-
-# The parse columns of MNLI and SNLI.
 
 
 def flat_parses(text: str) -> tuple[str, str]:

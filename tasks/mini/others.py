@@ -36,7 +36,16 @@ def write_squad(folder: Path) -> None:
     train, dev, _ = draw_splits("squad", _draw_paragraph, SQUAD_SIZES)
     for split, paragraphs in (("train", train), ("dev", dev)):
         for version in ("1.1", "2.0"):
-            _write_paragraphs(folder / f"{split}-v{version}.json", paragraphs, version)
+            path = folder / f"{split}-v{version}.json"
+            articles = []
+            for start in range(0, len(paragraphs), PARAGRAPHS_PER_ARTICLE):
+                chosen = paragraphs[start : start + PARAGRAPHS_PER_ARTICLE]
+                body = [_paragraph(path.stem, start + n, p, version) for n, p in enumerate(chosen)]
+                articles.append(
+                    {"title": f"Stories_{start // PARAGRAPHS_PER_ARTICLE}", "paragraphs": body}
+                )
+            named = version if version == "1.1" else f"v{version}"
+            write_text(path, to_json({"version": named, "data": articles}) + "\n")
 
 
 def _draw_paragraph(rng: Random) -> Paragraph:
@@ -48,16 +57,6 @@ def _draw_paragraph(rng: Random) -> Paragraph:
     rng.shuffle(answered)
     crosswise = rng.choice([(one, told[1]), (two, told[0])])
     return story, tuple(answered), ((rng.choice(story), untold), crosswise)
-
-
-def _write_paragraphs(path: Path, paragraphs: list[Paragraph], version: str) -> None:
-    articles = []
-    for start in range(0, len(paragraphs), PARAGRAPHS_PER_ARTICLE):
-        chosen = paragraphs[start : start + PARAGRAPHS_PER_ARTICLE]
-        body = [_paragraph(path.stem, start + n, p, version) for n, p in enumerate(chosen)]
-        articles.append({"title": f"Stories_{start // PARAGRAPHS_PER_ARTICLE}", "paragraphs": body})
-    named = version if version == "1.1" else f"v{version}"
-    write_text(path, to_json({"version": named, "data": articles}) + "\n")
 
 
 def _paragraph(name: str, number: int, paragraph: Paragraph, version: str) -> Json:
@@ -195,7 +194,8 @@ def write_conll2003(folder: Path) -> None:
     splits = draw_splits("conll2003", _draw_sentence, CONLL_SIZES)
     for name, sentences in zip(("train", "testa", "testb"), splits, strict=True):
         blocks = [
-            (SEPARATOR if number % SENTENCES_PER_DOCUMENT == 0 else "") + _block(rows)
+            (SEPARATOR if number % SENTENCES_PER_DOCUMENT == 0 else "")
+            + ("".join(f"{' '.join(row)}\n" for row in rows) + "\n")
             for number, rows in enumerate(sentences)
         ]
         write_text(folder / f"eng.{name}", "".join(blocks))
@@ -240,10 +240,6 @@ def _miscellany(rng: Random) -> str:
 
 
 ENTITIES = {"PER": _person, "LOC": _town, "ORG": _firm, "MISC": _miscellany}
-
-
-def _block(rows: tuple[Row, ...]) -> str:
-    return "".join(f"{' '.join(row)}\n" for row in rows) + "\n"
 
 
 # SWAG in the official CSV: which of four endings goes with the thing in hand.

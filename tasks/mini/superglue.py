@@ -1,10 +1,10 @@
 """The SuperGLUE tasks in the JSON lines of the official download."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any
 
 from tasks.mini.grammar import (
     Pair,
@@ -54,7 +54,6 @@ def draw_commitment(rng: Random) -> Pair:
 
 
 Json = dict[str, object]
-DrawnT = TypeVar("DrawnT")
 
 SPLITS = ("train", "val", "test")
 
@@ -69,46 +68,35 @@ AXB_COLUMNS = {
 
 def write_superglue(folder: Path) -> None:
     """Write every SuperGLUE task's folder under `folder`."""
-    for write in (_boolq, _cb, _copa, _multirc, _record, _rte, _wic, _wsc, _axb, _axg):
+    for task in PLAIN:
+        _write(folder, *task)
+    for write in (_multirc, _record, _axb, _axg):
         write(folder)
 
 
-def _write(
+def _write(  # noqa: PLR0913, PLR0917
     folder: Path,
-    splits: Iterable[Sequence[DrawnT]],
-    row: Callable[[DrawnT], Json],
-    label: Callable[[DrawnT], object],
+    task: str,
+    draw: Callable[[Random], Any],
+    sizes: tuple[int, int, int],
+    row: Callable[[Any], Json],
+    label: Callable[[Any], object],
 ) -> None:
     """Rows of train, val and test, with "idx" and, but for test, the label."""
+    splits = draw_splits(f"superglue/{task.lower()}", draw, sizes)
     for name, drawn in zip(SPLITS, splits, strict=True):
         rows = [row(one) | {"idx": i} for i, one in enumerate(drawn)]
         if name != "test":
             rows = [r | {"label": label(one)} for r, one in zip(rows, drawn, strict=True)]
-        write_json_lines(folder / f"{name}.jsonl", rows)
+        write_json_lines(folder / task / f"{name}.jsonl", rows)
 
 
-def _boolq(folder: Path) -> None:
-    splits = draw_splits("superglue/boolq", draw_yes_or_no, (600, 150, 80))
-    _write(
-        folder / "BoolQ",
-        splits,
-        lambda p: {"question": p.b, "passage": p.a},
-        lambda p: p.label == "true",
-    )
-
-
-def _cb(folder: Path) -> None:
-    splits = draw_splits("superglue/cb", draw_commitment, (250, 120, 80))
-    _write(folder / "CB", splits, _premise, lambda p: p.label)
+def _boolq(pair: Pair) -> Json:
+    return {"question": pair.b, "passage": pair.a}
 
 
 def _premise(pair: Pair) -> Json:
     return {"premise": pair.a, "hypothesis": pair.b}
-
-
-def _copa(folder: Path) -> None:
-    splits = draw_splits("superglue/copa", draw_alternatives, (400, 120, 80))
-    _write(folder / "COPA", splits, _alternatives, lambda a: a.label)
 
 
 def _alternatives(drawn: Alternatives) -> Json:
@@ -168,16 +156,6 @@ def _span(text: str, name: str) -> dict[str, int]:
     return {"start": start, "end": start + len(name) - 1}
 
 
-def _rte(folder: Path) -> None:
-    splits = draw_splits("superglue/rte", draw_entailment, (600, 160, 80))
-    _write(folder / "RTE", splits, _premise, lambda p: p.label)
-
-
-def _wic(folder: Path) -> None:
-    splits = draw_splits("superglue/wic", draw_usage, (600, 160, 80))
-    _write(folder / "WiC", splits, _usage, lambda u: u.same)
-
-
 def _usage(drawn: Usage) -> Json:
     """Character offsets of the word, its end exclusive."""
     starts = [s.index(f" {drawn.word}") + 1 for s in (drawn.first, drawn.second)]
@@ -193,11 +171,6 @@ def _usage(drawn: Usage) -> Json:
     }
 
 
-def _wsc(folder: Path) -> None:
-    splits = draw_splits("superglue/wsc", draw_coreference, (500, 150, 80))
-    _write(folder / "WSC", splits, _coreference, lambda p: p.label == "1")
-
-
 def _coreference(pair: Pair) -> Json:
     """Span indices count words between spaces; a noun's span starts at its article."""
     words = pair.a.split()
@@ -208,6 +181,17 @@ def _coreference(pair: Pair) -> Json:
         "span2_index": words.index("it"),
     }
     return {"text": pair.a, "target": target}
+
+
+PLAIN: tuple[tuple[Any, ...], ...] = (
+    ("BoolQ", draw_yes_or_no, (600, 150, 80), _boolq, lambda p: p.label == "true"),
+    ("CB", draw_commitment, (250, 120, 80), _premise, lambda p: p.label),
+    ("COPA", draw_alternatives, (400, 120, 80), _alternatives, lambda a: a.label),
+    ("RTE", draw_entailment, (600, 160, 80), _premise, lambda p: p.label),
+    ("WiC", draw_usage, (600, 160, 80), _usage, lambda u: u.same),
+    ("WSC", draw_coreference, (500, 150, 80), _coreference, lambda p: p.label == "1"),
+)
+"""Tasks whose splits are laid out alike: how many rows of each are drawn, and what one becomes."""
 
 
 def _axb(folder: Path) -> None:

@@ -11,8 +11,6 @@ from tasks.sources.source import Column, Data, Row, Source, Split, parse_data
 
 __all__ = ["Column", "Data", "Row", "Source", "Split", "has_rows", "parse_data", "rows"]
 
-# A split's rows through any door.
-
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
     """The rows of one split; DataError where the door does not have it or it is malformed."""

@@ -79,7 +79,10 @@ def _label(source: Source, split: Split, record: Record) -> object:
     if isinstance(value, list):
         return value
     if not source.label_names:
-        return _number(value, record.place)
+        try:
+            return float(str(value))
+        except ValueError:
+            raise DataError(f"{record.place} has the label {value!r}; expected a number.") from None
     name = source.label_texts.get(str(value), str(value))
     if name not in source.label_names:
         expected = ", ".join(source.label_texts or source.label_names)
@@ -91,10 +94,3 @@ def _is_missing(source: Source, split: Split, value: object) -> bool:
     if value is None:
         return source.label in source.may_lack(split)
     return value == source.unlabelled
-
-
-def _number(value: object, place: str) -> float:
-    try:
-        return float(str(value))
-    except ValueError:
-        raise DataError(f"{place} has the label {value!r}; expected a number.") from None

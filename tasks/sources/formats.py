@@ -92,7 +92,12 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
     where = _positions(path, columns, header, source.may_lack(split))
     for number, fields in table[has_header:]:
         place = f"{path} line {number}"
-        yield Record(place, _fields(where, fields, place))
+        row: dict[str, object] = {}
+        for name, position in where.items():
+            if position is not None and position >= len(fields):
+                raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
+            row[name] = None if position is None else fields[position]
+        yield Record(place, row)
 
 
 def _positions(
@@ -115,18 +120,6 @@ def _position(column: Column, header: list[str] | None) -> int | None:
     names = (column,) if isinstance(column, str) else column
     known = header or []
     return next((known.index(name) for name in names if name in known), None)
-
-
-def _fields(where: Mapping[str, int | None], fields: list[str], place: str) -> dict[str, object]:
-    row: dict[str, object] = {}
-    for name, position in where.items():
-        if position is not None and position >= len(fields):
-            raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
-        row[name] = None if position is None else fields[position]
-    return row
-
-
-# JSON in official files, with errors that name the place.
 
 
 def parse_object(text: str, place: str) -> dict[str, Any]:
@@ -280,15 +273,12 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
             if len(fields) == 1:
                 raise DataError(f"{place} has the word {fields[0]!r} and no tag.")
             words.append(fields[0])
-            tags.append(_tag(source, fields[-1], place))
+            tag = fields[-1]
+            if tag not in source.label_names:
+                expected = ", ".join(source.label_names)
+                raise DataError(f"{place} has the tag {tag!r}; expected one of {expected}.")
+            tags.append(tag)
         elif words:
             first = number - len(words)
             yield Record(f"{path} line {first}", {"tokens": words, source.label: tags})
             words, tags = [], []
-
-
-def _tag(source: Source, tag: str, place: str) -> str:
-    if tag not in source.label_names:
-        expected = ", ".join(source.label_names)
-        raise DataError(f"{place} has the tag {tag!r}; expected one of {expected}.")
-    return tag

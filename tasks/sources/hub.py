@@ -116,7 +116,9 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     with arriving(_repository(source)) as damaged:
         dataset = _load(source, split, offline)
     if damaged:
-        _forget(dataset)
+        # Delete what the libraries have made of damaged files.
+        for file in dataset.cache_files:
+            shutil.rmtree(Path(file["filename"]).parent, ignore_errors=True)
         raise DataError(
             _absent(
                 source,
@@ -144,12 +146,6 @@ def _repository(source: Source) -> Path:
     """Where the libraries keep the files of this data set as they came."""
     files = Path(os.environ.get("HF_HUB_CACHE") or _home() / "hub")
     return files / f"datasets--{source.hub.replace('/', '--')}"
-
-
-def _forget(dataset: Any) -> None:
-    """Delete what the libraries have made of damaged files."""
-    for file in dataset.cache_files:
-        shutil.rmtree(Path(file["filename"]).parent, ignore_errors=True)
 
 
 def _is_cached(source: Source) -> bool:

@@ -91,9 +91,6 @@ class Source:
         return self.splits[name]
 
 
-# Which door the rows come through: the hub, a folder of official files, or the embedded data.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Data:
     """A door. `folder` is set for "files" only."""

@@ -39,7 +39,8 @@ class Labels:
 
     def understand(self, found: Scalar) -> Understood:
         """Which label a value stands for."""
-        if any(_is_same(found, value) for value in self.written.values()):
+        # Equal, and of one type: JSON's true is not 1, and its 1 is not "1".
+        if any(type(found) is type(value) and found == value for value in self.written.values()):
             return Understood(found if isinstance(found, int) else str(found))
         expected = " or ".join(str(value) for value in dict.fromkeys(self.written.values()))
         value = self._meant().get(_bare(found))
@@ -104,11 +105,6 @@ class Text:
 Answers = Labels | Number | Text
 
 
-def _is_same(found: Scalar, value: str | int) -> bool:
-    """Equal, and of one type: JSON's true is not 1, and its 1 is not "1"."""
-    return type(found) is type(value) and found == value
-
-
 def _bare(found: Scalar) -> str:
     """A label without its case, quotes and separators: "Not-Entailment " is "not_entailment"."""
     text = str(found).strip().strip("\"'").strip().casefold()
@@ -127,9 +123,6 @@ def _is_number(found: Scalar) -> bool:
     except ValueError:
         return False
     return True
-
-
-# What is wrong with a submission, said so that its author can find and mend it.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -219,17 +219,11 @@ def _sorted_out(
             faults.add(f"{path} is a second {file.name}")
         else:
             found[file.name] = member
-            _check_place(submission, file, member, path, faults)
+            if member.name != file.name:
+                faults.add(f"{path} has the wrong name, expected {file.name}", mendable=True)
+            if member.folder and submission.flat:
+                faults.add(f"{path} lies in a folder, expected the top of the zip", mendable=True)
     for file in submission.files:
         if file.name not in found:
             faults.add(f"{file.name} is missing")
     return found
-
-
-def _check_place(
-    submission: Submission, file: AnswerFile, member: Member, path: str, faults: Faults
-) -> None:
-    if member.name != file.name:
-        faults.add(f"{path} has the wrong name, expected {file.name}", mendable=True)
-    if member.folder and submission.flat:
-        faults.add(f"{path} lies in a folder, expected the top of the zip", mendable=True)

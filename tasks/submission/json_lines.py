@@ -181,21 +181,17 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
             yield _Found(line, idx.get("answer"), place, found.get("label"))
             continue
         try:
-            yield from _nested(line, found)
+            yield from [
+                _Found(line, answer["idx"], (found["idx"], question["idx"]), answer["label"])
+                for question in found["passage"]["questions"]
+                for answer in question["answers"]
+            ]
         except (KeyError, TypeError, AttributeError):
             faults.add(
                 'the object is not {"idx", "passage": {"questions": [{"idx", "answers": [{"idx", '
                 '"label"}]}]}}',
                 line,
             )
-
-
-def _nested(line: int, paragraph: Mapping[str, Any]) -> list[_Found]:
-    return [
-        _Found(line, answer["idx"], (paragraph["idx"], question["idx"]), answer["label"])
-        for question in paragraph["passage"]["questions"]
-        for answer in question["answers"]
-    ]
 
 
 def _option(

@@ -47,7 +47,14 @@ def read_race(name: str, content: bytes, questions: Sequence[str] | None = None)
             faults.add(f"the id is {question!r}, expected one like 'high12/0'", row.line)
         elif question in answers:
             faults.add(f"the question {question} stands here again", row.line)
-        answers[question] = _letter(row.answer, row.line, faults)
+        letter = row.answer.strip().upper()
+        if len(letter) != 1 or letter not in LETTERS:
+            faults.add(f"the answer is {row.answer!r}, expected A, B, C or D", row.line)
+        elif letter != row.answer:
+            faults.add(
+                f"the answer is {row.answer!r}, expected {letter!r}", row.line, mendable=True
+            )
+        answers[question] = letter
     count = QUESTIONS if questions is None else len(questions)
     if len(answers) != count:
         faults.add(f"it has {len(answers)} answers, expected {count}")
@@ -55,12 +62,3 @@ def read_race(name: str, content: bytes, questions: Sequence[str] | None = None)
         odd = sorted(answers.keys() - set(questions))
         faults.add(f"{len(odd)} of its ids are of no question here, such as {odd[0]}")
     return conclude(list(answers.items()), faults)
-
-
-def _letter(answer: str, line: int, faults: Faults) -> str:
-    letter = answer.strip().upper()
-    if len(letter) != 1 or letter not in LETTERS:
-        faults.add(f"the answer is {answer!r}, expected A, B, C or D", line)
-    elif letter != answer:
-        faults.add(f"the answer is {answer!r}, expected {letter!r}", line, mendable=True)
-    return letter

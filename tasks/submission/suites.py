@@ -1,7 +1,7 @@
 """The zips that servers take, by suite."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tasks.submission.answer_file import AnswerFile, Labels, Number, Text
@@ -25,57 +25,28 @@ def _numbered(*names: str) -> Labels:
 THREE = _same("entailment", "neutral", "contradiction")
 TWO = _same("entailment", "not_entailment")
 
+
+def _table(name: str, task: str, rows: int, answers: Labels, fill: str) -> AnswerFile:
+    """One of GLUE's files."""
+    return AnswerFile(
+        name=f"{name}.tsv", task=f"glue/{task}", rows=rows, answers=answers, fill=fill
+    )
+
+
 GLUE_FILES = (
-    AnswerFile(
-        name="CoLA.tsv",
-        task="glue/cola",
-        rows=1063,
-        answers=_numbered("unacceptable", "acceptable"),
-        fill="unacceptable",
-    ),
-    AnswerFile(
-        name="SST-2.tsv",
-        task="glue/sst2",
-        rows=1821,
-        answers=_numbered("negative", "positive"),
-        fill="negative",
-    ),
-    AnswerFile(
-        name="MRPC.tsv",
-        task="glue/mrpc",
-        rows=1725,
-        answers=_numbered("not_equivalent", "equivalent"),
-        fill="not_equivalent",
-    ),
+    _table("CoLA", "cola", 1063, _numbered("unacceptable", "acceptable"), "unacceptable"),
+    _table("SST-2", "sst2", 1821, _numbered("negative", "positive"), "negative"),
+    _table("MRPC", "mrpc", 1725, _numbered("not_equivalent", "equivalent"), "not_equivalent"),
     AnswerFile(
         name="STS-B.tsv", task="glue/stsb", rows=1379, answers=Number(low=0.0, high=5.0), fill=0.0
     ),
-    AnswerFile(
-        name="QQP.tsv",
-        task="glue/qqp",
-        rows=390_965,
-        answers=_numbered("not_duplicate", "duplicate"),
-        fill="not_duplicate",
-    ),
-    AnswerFile(name="MNLI-m.tsv", task="glue/mnli", rows=9796, answers=THREE, fill="neutral"),
-    AnswerFile(
-        name="MNLI-mm.tsv",
-        task="glue/mnli",
-        split="test_mm",
-        rows=9847,
-        answers=THREE,
-        fill="neutral",
-    ),
-    AnswerFile(name="QNLI.tsv", task="glue/qnli", rows=5463, answers=TWO, fill="not_entailment"),
-    AnswerFile(name="RTE.tsv", task="glue/rte", rows=3000, answers=TWO, fill="not_entailment"),
-    AnswerFile(
-        name="WNLI.tsv",
-        task="glue/wnli",
-        rows=146,
-        answers=_numbered("not_entailment", "entailment"),
-        fill="not_entailment",
-    ),
-    AnswerFile(name="AX.tsv", task="glue/ax", rows=1104, answers=THREE, fill="entailment"),
+    _table("QQP", "qqp", 390_965, _numbered("not_duplicate", "duplicate"), "not_duplicate"),
+    _table("MNLI-m", "mnli", 9796, THREE, "neutral"),
+    replace(_table("MNLI-mm", "mnli", 9847, THREE, "neutral"), split="test_mm"),
+    _table("QNLI", "qnli", 5463, TWO, "not_entailment"),
+    _table("RTE", "rte", 3000, TWO, "not_entailment"),
+    _table("WNLI", "wnli", 146, _numbered("not_entailment", "entailment"), "not_entailment"),
+    _table("AX", "ax", 1104, THREE, "entailment"),
 )
 """In the order of the tasks."""
 
@@ -85,41 +56,34 @@ GLUE_FILES = (
 # File names and labels are those of nyu-mll/jiant-v1-legacy (jiant/evaluate.py); the numbers of
 # rows are those of the official test files, ReCoRD's that of Zhang et al. (2018).
 
-NUMBERED = {"0": "false", "1": "true"}
-"""In questions of yes and no every source numbers no 0 and yes 1."""
-
-YES_NO = Labels(written={"False": "false", "True": "true"}, synonyms=NUMBERED)
+# In questions of yes and no every source numbers no 0 and yes 1.
+YES_NO = Labels(written={"False": "false", "True": "true"}, synonyms={"0": "false", "1": "true"})
 CAPITAL_YES_NO = Labels(
     written={"False": "False", "True": "True"}, synonyms={"0": "False", "1": "True"}
 )
-CB_LABELS = Labels(
-    written={name: name for name in ("entailment", "contradiction", "neutral")},
-)
+
+
+def _json_lines(name: str, task: str, rows: int, answers: Labels | Text, fill: str) -> AnswerFile:
+    """One of SuperGLUE's files."""
+    return AnswerFile(
+        name=f"{name}.jsonl",
+        task=f"superglue/{task}",
+        rows=rows,
+        answers=answers,
+        fill=fill,
+        format="jsonl",
+    )
+
 
 SUPERGLUE_FILES = (
-    AnswerFile(
-        name="BoolQ.jsonl",
-        task="superglue/boolq",
-        rows=3245,
-        answers=YES_NO,
-        fill="True",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="CB.jsonl",
-        task="superglue/cb",
-        rows=250,
-        answers=CB_LABELS,
-        fill="entailment",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="COPA.jsonl",
-        task="superglue/copa",
-        rows=500,
-        answers=Labels(written={"0": 0, "1": 1}, synonyms={"choice1": "0", "choice2": "1"}),
-        fill="0",
-        format="jsonl",
+    _json_lines("BoolQ", "boolq", 3245, YES_NO, "True"),
+    _json_lines("CB", "cb", 250, _same("entailment", "contradiction", "neutral"), "entailment"),
+    _json_lines(
+        "COPA",
+        "copa",
+        500,
+        Labels(written={"0": 0, "1": 1}, synonyms={"choice1": "0", "choice2": "1"}),
+        "0",
     ),
     AnswerFile(
         name="MultiRC.jsonl",
@@ -131,54 +95,12 @@ SUPERGLUE_FILES = (
         paragraphs=166,
         questions=1820,
     ),
-    AnswerFile(
-        name="ReCoRD.jsonl",
-        task="superglue/record",
-        rows=10_000,
-        answers=Text(),
-        fill="0",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="RTE.jsonl",
-        task="superglue/rte",
-        rows=3000,
-        answers=TWO,
-        fill="entailment",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="WiC.jsonl",
-        task="superglue/wic",
-        rows=1400,
-        answers=YES_NO,
-        fill="False",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="WSC.jsonl",
-        task="superglue/wsc",
-        rows=146,
-        answers=CAPITAL_YES_NO,
-        fill="False",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="AX-b.jsonl",
-        task="superglue/axb",
-        rows=1104,
-        answers=TWO,
-        fill="entailment",
-        format="jsonl",
-    ),
-    AnswerFile(
-        name="AX-g.jsonl",
-        task="superglue/axg",
-        rows=356,
-        answers=TWO,
-        fill="entailment",
-        format="jsonl",
-    ),
+    _json_lines("ReCoRD", "record", 10_000, Text(), "0"),
+    _json_lines("RTE", "rte", 3000, TWO, "entailment"),
+    _json_lines("WiC", "wic", 1400, YES_NO, "False"),
+    _json_lines("WSC", "wsc", 146, CAPITAL_YES_NO, "False"),
+    _json_lines("AX-b", "axb", 1104, TWO, "entailment"),
+    _json_lines("AX-g", "axg", 356, TWO, "entailment"),
 )
 """In the order of the tasks."""
 

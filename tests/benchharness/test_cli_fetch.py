@@ -115,7 +115,7 @@ def test_what_needs_no_hub_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[str] = []
-    monkeypatch.setattr(fetch_module, "_require_hub", lambda: None)
+    monkeypatch.setattr(fetch_module, "go_offline_if_unreachable", lambda: False)
     monkeypatch.setattr(
         fetch_module, "_watch", lambda words, _: fetched.append(" ".join(words[:2]))
     )

@@ -124,28 +124,24 @@ def _bars(label: str, top: float, rows: Sequence[_Row], x: Axis) -> Iterator[Mar
     y = top + _HEADING
     for number, row in enumerate(rows):
         if label in row.values:
-            yield _bar(number, row, label, x, y)
+            value, seeds = row.values[label], len(row.cell.runs)
+            start, end = x(min(value, 0.0)), x(max(value, 0.0))
+            over = "1 seed" if seeds == 1 else f"median of {seeds} seeds"
+            name = shortened(row.named.name, 19)
+            yield Mark(
+                kind=f"bar s{number}",
+                x=x(value),
+                y=y,
+                note=f"{row.named.title}, {label}: {value:.1f}, {over}",
+                paths={"rect": f"M{start:g},{y:g}H{end:g}v{_BAR - 5}H{start:g}z"},
+                texts=(
+                    Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
+                    Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
+                ),
+                entry=row.named.id,
+                href=row.named.href(row.cell),
+            )
             y += _BAR
-
-
-def _bar(number: int, row: _Row, label: str, x: Axis, y: float) -> Mark:
-    value, seeds = row.values[label], len(row.cell.runs)
-    start, end = x(min(value, 0.0)), x(max(value, 0.0))
-    over = "1 seed" if seeds == 1 else f"median of {seeds} seeds"
-    name = shortened(row.named.name, 19)
-    return Mark(
-        kind=f"bar s{number}",
-        x=x(value),
-        y=y,
-        note=f"{row.named.title}, {label}: {value:.1f}, {over}",
-        paths={"rect": f"M{start:g},{y:g}H{end:g}v{_BAR - 5}H{start:g}z"},
-        texts=(
-            Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
-            Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
-        ),
-        entry=row.named.id,
-        href=row.named.href(row.cell),
-    )
 
 
 def _text_row(row: _Row, labels: Sequence[str]) -> TableRow:

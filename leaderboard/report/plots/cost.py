@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.job import Job
 from leaderboard.result import Failure, Result
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
@@ -39,14 +38,10 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
         tokens=run.cost.train_tokens,
         train_seconds=run.cost.train_seconds,
         machine=_machine(run.provenance.get("machine", {})),
-        trains_all=_trains_all(run.job),
-    )
-
-
-def _trains_all(job: Job) -> bool:
-    return all(
-        name not in job.settings or job.settings[name].value == value
-        for name, value in _EVERY_WEIGHT.items()
+        trains_all=all(
+            name not in run.job.settings or run.job.settings[name].value == value
+            for name, value in _EVERY_WEIGHT.items()
+        ),
     )
 
 
@@ -60,8 +55,6 @@ def _machine(machine: Mapping[str, Any]) -> str:
         return name
     return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
 
-
-# Sizes of checkpoints, and what a run of one has computed.
 
 _NEAR = 0.15
 """A checkpoint's published size and that of a run of it differ by less, whatever its head is."""
@@ -100,9 +93,6 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
     if not (size.is_dense and facts.trains_all and facts.tokens):
         return None
     return 6.0 * (size.backbone or size.parameters) * facts.tokens
-
-
-# What a model costs, as something to hold its score against: how it is written and counted.
 
 
 @dataclass(frozen=True, kw_only=True)

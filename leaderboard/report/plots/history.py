@@ -65,24 +65,20 @@ def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> I
         if run.row.is_single and not run.row.is_sweep:
             by_model.setdefault(run.row.model, []).append(run)
     models = dict.fromkeys(entry.model for entry in board.entries if entry.is_single)
-    evaluated = _evaluated(board)
-    for model in models:
-        for task in board.tasks:
-            found = _runs_of(board, task, by_model.get(model, ()), evaluated)
-            seeds = Counter(run.row.seed for run in found)
-            if seeds and max(seeds.values()) > 1:
-                yield _figure(model, task.rpartition("/")[2], found, keys)
-
-
-def _evaluated(board: Board) -> Mapping[str, str]:
-    """The fingerprints of all splits that the board's runs were scored on."""
-    return {
+    # The fingerprints of all splits that the board's runs were scored on.
+    evaluated = {
         split: fingerprint
         for entry in board.entries
         for cell in entry.cells.values()
         for run in cell.runs
         for split, fingerprint in evaluation_fingerprints(run).items()
     }
+    for model in models:
+        for task in board.tasks:
+            found = _runs_of(board, task, by_model.get(model, ()), evaluated)
+            seeds = Counter(run.row.seed for run in found)
+            if seeds and max(seeds.values()) > 1:
+                yield _figure(model, task.rpartition("/")[2], found, keys)
 
 
 def _runs_of(

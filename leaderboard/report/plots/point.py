@@ -9,7 +9,7 @@ from typing import Literal
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, score_names
 from leaderboard.boards.entry import Entry
-from leaderboard.boards.published import PublishedCell, PublishedRow, published
+from leaderboard.boards.published import PublishedRow, published
 from leaderboard.boards.reproduction import LIKE_OURS
 from leaderboard.boards.systems import find_system
 from leaderboard.report.plots.cost import (
@@ -171,16 +171,16 @@ def _printed(board: Board, row: PublishedRow, task: str | None) -> float | None:
     cells = row.of(board.suite if task is None else task)
     names = (board.rule.name,) if task is None else score_names(task, board.rule)
     return complete_mean(
-        [next((c.value for c in cells if _is_score(c, name)), None) for name in names]
+        [next((c.value for c in cells if (c.scores == (name,))), None) for name in names]
     )
-
-
-def _is_score(cell: PublishedCell, name: str) -> bool:
-    return cell.scores == (name,)
 
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
     said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.source, row.place)
+    # The size that the source prints, else that of the checkpoint; nobody prints the others.
+    system = find_system(row.system, row.table)
+    known = sizes.get(system.model) if system is not None else None
+    size = _printed_size(row.parameters) or (known.parameters if known else None)
     return Point(
         kind="published",
         entry="",
@@ -189,18 +189,10 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
         score=score,
         low=score,
         high=score,
-        costs=_published_costs(row, sizes),
+        costs={} if size is None else {"parameters": size},
         machine="",
         href=f"#{anchor}-published-dev",
     )
-
-
-def _published_costs(row: PublishedRow, sizes: Sizes) -> dict[str, float]:
-    """The size that the source prints, else that of the checkpoint; nobody prints the others."""
-    system = find_system(row.system, row.table)
-    known = sizes.get(system.model) if system is not None else None
-    size = _printed_size(row.parameters) or (known.parameters if known else None)
-    return {} if size is None else {"parameters": size}
 
 
 def _printed_size(text: str) -> float | None:

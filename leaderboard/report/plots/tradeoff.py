@@ -160,23 +160,23 @@ def _marks(
     by_point = {id(point): label for point, label in zip(named, labels, strict=True)}
     for point in points:
         label = by_point.get(id(point)) or _hover(point, plane)
-        yield _mark(point, plane, label, on_front=id(point) in best)
-
-
-def _mark(point: Point, plane: _Plane, label: Text, *, on_front: bool) -> Mark:
-    x, y = plane.place(point)
-    seeds = polyline([(x, plane.y(point.low)), (x, plane.y(point.high))])
-    drawn = {"range": seeds} if point.low < point.high else {}
-    return Mark(
-        kind=f"{point.kind} on-front" if on_front else point.kind,
-        x=x,
-        y=y,
-        note=_note(point, plane),
-        paths={**drawn, "shape": shape(_SHAPES[point.kind], x, y)},
-        texts=(label,),
-        entry=point.entry,
-        href=point.href,
-    )
+        x, y = plane.place(point)
+        seeds = polyline([(x, plane.y(point.low)), (x, plane.y(point.high))])
+        drawn = {"range": seeds} if point.low < point.high else {}
+        cost = f"{plane.quantity.title} {plane.cost_text(point)}"
+        score = f"score {point.score:.1f}"
+        if point.low < point.high:
+            score += f" (seeds from {point.low:.1f} to {point.high:.1f})"
+        yield Mark(
+            kind=f"{point.kind} on-front" if id(point) in best else point.kind,
+            x=x,
+            y=y,
+            note=f"{point.name} ({point.details}), {cost}, {score}, {point.kind}",
+            paths={**drawn, "shape": shape(_SHAPES[point.kind], x, y)},
+            texts=(label,),
+            entry=point.entry,
+            href=point.href,
+        )
 
 
 def _text(point: Point, plane: _Plane) -> Text:
@@ -195,14 +195,6 @@ def _hover(point: Point, plane: _Plane) -> Text:
         anchor="start" if right else "end",
         kind="label hover",
     )
-
-
-def _note(point: Point, plane: _Plane) -> str:
-    cost = f"{plane.quantity.title} {plane.cost_text(point)}"
-    score = f"score {point.score:.1f}"
-    if point.low < point.high:
-        score += f" (seeds from {point.low:.1f} to {point.high:.1f})"
-    return f"{point.name} ({point.details}), {cost}, {score}, {point.kind}"
 
 
 def _notes(quantity: Quantity, unknown: int, rest: int) -> Iterator[str]:

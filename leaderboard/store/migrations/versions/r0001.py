@@ -9,12 +9,6 @@ down_revision = None
 
 def upgrade() -> None:
     """Make the three tables."""
-    _make_runs()
-    _make_scores()
-    _make_predictions()
-
-
-def _make_runs() -> None:
     op.create_table(
         "runs",
         sa.Column("id", sa.Integer(), primary_key=True),
@@ -49,14 +43,6 @@ def _make_runs() -> None:
     op.create_index("runs_newest", "runs", ["job_key", "status", "attempt"])
     op.create_index("runs_task", "runs", ["suite", "task"])
     op.create_index("runs_model", "runs", ["model"])
-
-
-def _run_id() -> sa.Column[int]:
-    owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
-    return sa.Column("run_id", sa.Integer(), owner, nullable=False)
-
-
-def _make_scores() -> None:
     op.create_table(
         "scores",
         sa.Column("id", sa.Integer(), primary_key=True),
@@ -67,9 +53,6 @@ def _make_scores() -> None:
         sa.Column("value", sa.Double(), nullable=False),
         sa.UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
     )
-
-
-def _make_predictions() -> None:
     op.create_table(
         "predictions",
         sa.Column("id", sa.Integer(), primary_key=True),
@@ -81,3 +64,8 @@ def _make_predictions() -> None:
         sa.Column("rows", sa.LargeBinary(), nullable=False),
         sa.UniqueConstraint("run_id", "task", "split", name="predictions_split"),
     )
+
+
+def _run_id() -> sa.Column[int]:
+    owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
+    return sa.Column("run_id", sa.Integer(), owner, nullable=False)

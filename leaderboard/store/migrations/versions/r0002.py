@@ -1,7 +1,7 @@
 """Headlines: what lists show, beside the runs; so lists need no index of the runs themselves."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -30,15 +30,6 @@ AT_ONCE = 500
 
 def upgrade() -> None:
     """Make the table and fill it with the newest result, or else failure, of each job."""
-    _make_headlines()
-    connection = op.get_bind()
-    for ids in _portions(connection.scalars(_newest()).all()):
-        connection.execute(sa.insert(HEADLINES), list(_headlines(connection, ids)))
-    op.drop_index("runs_task", "runs")
-    op.drop_index("runs_model", "runs")
-
-
-def _make_headlines() -> None:
     owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
     op.create_table(
         "headlines",
@@ -54,6 +45,11 @@ def _make_headlines() -> None:
     op.create_index("headlines_suite", "headlines", ["suite", "run_id"])
     op.create_index("headlines_task", "headlines", ["task"])
     op.create_index("headlines_model", "headlines", ["model"])
+    connection = op.get_bind()
+    for ids in _portions(connection.scalars(_newest()).all()):
+        connection.execute(sa.insert(HEADLINES), list(_headlines(connection, ids)))
+    op.drop_index("runs_task", "runs")
+    op.drop_index("runs_model", "runs")
 
 
 def _newest() -> sa.Select[Any]:
@@ -73,12 +69,15 @@ def _headlines(connection: sa.Connection, ids: Sequence[int]) -> Iterator[dict[s
     bulk = {row.id: row for row in connection.execute(sa.select(BULK).where(BULK.c.id.in_(ids)))}
     for row in connection.execute(sa.select(RUNS).where(RUNS.c.id.in_(ids))).mappings():
         number, more = row["id"], bulk[row["id"]]
+        splits = json.loads(more.provenance or "{}").get("data")
+        counts = splits.values() if isinstance(splits, dict) else ()
+        rows = (split.get("rows") for split in counts if isinstance(split, dict))
         content = {
             **{name: row[name] for name in COPIES},
             "fingerprints": json.loads(row["fingerprints"]),
             "seconds": more.seconds or 0.0,
             "parameters": more.parameters or 0,
-            "largest_split": _largest_split(json.loads(more.provenance or "{}")),
+            "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
             "scores": scores.get(number, {}),
             "flags": flags.get(number, {}),
             "losses": _ends([point["loss"] for point in json.loads(more.curve or "[]")]),
@@ -104,13 +103,6 @@ def _flags(connection: sa.Connection, ids: Sequence[int]) -> dict[int, Any]:
             said = found.setdefault(row.run_id, {}).setdefault(row.task, [])
             said += () if flag in said else (flag,)
     return found
-
-
-def _largest_split(provenance: Mapping[str, Any]) -> int:
-    splits = provenance.get("data")
-    counts = splits.values() if isinstance(splits, dict) else ()
-    rows = (split.get("rows") for split in counts if isinstance(split, dict))
-    return max((count for count in rows if isinstance(count, int)), default=0)
 
 
 def _ends(losses: Sequence[float]) -> tuple[float, float] | None:

@@ -38,28 +38,19 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("facts_digest", sa.Text(), nullable=False, server_default=""))
     op.add_column("scores", sa.Column("metric", sa.Text(), nullable=False, server_default=""))
     connection = op.get_bind()
-    _fill_metrics(connection)
-    numbers = connection.scalars(sa.select(RUNS.c.id).order_by(RUNS.c.id)).all()
-    for start in range(0, len(numbers), AT_ONCE):
-        ids = numbers[start : start + AT_ONCE]
-        scores = _scores(connection, ids)
-        _fill_facts(connection, ids, scores)
-        _fill_headlines(connection, ids, scores)
-
-
-def _fill_metrics(connection: sa.Connection) -> None:
     names = sa.select(SCORES.c.split, SCORES.c.name).distinct()
     for split, name in connection.execute(names).all():
         which = (SCORES.c.split == split) & (SCORES.c.name == name)
         connection.execute(sa.update(SCORES).where(which).values(metric=metric_of(split, name)))
-
-
-def _scores(connection: sa.Connection, ids: Sequence[int]) -> Mapping[int, Scores]:
-    found: defaultdict[int, list[sa.Row[Any]]] = defaultdict(list)
-    query = sa.select(SCORES).where(SCORES.c.run_id.in_(ids)).order_by(SCORES.c.id)
-    for score in connection.execute(query):
-        found[score.run_id].append(score)
-    return found
+    numbers = connection.scalars(sa.select(RUNS.c.id).order_by(RUNS.c.id)).all()
+    for start in range(0, len(numbers), AT_ONCE):
+        ids = numbers[start : start + AT_ONCE]
+        scores: defaultdict[int, list[sa.Row[Any]]] = defaultdict(list)
+        query = sa.select(SCORES).where(SCORES.c.run_id.in_(ids)).order_by(SCORES.c.id)
+        for score in connection.execute(query):
+            scores[score.run_id].append(score)
+        _fill_facts(connection, ids, scores)
+        _fill_headlines(connection, ids, scores)
 
 
 def _fill_facts(
