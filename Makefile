@@ -1,5 +1,5 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
-# make test    lint, types, floors and tests, as CI runs them
+# make test    lint, types, layers and tests, as CI runs them
 # make check   the first three alone
 # make extras  installs the optional packages whose tests are skipped without them
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more

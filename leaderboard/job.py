@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 Kind = Literal["model", "scored", "ensemble", "floor", "imported"]
 """What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
-stored predictions of several runs, no encoder at all, or somebody else, who measured a number that
+stored predictions of several runs, no encoder at all (a baseline, stored as "floor"), or somebody else, who measured a number that
 was imported."""
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})

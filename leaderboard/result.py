@@ -79,7 +79,7 @@ class Cost:
     def without_network(
         cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
     ) -> "Cost":
-        """What took time and no encoder: a floor, an ensemble, somebody's prediction file."""
+        """What took time and no encoder: a baseline, an ensemble, somebody's prediction file."""
         return cls(
             seconds=seconds,
             train_seconds=train_seconds,

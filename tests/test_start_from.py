@@ -22,7 +22,7 @@ start_from = { value = "glue/mnli", source = "a paper" }
 COMMAND = (
     *("run", "--model", "tiny", "--data", "mini", "--limit", "32", "--set", "epochs=1"),
     *("--task", "glue/rte", "--task", "mrpc", "--task", "axb", "--task", "axg"),
-    *("--recipe", "chain.toml", "--seeds", "1", "--no-floors", "--device", "cpu", "--jobs", "1"),
+    *("--recipe", "chain.toml", "--seeds", "1", "--no-baselines", "--device", "cpu", "--jobs", "1"),
 )
 
 

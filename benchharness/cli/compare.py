@@ -28,7 +28,7 @@ System = Annotated[
     str,
     typer.Argument(
         metavar="SYSTEM",
-        help="A model, ensemble or floor with stored runs; MODEL:RECIPE where it has several rows "
+        help="A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several rows "
         "on a board; or the beginning of a run's key.",
     ),
 ]

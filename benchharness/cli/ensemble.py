@@ -89,7 +89,7 @@ def _check_kinds(rows: Rows) -> None:
     for entry in rows.entries:
         if not entry.is_single:
             raise BenchError(
-                f"{entry.model} is {'an ensemble' if entry.kind == 'ensemble' else 'a floor'}: an "
+                f"{entry.model} is {'an ensemble' if entry.kind == 'ensemble' else 'a baseline'}: an "
                 "ensemble is made of models; name those."
             )
 

@@ -134,7 +134,7 @@ def task_facts(task: Task) -> dict[str, Any]:
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
-    unsaid = ("trust", "is_floor", "builtin", "start")
+    unsaid = ("trust", "is_baseline", "builtin", "start")
     facts = {name: value for name, value in asdict(spec).items() if name not in unsaid}
     return {**facts, "aliases": list(spec.aliases), "published": list(tables)}
 

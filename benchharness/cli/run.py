@@ -95,9 +95,10 @@ Precision = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
 ]
-NoFloors = Annotated[
+NoBaselines = Annotated[
     bool,
     typer.Option(
+        "--no-baselines",
         "--no-floors",
         help="Leave out the majority and the bag of words that stand below the models.",
     ),
@@ -132,7 +133,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     out: Out = REPORT,
     log: Log = None,
     force: Force = False,
-    no_floors: NoFloors = False,
+    no_baselines: NoBaselines = False,
     keep_checkpoints: KeepCheckpoints = False,
     trust_remote_code: TrustRemoteCode = False,
     allow_pickle: AllowPickle = False,
@@ -156,7 +157,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         limit=limit,
         precision=precision,
         splits=("dev", "test") if test else ("dev",),
-        baselines=not no_floors,
+        baselines=not no_baselines,
         device=device,
         jobs=jobs,
         engine=EngineChoice(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchharness.driver.request import Request
 from benchharness.machine import cpu_has_bf16
-from benchharness.models import FLOORS, ModelSpec, weights_identity
+from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, with_start
@@ -69,7 +69,7 @@ def plan(request: Request) -> Plan:
         splits=request.splits,
         gpu=request.slots[0].is_gpu,
         start_from=request.start_from,
-        baselines=FLOORS if request.baselines else (),
+        baselines=BASELINES if request.baselines else (),
     )
 
 
@@ -100,8 +100,8 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     Raises BenchError, with a line for each setting that is wrong, before any data are read, and
     DataError where a split that is needed is missing or malformed.
     """
-    asked = [model for model in models if model.is_floor]
-    encoders = [model for model in models if not model.is_floor]
+    asked = [model for model in models if model.is_baseline]
+    encoders = [model for model in models if not model.is_baseline]
     if isinstance(start_from, ModelSpec):
         encoders = [_with_weights(model, start_from) for model in encoders]
         start_from = start_from.name
@@ -193,7 +193,7 @@ class _Parts:
             task_version=_version(find_task(task), fingerprints),
             data=self.data,
             fingerprints=fingerprints,
-            kind="floor" if model.is_floor else "model",
+            kind="floor" if model.is_baseline else "model",
             recipe=recipe.name,
             own_recipe=recipe.is_own,
             overridden=recipe.overridden,

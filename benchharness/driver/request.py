@@ -52,8 +52,8 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """The kind of its jobs that imports most: "model", or "floor" where no encoder is asked."""
-        return "floor" if all(model.is_floor for model in self.models) else "model"
+        """The kind of its jobs that imports most: "model", or "floor" (a baseline) where no encoder is asked."""
+        return "floor" if all(model.is_baseline for model in self.models) else "model"
 
 
 def check_request(  # noqa: PLR0913  (the command's options, one by one)
@@ -93,7 +93,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         engine,
         device=device,
         jobs=trial.get(_parse_jobs, jobs),
-        small=all(model and (model.is_builtin or model.is_floor) for model in found_models),
+        small=all(model and (model.is_builtin or model.is_baseline) for model in found_models),
         fit=_count_fitting([model for model in found_models if model], asked),
     )
     place = trial.get(find_place, choice)

@@ -209,8 +209,8 @@ def _shape(jobs: Sequence[Job]) -> str:
     if trained := [job for job in jobs if job.kind == "model"]:
         seeds = _count(len({job.seed for job in trained}), "seed")
         shapes.append(f"{_grid(trained, 'model')} x {seeds}")
-    if floors := [job for job in jobs if job.kind == "floor"]:
-        shapes.append(_grid(floors, "floor"))
+    if baselines := [job for job in jobs if job.kind == "floor"]:
+        shapes.append(_grid(baselines, "baseline"))
     return f"{' and '.join(shapes)}, data: {jobs[0].data}"
 
 

@@ -236,7 +236,7 @@ class Resources:
     processes: int = 1
 
     def needs(self, job: Job) -> Needs:
-        """What one job takes up; a floor is learned on one core."""
+        """What one job takes up; a baseline is learned on one core."""
         if job.kind == "floor":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)

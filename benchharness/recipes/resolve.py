@@ -18,10 +18,10 @@ from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
 
-# The values that the floors are learned with; `--recipe` and `--set` do not change them.
+# The values that the baselines are learned with; `--recipe` and `--set` do not change them.
 
-FLOOR = "floor"
-"""The recipe's name on a board."""
+BASELINE = "floor"
+"""The recipe's name where it is stored; digests cover it, so it stays."""
 
 _VECTORS = {
     "ngrams": Setting(value=2, source="ours: words and pairs of words"),
@@ -39,8 +39,8 @@ _BAG_OF_WORDS: Mapping[str, Mapping[str, Setting]] = {
 """By head type. A tagger counts the tags of each word, which takes no value."""
 
 
-def floor_settings(name: str, head: str) -> Mapping[str, Setting]:
-    """The settings of a floor on tasks of a head type; the majority has none."""
+def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
+    """The settings of a baseline on tasks of a head type; the majority has none."""
     return _BAG_OF_WORDS[head] if name == "bag-of-words" else {}
 
 
@@ -117,8 +117,8 @@ def resolve_sweep(
     beside other values is checked and left out, because it is no part of this job. Raises
     BenchError with one line for each value that is unknown, ill-typed or out of range.
     """
-    if spec.is_floor:
-        return (ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head)),)
+    if spec.is_baseline:
+        return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or _PAPER
     if name != _PAPER:

@@ -130,7 +130,7 @@ def _columns(suite: Suite) -> Iterator[str]:
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Best first; ties share the better rank (1, 2, 2, 4); entries without a score come last.
 
-    Predictions of others, ensembles and floors stand below the models, without a rank.
+    Predictions of others, ensembles and baselines stand below the models, without a rank.
     """
     ordered = sorted(entries, key=_standing)
     rank, last = 0, ""

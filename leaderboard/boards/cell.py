@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def collapsed(self) -> int:
-        """How many of the runs have learned nothing; a floor has nothing to learn."""
+        """How many of the runs have learned nothing; a baseline has nothing to learn."""
         trained = [run for run in self.runs if run.is_single]
         return sum(bool(COLLAPSED & set(run.flags.get(self.task, ()))) for run in trained)
 

@@ -74,7 +74,7 @@ class Entry:
     `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
     is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
-    an ensemble or a floor (`kind`), or predictions of others. `variant` tells apart entries that
+    an ensemble or a baseline (`kind`), or predictions of others. `variant` tells apart entries that
     have the same names but other weights, values or training rows. Of a sweep the best point stands
     here, task by task; `points` is how many were tried, 0 for any other recipe. `standing` are the
     intervals, where they were asked for.

@@ -232,7 +232,7 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
         names = ", ".join(_short(task) for task in board.extras)
         yield f"{names}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
-        yield "ensembles and floors stand below the models and have no rank."
+        yield "ensembles and baselines stand below the models and have no rank."
     yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."

@@ -89,7 +89,7 @@ def _notes(board: Board, *, scored: bool) -> Iterator[str]:
     if scored:
         yield f"The score is {board.rule.name}."
     if any(not entry.is_single for entry in board.entries):
-        yield "Ensembles and floors have no rank."
+        yield "Ensembles and baselines have no rank."
 
 
 # Boards as Markdown tables (GitHub's), the best of each column in bold.

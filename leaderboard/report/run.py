@@ -139,7 +139,7 @@ def command_of(job: Job) -> str:
         case "scored":
             return _scoring(job)
         case "floor":
-            words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-floors"]
+            words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-baselines"]
         case "ensemble":
             members = dict.fromkeys(setting.source for setting in job.settings.values())
             words = ["ensemble", *members, *_task(job), "--name", job.model]

@@ -28,7 +28,7 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
         "scored": ("Scored here", "prediction files of others, scored by bench score; unranked"),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
-        "floor": ("Floors", "learned without an encoder; unranked"),
+        "floor": ("Baselines", "learned without an encoder; unranked"),
     }
 )
 """The board's own kinds of rows in the order in which they stand, with what is said of them."""

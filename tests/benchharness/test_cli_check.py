@@ -11,7 +11,7 @@ from tasks.errors import ModelError
 from tests.helpers.learned_engine import LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
-RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-floors")
+RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-baselines")
 CHECK = ("check", "--model", "tiny", *TWO)
 GOOD = {"glue/rte": 0.8, "glue/sst2": 0.9}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import plan_jobs
-from benchharness.models import FLOORS
+from benchharness.models import BASELINES
 from leaderboard.store.store import open_store
 from tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
@@ -181,7 +181,7 @@ def test_dry_run_as_json(bench, fake_jobs):
 
 
 def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
-    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-floors")
+    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-baselines")
     command = (*command, "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
     ended = bench(*command, "--test")
@@ -340,30 +340,30 @@ def planned(bench, *words):
     return [(j["model"], j["seed"]) for j in json.loads(bench(*command, *words).out)["jobs"]]
 
 
-def test_the_floors_are_run_once_a_task_unless_they_are_left_out(bench):
+def test_the_baselines_are_run_once_a_task_unless_they_are_left_out(bench):
     both = [("majority", 0), ("bag-of-words", 0)]
     tiny = ("--model", "tiny", "--task", "cola")
     assert planned(bench, *tiny) == [("tiny", 1), ("tiny", 2), *both]
-    assert planned(bench, *tiny, "--no-floors") == [("tiny", 1), ("tiny", 2)]
+    assert planned(bench, *tiny, "--no-baselines") == [("tiny", 1), ("tiny", 2)]
     named = ("--model", "majority", "--task", "cola")
-    assert planned(bench, *named, "--no-floors") == both[:1]
-    assert planned(bench, *tiny, *named[:2], "--no-floors")[2:] == both[:1]
+    assert planned(bench, *named, "--no-baselines") == both[:1]
+    assert planned(bench, *tiny, *named[:2], "--no-baselines")[2:] == both[:1]
 
 
-def test_floors_alone_plan_no_encoder(monkeypatch):
+def test_baselines_alone_plan_no_encoder(monkeypatch):
     """Neither a recipe of one is resolved, nor the digest of its weights taken."""
 
     def refuse(*arguments):
         raise AssertionError(arguments)
 
     monkeypatch.setattr("benchharness.driver.plan.with_start", refuse)
-    found = plan_jobs(FLOORS, [find_task("glue/rte")], "mini", [1, 2, 3]).jobs
+    found = plan_jobs(BASELINES, [find_task("glue/rte")], "mini", [1, 2, 3]).jobs
     assert [(job.model, job.seed) for job in found.jobs] == [("majority", 0), ("bag-of-words", 0)]
     assert sum(found.used_rows.values()) > 0
 
 
-def test_the_floors_are_counted_apart(bench):
+def test_the_baselines_are_counted_apart(bench):
     command = ("run", "--model", "tiny", "--task", "cola", "--data", "mini", "--dry-run")
     assert bench(*command, "--set", "epochs=2").out.startswith(
-        "7 jobs (1 model x 1 task x 5 seeds and 2 floors x 1 task, data: mini), 7 to run"
+        "7 jobs (1 model x 1 task x 5 seeds and 2 baselines x 1 task, data: mini), 7 to run"
     )

@@ -13,7 +13,7 @@ from tasks.suites import SUITES, TASKS
 SEEDS = ("run", "--model", "tiny", "--suite", "seeds", "--seed", "1", "--db", "board.sqlite")
 SHORT = (
     *("--limit", "12", "--set", "epochs=1", "--set", "evaluations=1"),
-    *("--precision", "fp32", "--no-floors"),
+    *("--precision", "fp32", "--no-baselines"),
 )
 TRAINED = {name for name, task in TASKS.items() if task.trained_on is None}
 

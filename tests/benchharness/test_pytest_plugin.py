@@ -43,7 +43,7 @@ def project(tmp_path, monkeypatch, capsys):
     engine = LearnedEngine({"glue/rte": 0.98, "glue/sst2": 0.9})
     monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
     words = "--model tiny --task glue/rte --task glue/sst2 --data mini"
-    options = "--limit 100 --set epochs=2 --precision fp32 --no-floors --device cpu"
+    options = "--limit 100 --set epochs=2 --precision fp32 --no-baselines --device cpu"
     for command in (f"run {words} {options}", f"baseline {words}"):
         monkeypatch.setattr(sys, "argv", ["bench", *command.split()])
         with pytest.raises(SystemExit) as ended:

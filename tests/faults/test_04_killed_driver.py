@@ -13,7 +13,7 @@ from tests.helpers.stopped_jobs import ENVIRONMENT, wait_for_step
 
 RUN = (
     *(sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run"),
-    *("--model", "tiny", "--task", "cola", "--data", "mini", "--seeds", "1", "--no-floors"),
+    *("--model", "tiny", "--task", "cola", "--data", "mini", "--seeds", "1", "--no-baselines"),
     *("--limit", "16", "--set", "epochs=15", "--set", "batch_size=8", "--precision", "fp32"),
     *("--checkpoint-every", "0.0001"),
 )

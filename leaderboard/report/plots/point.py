@@ -82,7 +82,7 @@ def measured_points(
 ) -> list[Point]:
     """The models that have the task's score, or the suite's by `rule` where `task` is None.
 
-    Floors and ensembles are left out: they have no size and no training of their own. So are models
+    Baselines and ensembles are left out: they have no size and no training of their own. So are models
     of whose runs there are no facts.
     """
     tasks = tuple(rule.cells) if task is None else (task,)

@@ -118,7 +118,7 @@ def test_collapsed_seeds_are_counted() -> None:
     assert "median of 5 seeds" in text
 
 
-def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
+def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
     rows = [
         *make_rows("majority", [0.2], kind="floor", weights="floor:majority@1", recipe="floor"),
         *make_rows(
@@ -130,7 +130,7 @@ def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
     lines = [line.split() for line in of(rows, width=120).splitlines()]
     placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
     assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
-    assert "ensembles and floors stand below the models and have no rank." in of(rows)
+    assert "ensembles and baselines stand below the models and have no rank." in of(rows)
 
 
 def test_nothing_finished_yet() -> None:

@@ -73,7 +73,7 @@ def test_a_run_whose_loss_never_fell_says_so_beside_its_curve() -> None:
 def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
     job = replace(make_job(model="majority", limit=None), **FLOOR)
     assert command_of(job) == (
-        "bench run --model majority --suite glue --task rte --data mini --no-floors"
+        "bench run --model majority --suite glue --task rte --data mini --no-baselines"
     )
     members = {
         f"member_{n}": Setting(value="f" * 64, source=source)
