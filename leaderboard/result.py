@@ -214,6 +214,11 @@ class RunRow:
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
+    def shown_recipe(self) -> str:
+        """The same, where a baseline is called so."""
+        return "baseline" if self.kind == "floor" else self.recipe_label
+
+    @property
     def suite(self) -> str:
         """The suite that the task belongs to."""
         return self.task.partition("/")[0]

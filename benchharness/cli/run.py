@@ -58,6 +58,7 @@ from leaderboard.result import Failure
 from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import JobError, ModelError
+from tasks.suites import distinct_title
 
 Models = Annotated[
     list[str],
@@ -204,7 +205,7 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     """Says which tasks have no test rows here; their jobs run all the same."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
-        task.name
+        distinct_title(task.name)
         for task in request.tasks
         if not any((task.name, split) in predicted for split in task.test_splits)
     ]

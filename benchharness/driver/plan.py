@@ -94,7 +94,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     rows belong to the job whenever the data have them, so that asking for MNLI alone and for all of
     GLUE plan the same job. `splits` are the kinds to predict ("dev", "test"), `gpu` says where the
     jobs will run. `start_from` is what encoders are trained on before: None for what the recipes
-    say, "scratch" for nothing, a task's name, or a checkpoint that takes the place of each model's.
+    say, "pretrained" for nothing, a task's name, or a checkpoint in the place of each model's.
     A job that starts from another one's encoder stands behind that, asked for or not. `baselines`
     come behind all others, also those among the `models`: a job a task, because they have no seed.
     Raises BenchError, with a line for each setting that is wrong, before any data are read, and
@@ -322,7 +322,7 @@ class _Reader:
             return self.fingerprints(find_task(name))
         except DataError as error:
             raise DataError(
-                f"{error} It is needed because a task starts from {name}; --start-from scratch "
+                f"{error} It is needed because a task starts from {name}; --start-from pretrained "
                 "does without."
             ) from error
 

@@ -10,7 +10,8 @@ from benchharness.estimate import memory_of
 from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.spec import NOTHING, Trust
-from leaderboard.job import SCRATCH
+from benchharness.recipes.read import current_start
+from leaderboard.job import PRETRAINED
 from tasks.errors import BenchError
 from tasks.suites import TASKS, find_suites, find_task, select_tasks
 from tasks.task import Task
@@ -52,7 +53,7 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """The kind of its jobs that imports most: "model", or "floor" (a baseline) where no encoder is asked."""
+        """The kind of its jobs that imports most: "model", or "floor" for baselines alone."""
         return "floor" if all(model.is_baseline for model in self.models) else "model"
 
 
@@ -153,9 +154,10 @@ def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
 
 def _find_start(name: str, trust: Trust) -> str | ModelSpec | None:
     """What `plan_jobs` takes for a word after --start-from; tasks come before folders."""
+    name = current_start(name, "--start-from")
     if name == "paper":
         return None
-    if name == SCRATCH:
+    if name == PRETRAINED:
         return name
     if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
         return find_model(name, trust)

@@ -163,7 +163,7 @@ def _check_shared(shared: SharedFolder) -> None:
         raise JobError(
             f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
             "other jobs start from go through it: put --db into a folder that every node shares, "
-            "or do without (--start-from scratch)."
+            "or do without (--start-from pretrained)."
         )
 
 

@@ -4,4 +4,12 @@ from benchharness.models.find import find_model
 from benchharness.models.spec import BASELINES, MODELS, ModelSpec, Trust, add_model
 from benchharness.models.weights import weights_identity
 
-__all__ = ["BASELINES", "MODELS", "ModelSpec", "Trust", "add_model", "find_model", "weights_identity"]
+__all__ = [
+    "BASELINES",
+    "MODELS",
+    "ModelSpec",
+    "Trust",
+    "add_model",
+    "find_model",
+    "weights_identity",
+]

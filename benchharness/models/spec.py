@@ -35,7 +35,7 @@ class ModelSpec:
     published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
     includes the special tokens. All are None where unknown. `trust` is what the user allows it.
 
-    `is_baseline` is true for what stands below the encoders on a board: it has no weights and no seed.
+    `is_baseline` is true for what stands below the encoders on a board, without weights and seed.
     `builtin` is the folder inside the package of an encoder that is drawn from the seed instead of
     loaded, empty for any other. `start` says that the weights are another checkpoint's than those
     of the model that it is named after.

@@ -13,7 +13,7 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
-from leaderboard.job import SCRATCH, START_FROM, Setting, Start, recipe_label
+from leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting, Start, recipe_label
 from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
@@ -271,7 +271,7 @@ def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
 
 # What a job's encoder is trained on before: another task, by a recipe's line or as asked for.
 # `[glue.rte]` with `start_from = { value = "glue/mnli", source = "..." }` names the task;
-# "scratch" is the checkpoint as it was pretrained, as everywhere without such a line.
+# "pretrained" is the checkpoint as it was pretrained, as everywhere without such a line.
 
 _OPTION = "--start-from"
 
@@ -286,10 +286,10 @@ def with_start(
 ) -> ResolvedRecipe:
     """The resolved recipe of a model on a task, and beside its values what is trained before.
 
-    `start_from` is None for what the recipe says, "scratch", or the full name of a task; a model
+    `start_from` is None for what the recipe says, "pretrained", or the full name of a task; a model
     that has another checkpoint's weights says so itself. Nothing is added where nothing was to be
-    trained before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is
-    like another does not take over its lines: they cost more than the task itself. Raises
+    trained before anyway; "pretrained" says that the recipe's own line does not hold. A recipe that
+    is like another does not take over its lines: they cost more than the task itself. Raises
     BenchError for a task that is unknown, has nothing to train on, or is the same.
     """
     if spec.start is not None:
@@ -297,14 +297,14 @@ def with_start(
     lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
     line = lines[-1] if lines else None
     if start_from is not None:
-        value = SCRATCH if start_from == task.name else start_from
+        value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
-    named = any(line.value != SCRATCH for line in lines)
-    if line is None or (line.value == SCRATCH and not named):
+    named = any(line.value != PRETRAINED for line in lines)
+    if line is None or (line.value == PRETRAINED and not named):
         return resolved
     _check(line, task)
-    if line.value == SCRATCH:
-        return _started(resolved, Start(kind="pretrained"), line)
+    if line.value == PRETRAINED:
+        return _started(resolved, Start(kind="pretrained"), replace(line, value=SCRATCH))
     return _started(resolved, Start(kind="task", name=str(line.value)), line)
 
 
@@ -346,10 +346,10 @@ def _lines(file: Path, task: Task) -> list[Setting]:
 
 def _check(line: Setting, task: Task) -> None:
     start = TASKS.get(str(line.value))
-    if line.value == SCRATCH:
+    if line.value == PRETRAINED:
         return
     if start is None:
-        raise unknown_name("task to start from", str(line.value), [SCRATCH, *TASKS])
+        raise unknown_name("task to start from", str(line.value), [PRETRAINED, *TASKS])
     if start.trained_on is not None or start.name == task.name:
         raise BenchError(
             f"{task.name} cannot start from {start.name} ({line.source}): expected another task "

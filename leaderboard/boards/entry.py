@@ -15,7 +15,7 @@ from leaderboard.boards.grouping import variant_of
 from leaderboard.job import SINGLE, Kind
 from leaderboard.result import RunRow
 from leaderboard.statistics import Interval
-from tasks.suites import ScoreRule, Suite
+from tasks.suites import ScoreRule, Suite, distinct_title, title_of
 
 # How sure an entry's numbers are: the intervals of its cells, its score and its rank.
 
@@ -126,7 +126,15 @@ class Entry:
 
         The variant where there is one, "paper ~3fa2"; of a sweep, "best of 3 on dev".
         """
-        name = f"{self.recipe} ~{self.variant}" if self.variant else self.recipe
+        return self._labelled(self.recipe)
+
+    @property
+    def shown_recipe(self) -> str:
+        """The same in tables for people: what is stored as "floor" is a baseline."""
+        return self._labelled("baseline") if self.kind == "floor" else self.recipe_label
+
+    def _labelled(self, recipe: str) -> str:
+        name = f"{recipe} ~{self.variant}" if self.variant else recipe
         return f"{name}, best of {self.points} on dev" if self.points else name
 
     @property
@@ -137,11 +145,13 @@ class Entry:
 
     @property
     def start_labels(self) -> tuple[str, ...]:
-        """The same for a reader: "mrpc, rte from glue/mnli"."""
+        """The same for a reader: "MRPC, RTE from MNLI"."""
         tasks: defaultdict[str, list[str]] = defaultdict(list)
         for task, start in sorted(self.starts.items()):
-            tasks[start].append(task.rpartition("/")[2])
-        return tuple(f"{', '.join(names)} from {start}" for start, names in tasks.items())
+            tasks[start].append(title_of(task))
+        return tuple(
+            f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
+        )
 
     @property
     def runs(self) -> tuple[RunRow, ...]:

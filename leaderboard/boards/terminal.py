@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, shown
+from leaderboard.boards.cell import Cell, column_title, shown
 from leaderboard.boards.entry import CellStanding, Entry
 from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
 from leaderboard.boards.reproduction import Reproduction, reproductions
 from leaderboard.statistics import Interval
 from leaderboard.text import visible
+from tasks.suites import title_of
 
 _NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""
@@ -111,7 +112,9 @@ def _places(tasks: Sequence[int]) -> list[int]:
 def _grid(board: Board, gap: str) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
     groups = [list(_lines(board, entry, best, gap)) for entry in board.entries]
-    heads = [Text(head) for head in ("#", "model", "score", *map(_short, board.tasks))]
+    between = "-" if gap == " " else "\n"
+    titles = [column_title(task, board.rule, between) for task in board.tasks]
+    heads = [Text(head) for head in ("#", "model", "score", *titles)]
     rows = [heads, *(row for group in groups for row in group)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     widths[_NAMES] = max(_NAME_WIDTH, *(_longest_word(row[_NAMES]) for row in rows))
@@ -176,10 +179,6 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
         yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
 
 
-def _short(task: str) -> str:
-    return task.rpartition("/")[2]
-
-
 def _rank(entry: Entry) -> Text:
     rank = Text("-" if entry.rank is None else str(entry.rank))
     if entry.standing is not None and entry.standing.ranks is not None:
@@ -194,7 +193,7 @@ def _name(entry: Entry) -> Text:
 
 
 def _details(entry: Entry) -> Iterator[str]:
-    yield entry.recipe_label
+    yield entry.shown_recipe
     if entry.is_single and entry.precision != "fp32":
         yield entry.precision
     yield from entry.start_labels
@@ -229,7 +228,7 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
     yield _seeds(board)
     if board.extras:
         place = "left out of this table for its width" if left_out else "shown beside it"
-        names = ", ".join(_short(task) for task in board.extras)
+        names = ", ".join(map(title_of, board.extras))
         yield f"{names}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines stand below the models and have no rank."
@@ -267,7 +266,7 @@ def _notes(board: Board) -> dict[str, list[str]]:
     for entry in board.entries:
         for task, cell in entry.cells.items():
             for note in cell.notes:
-                found.setdefault(note, []).append(f"{entry.model} {_short(task)}")
+                found.setdefault(note, []).append(f"{entry.model} {title_of(task)}")
     return found
 
 
@@ -326,7 +325,7 @@ def _reproduced_name(entry: Entry) -> str:
 def _row(name: str, found: Reproduction) -> tuple[str, ...]:
     return (
         name,
-        found.task.rpartition("/")[2],
+        title_of(found.task),
         " or ".join(found.theirs.scores),
         "" if found.ours is None else f"{found.ours:.1f}",
         found.theirs.printed,
@@ -394,7 +393,7 @@ def _published_fits(table: Table, console: Console) -> bool:
 def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("system", overflow="fold", min_width=_PUBLISHED_NAME_WIDTH)
-    heads = ("score", *(task.rpartition("/")[2] for task in block.tasks))
+    heads = ("score", *map(title_of, block.tasks))
     rows = [[_numbers(cells, gap) for cells in (x.averages, *x.cells)] for x in block.lines]
     for column in columns:
         lines = [text for row in rows for text in row[column].split()]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, shown
+from leaderboard.boards.cell import Cell, column_title, shown
 from leaderboard.boards.entry import Entry
 from leaderboard.text import visible
 
@@ -43,7 +43,7 @@ class _Table:
 def _build_table(board: Board) -> _Table:
     """The table of a board: its score, where it has every task of it, and its tasks."""
     scored = set(board.rule.cells) <= set(board.tasks)
-    names = tuple(task.rpartition("/")[2] for task in board.tasks)
+    names = tuple(column_title(task, board.rule) for task in board.tasks)
     return _Table(
         title=f"{board.title} on {board.data_label}",
         columns=("score", *names) if scored else names,
@@ -57,7 +57,7 @@ def _row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
     return _TableRow(
         rank="" if entry.rank is None else str(entry.rank),
         model=entry.model,
-        recipe=entry.recipe_label,
+        recipe=entry.shown_recipe,
         cells=(_score(board, entry), *cells) if scored else tuple(cells),
     )
 

@@ -7,11 +7,12 @@ from pathlib import PurePath
 from typing import Any
 
 from leaderboard.boards.cell import shown
-from leaderboard.job import SCRATCH, START_FROM, Job
+from leaderboard.job import PRETRAINED, START_FROM, Job
 from leaderboard.report.plots.curve import curve_figures
 from leaderboard.report.plots.figure import Figure
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result, curve_flags
+from tasks.suites import split_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,7 @@ def _summary(run: Result) -> str:
 
 def _score_line(evaluation: Evaluation) -> _ScoreLine:
     return _ScoreLine(
-        split=f"{evaluation.task} {evaluation.split}",
+        split=split_title(evaluation.task, evaluation.split),
         scores=tuple((name, shown(value)) for name, value in evaluation.scores.items()),
         flags=evaluation.flags,
     )
@@ -158,7 +159,7 @@ def _model(job: Job) -> Iterator[str]:
     is_folder = PurePath(job.checkpoint).is_absolute()
     yield from ("--model", job.checkpoint if is_folder else job.model)
     if start is not None and (_is_asked_for(job) or not _is_packaged(job)):
-        yield from ("--start-from", start.name or SCRATCH)
+        yield from ("--start-from", start.name or PRETRAINED)
 
 
 def _is_asked_for(job: Job) -> bool:

@@ -22,6 +22,7 @@ from leaderboard.report.rows import (
     percent,
     row_anchor,
 )
+from tasks.suites import title_of
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
@@ -180,7 +181,7 @@ def _ranks_note(entry: Entry) -> str:
 
 def _details(entry: Entry) -> str:
     if not entry.is_single:
-        return entry.recipe_label
+        return entry.shown_recipe
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
     seeds += " seed" if high == 1 else " seeds"
@@ -190,7 +191,7 @@ def _details(entry: Entry) -> str:
 def _score(board: Board, entry: Entry) -> CellView:
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
-        missing = ", ".join(task.rpartition("/")[2] for task in entry.missing)
+        missing = ", ".join(map(title_of, entry.missing))
         return CellView(text=f"{there} of {len(board.rule.cells)} tasks", note=f"no {missing}")
     spread = "" if entry.spread is None else shown(entry.spread)
     top = entry.rank == 1 and sum(other.rank is not None for other in board.entries) > 1

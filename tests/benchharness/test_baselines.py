@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.baselines import run_baseline
 from benchharness.baselines.learners import learn_bag_of_words, learn_majority, split_sentences
+from benchharness.driver.plan import plan_jobs
 from benchharness.models import BASELINES
 from benchharness.recipes.resolve import baseline_settings
 from leaderboard.job import Job

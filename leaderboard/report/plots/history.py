@@ -26,6 +26,7 @@ from leaderboard.report.plots.figure import (
 from leaderboard.report.table import run_anchor
 from leaderboard.result import RunRow
 from leaderboard.store.store import PastRun
+from tasks.suites import title_of
 
 _ACROSS, _UP = (48, WIDTH - 36), (204, 16)
 """Where the axes lie."""
@@ -71,7 +72,7 @@ def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> I
             found = _runs_of(board, task, by_model.get(model, ()), evaluated)
             seeds = Counter(run.row.seed for run in found)
             if seeds and max(seeds.values()) > 1:
-                yield _figure(model, task.rpartition("/")[2], found, keys)
+                yield _figure(model, title_of(task), found, keys)
 
 
 def _evaluated(board: Board) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from leaderboard.report.plots.figure import WIDTH, Figure, Mark, Table, TableRow
 from leaderboard.report.plots.point import NamedEntry
 from leaderboard.result import COLLAPSED
 from leaderboard.statistics import Interval, median_interval
+from tasks.suites import title_of
 
 _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
 """Names stand left of the axis; rows are STEP apart."""
@@ -26,7 +27,7 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
         return None
     found.sort(key=lambda pair: -pair[1].median)
     drawn, left_out = found[:MOST_ROWS], len(found) - MOST_ROWS
-    name = task.rpartition("/")[2]
+    name = title_of(task)
     values = [100 * value for _, cell in drawn for value in cell.values]
     x = score_axis(values, name, _ACROSS)
     y = Axis(label="", low=0, high=len(drawn), start=_TOP, end=_TOP + _STEP * len(drawn))
