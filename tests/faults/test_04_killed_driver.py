@@ -65,7 +65,7 @@ def test_04_children_go_and_the_same_command_goes_on(tmp_path: Path):
     second = start(tmp_path)
     output, _ = second.communicate()
     assert second.returncode == 0, output
-    assert "tiny glue/cola seed 1 goes on after step" in output
+    assert "tiny CoLA seed 1 goes on after step" in output
     assert "1 of 1 jobs are finished" in output
     with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
         (row,) = store.runs()

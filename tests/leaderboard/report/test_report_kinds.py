@@ -33,7 +33,7 @@ def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
         "floor": [("", "majority")],
     }
     assert list(rows_of) == ["measured", "scored", "ensemble", "floor"]
-    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "floor"]
+    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "baseline"]
     listed = [row for group in table.groups for row in group.rows]
     assert [all(cell.best for cell in row.cells) for row in listed] == [True, *[False] * 4]
     assert table.seeds == "1 to 3 seeds"
