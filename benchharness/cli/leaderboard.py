@@ -11,7 +11,7 @@ from benchharness.cli.output import published_facts
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
 from leaderboard.boards.board import TOP, Board, top_of
 from leaderboard.boards.cell import Cell
-from leaderboard.boards.entry import Entry, Standing
+from leaderboard.boards.entry import Entry, Uncertainty
 from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
 from leaderboard.boards.reproduction import Reproduction, reproductions
@@ -65,9 +65,9 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
-            from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
+            from benchharness.stored.contrasts import add_uncertainty  # noqa: PLC0415  (numpy)
 
-            boards = [add_standings(board, store) for board in boards]
+            boards = [add_uncertainty(board, store) for board in boards]
     if as_json:
         listed = [_board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
@@ -123,10 +123,10 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "score": entry.score,
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),
-        **_standing_to_json(entry.standing),
+        **_uncertainty_to_json(entry.uncertainty),
         "missing": list(entry.missing),
         "tasks": {
-            task: _cell_to_json(cell) | _intervals_to_json(entry.standing, task)
+            task: _cell_to_json(cell) | _intervals_to_json(entry.uncertainty, task)
             for task, cell in entry.cells.items()
         },
         "failures": [run.key for run in entry.failures],
@@ -134,19 +134,19 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _standing_to_json(standing: Standing | None) -> dict[str, Any]:
+def _uncertainty_to_json(uncertainty: Uncertainty | None) -> dict[str, Any]:
     """The rank and the score, where intervals were asked for."""
-    if standing is None:
+    if uncertainty is None:
         return {}
     return {
-        "ranks": standing.ranks,
-        "not_told_apart_from": list(standing.tied),
-        "intervals": asdict(standing.score),
+        "ranks": uncertainty.ranks,
+        "not_told_apart_from": list(uncertainty.tied),
+        "intervals": asdict(uncertainty.score),
     }
 
 
-def _intervals_to_json(standing: Standing | None, task: str) -> dict[str, Any]:
-    return {} if standing is None else {"intervals": asdict(standing.cells[task])}
+def _intervals_to_json(uncertainty: Uncertainty | None, task: str) -> dict[str, Any]:
+    return {} if uncertainty is None else {"intervals": asdict(uncertainty.cells[task])}
 
 
 def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:

@@ -73,9 +73,7 @@ Tasks = Annotated[
 ]
 DataFilter = Annotated[
     str | None,
-    typer.Option(
-        "--data", metavar="hub|DIR|mini", help="Only boards of rows that came through this door."
-    ),
+    typer.Option("--data", metavar="hub|DIR|mini", help="Only boards of rows from this source."),
 ]
 TrustRemoteCode = Annotated[
     bool,

@@ -181,7 +181,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             return
         with drive(
             schedule,
-            request.place,
+            request.placement,
             db,
             _watching(loggers, as_json=as_json),
             timeout=timeout or None,

@@ -16,7 +16,7 @@ from leaderboard.comparing import (
     headline_outcomes,
     match_runs,
 )
-from leaderboard.comparing.standings import Known, with_standings
+from leaderboard.comparing.uncertainty import Known, with_uncertainty
 from leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from leaderboard.statistics import mean_interval
 from leaderboard.store.store import Store
@@ -78,12 +78,12 @@ def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
 # The intervals of a board's entries, and the splits that both are made of.
 
 
-def add_standings(board: Board, store: Store) -> Board:
+def add_uncertainty(board: Board, store: Store) -> Board:
     """The board with intervals, which every prediction of its runs is read for.
 
     Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
     """
-    return with_standings(board, {task: _column(board, task, store) for task in board.tasks})
+    return with_uncertainty(board, {task: _column(board, task, store) for task in board.tasks})
 
 
 def _column(board: Board, task: str, store: Store) -> list[Known | None]:

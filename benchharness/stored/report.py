@@ -43,9 +43,9 @@ def make_report(
     mark = _mark_of(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and _count(boards) <= MANY_RUNS):
-        from benchharness.stored.contrasts import add_standings  # noqa: PLC0415  (numpy)
+        from benchharness.stored.contrasts import add_uncertainty  # noqa: PLC0415  (numpy)
 
-        boards = [add_standings(board, store) for board in boards]
+        boards = [add_uncertainty(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         background = Background(sizes=known_sizes(), past=store.past_runs(_runs(boards)))

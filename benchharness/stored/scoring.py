@@ -70,10 +70,10 @@ def score_files(
     a file does not say clearly what was predicted for every row.
     """
     start = time.monotonic()
-    found, door = find_task(task), parse_data(data)
+    found, source = find_task(task), parse_data(data)
     pairs = list(zip(files, _splits(found, files, splits), strict=True))
-    scored = tuple(_score(found, split, str(door), file, no_answer) for file, split in pairs)
-    return Scored(task=found, data=str(door), splits=scored, seconds=time.monotonic() - start)
+    scored = tuple(_score(found, split, str(source), file, no_answer) for file, split in pairs)
+    return Scored(task=found, data=str(source), splits=scored, seconds=time.monotonic() - start)
 
 
 def _splits(task: Task, files: Sequence[Path], splits: Sequence[str]) -> list[str]:

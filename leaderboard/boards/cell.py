@@ -127,7 +127,7 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     return [
         run
         for points in _points(runs).values()
-        for run in max(points.values(), key=lambda point: _standing(point, rule))
+        for run in max(points.values(), key=lambda point: _median_and_seeds(point, rule))
     ]
 
 
@@ -139,7 +139,7 @@ def _points(runs: Iterable[RunRow]) -> Mapping[str, Mapping[str, list[RunRow]]]:
     return found
 
 
-def _standing(point: Sequence[RunRow], rule: ScoreRule) -> tuple[float, int]:
+def _median_and_seeds(point: Sequence[RunRow], rule: ScoreRule) -> tuple[float, int]:
     finished = [run for run in point if run.status == "finished"]
     cell = build_cell(point[0].task, finished, rule)
     return (-math.inf, 0) if cell is None else (cell.median, len(cell.values))

@@ -24,7 +24,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellStanding:
+class Intervals:
     """The 95 % intervals of a median over seeds, in the score's own unit.
 
     `examples` is for these trained models and other examples like these, None where the examples
@@ -45,7 +45,7 @@ class CellStanding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class Uncertainty:
     """The intervals of an entry: of each cell by its task, of the suite's score, of the rank.
 
     `ranks` are the first and the last place that it may well have, None for an entry without rank
@@ -53,8 +53,8 @@ class Standing:
     told apart from.
     """
 
-    cells: Mapping[str, CellStanding]
-    score: CellStanding
+    cells: Mapping[str, Intervals]
+    score: Intervals
     ranks: tuple[int, int] | None = None
     tied: tuple[str, ...] = ()
 
@@ -76,8 +76,8 @@ class Entry:
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
     an ensemble or a baseline (`kind`), or predictions of others. `variant` tells apart entries that
     have the same names but other weights, values or training rows. Of a sweep the best point stands
-    here, task by task; `points` is how many were tried, 0 for any other recipe. `standing` are the
-    intervals, where they were asked for.
+    here, task by task; `points` is how many were tried, 0 for any other recipe. `uncertainty` has
+    the intervals, where they were asked for.
     """
 
     model: str
@@ -92,7 +92,7 @@ class Entry:
     rank: int | None = None
     variant: str = ""
     points: int = 0
-    standing: Standing | None = None
+    uncertainty: Uncertainty | None = None
 
     @property
     def is_single(self) -> bool:

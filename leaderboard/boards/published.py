@@ -106,13 +106,13 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     for line in csv.DictReader(lines, strict=True):
         suite = line["task"].partition("/")[0]
         key = (suite, *(line[column] for column in _ROW))
-        groups.setdefault(key, []).append(_cell(line))
+        groups.setdefault(key, []).append(_read_cell(line))
     for (suite, *values), cells in groups.items():
         shared = dict(zip(_ROW, values, strict=True))
         yield PublishedRow(table=name, suite=suite, cells=tuple(cells), **shared)
 
 
-def _cell(line: dict[str, str]) -> PublishedCell:
+def _read_cell(line: dict[str, str]) -> PublishedCell:
     return PublishedCell(
         task=line["task"], scores=tuple(line["score"].split(_OR)), printed=line["value"]
     )

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, column_title, shown
-from leaderboard.boards.entry import CellStanding, Entry
+from leaderboard.boards.entry import Entry, Intervals
 from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
 from leaderboard.boards.reproduction import Reproduction, reproductions
 from leaderboard.statistics import Interval
@@ -158,7 +158,7 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
     """
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     bold = [best[task] if entry.competes else "" for task in tasks]
-    values = [_cell(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
+    values = [_cell_text(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
     yield [_rank(entry), _name(entry), _score(board, entry, gap), *values]
     samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
     if max(map(len, samples)) > 1:
@@ -170,10 +170,10 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
 
 def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
     """The ends of the intervals, where they were asked for."""
-    if entry.standing is None:
+    if entry.uncertainty is None:
         return
-    cells = [entry.standing.cells.get(task, CellStanding()) for task in tasks]
-    intervals = [each.both for each in (entry.standing.score, *cells)]
+    cells = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
+    intervals = [each.both for each in (entry.uncertainty.score, *cells)]
     for name, end in _ENDS.items():
         numbers = ("" if found is None else shown(end(found)) for found in intervals)
         yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
@@ -181,8 +181,8 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
 
 def _rank(entry: Entry) -> Text:
     rank = Text("-" if entry.rank is None else str(entry.rank))
-    if entry.standing is not None and entry.standing.ranks is not None:
-        rank.append("\n" + entry.standing.rank_label, style="dim")
+    if entry.uncertainty is not None and entry.uncertainty.ranks is not None:
+        rank.append("\n" + entry.uncertainty.rank_label, style="dim")
     return rank
 
 
@@ -208,7 +208,7 @@ def _score(board: Board, entry: Entry, gap: str) -> Text:
     return _with_spread(Text(shown(entry.score), style="bold"), entry.spread, gap)
 
 
-def _cell(cell: Cell | None, best: str, gap: str) -> Text:
+def _cell_text(cell: Cell | None, best: str, gap: str) -> Text:
     if cell is None:
         return Text("-", style="dim")
     value = shown(cell.median)
@@ -239,21 +239,21 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
 
 def _intervals(board: Board) -> Iterator[str]:
     """What the intervals are over, and whom they do not tell apart."""
-    standings = [(e, e.standing) for e in board.entries if e.standing is not None]
-    if not standings:
+    found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
+    if not found:
         return
     yield (
         "95 %: the interval of the median, and below each rank the ranks that it may as well be, "
         "over other examples and other seeds."
     )
-    cells = [cell for _, standing in standings for cell in standing.cells.values()]
+    cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
         yield "with one seed an interval is over examples alone: other seeds may say otherwise."
     for reason in dict.fromkeys(cell.reason for cell in cells if cell.reason):
         yield f"over seeds alone: {visible(reason)}"
-    for entry, standing in standings:
-        if standing.tied:
-            yield visible(f"{_label(entry)} is not told apart from {', '.join(standing.tied)}.")
+    for entry, uncertainty in found:
+        if uncertainty.tied:
+            yield visible(f"{_label(entry)} is not told apart from {', '.join(uncertainty.tied)}.")
 
 
 def _label(entry: Entry) -> str:
@@ -292,7 +292,7 @@ def render_reproductions(board: Board, console: Console) -> None:
 
     Nothing where there is none.
     """
-    rows = list(_rows(board))
+    rows = list(_reproduction_rows(board))
     if not rows:
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -311,18 +311,18 @@ def render_reproductions(board: Board, console: Console) -> None:
     console.print()
 
 
-def _rows(board: Board) -> Iterator[tuple[str, ...]]:
+def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
     """The lines of every entry, of which the first names it."""
     for entry in board.entries:
         for place, found in enumerate(reproductions(board, entry)):
-            yield _row(_reproduced_name(entry) if place == 0 else "", found)
+            yield _reproduction_row(_reproduced_name(entry) if place == 0 else "", found)
 
 
 def _reproduced_name(entry: Entry) -> str:
     return visible(f"{entry.model} ({entry.recipe_label})")
 
 
-def _row(name: str, found: Reproduction) -> tuple[str, ...]:
+def _reproduction_row(name: str, found: Reproduction) -> tuple[str, ...]:
     return (
         name,
         title_of(found.task),

@@ -47,13 +47,13 @@ def _build_table(board: Board) -> _Table:
     return _Table(
         title=f"{board.title} on {board.data_label}",
         columns=("score", *names) if scored else names,
-        rows=tuple(_row(board, entry, scored=scored) for entry in board.entries),
+        rows=tuple(_build_row(board, entry, scored=scored) for entry in board.entries),
         notes=tuple(_notes(board, scored=scored)),
     )
 
 
-def _row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
-    cells = [_cell(board, entry, task) for task in board.tasks]
+def _build_row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
+    cells = [_build_cell(board, entry, task) for task in board.tasks]
     return _TableRow(
         rank="" if entry.rank is None else str(entry.rank),
         model=entry.model,
@@ -71,7 +71,7 @@ def _score(board: Board, entry: Entry) -> _TableCell:
     return _TableCell(value=shown(entry.score), spread=_spread(entry.spread), best=best)
 
 
-def _cell(board: Board, entry: Entry, task: str) -> _TableCell:
+def _build_cell(board: Board, entry: Entry, task: str) -> _TableCell:
     cell: Cell | None = entry.cells.get(task)
     if cell is None:
         return _TableCell()

@@ -122,9 +122,11 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     yield f"**{_markdown_text(verdict.sentence)}**"
     yield ""
     if verdict.tasks:
-        yield _row(COLUMNS)
-        yield _row(["---"] * len(COLUMNS))
-        yield from (_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks)
+        yield _markdown_row(COLUMNS)
+        yield _markdown_row(["---"] * len(COLUMNS))
+        yield from (
+            _markdown_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks
+        )
         yield ""
         yield from explanations(verdict.alpha)
     changes = filter(None, map(change_line, verdict.tasks))
@@ -139,7 +141,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield from (f"* {_markdown_text(line)}" for line in lines)
 
 
-def _row(texts: tuple[str, ...] | list[str]) -> str:
+def _markdown_row(texts: tuple[str, ...] | list[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 

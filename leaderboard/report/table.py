@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
-from leaderboard.boards.entry import CellStanding, Entry
+from leaderboard.boards.entry import Entry, Intervals
 from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
 from leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
@@ -129,7 +129,7 @@ def build_table(board: Board, number: int) -> TableView:
         has_flags=any(note for cell in cells for note in cell.notes),
         has_best=any(cell.best for row in rows for cell in (row.score, *row.cells)),
         has_ranks=any(row.ranks for row in rows),
-        has_intervals=any(entry.standing is not None for entry in board.entries),
+        has_intervals=any(entry.uncertainty is not None for entry in board.entries),
         reproduced=reproduced_entries(board),
     )
 
@@ -139,7 +139,7 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
     best = {task: board.best(task) for task in board.tasks}
     by_kind: dict[RowKind, list[RowView]] = {}
     for entry in board.entries:
-        by_kind.setdefault(_kind(entry), []).append(_row(board, entry, columns, best))
+        by_kind.setdefault(_kind(entry), []).append(_entry_row(board, entry, columns, best))
     for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
             rows = tuple(by_kind[kind])
@@ -150,7 +150,9 @@ def _kind(entry: Entry) -> RowKind:
     return "measured" if entry.kind == "model" else entry.kind
 
 
-def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]) -> RowView:
+def _entry_row(
+    board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]
+) -> RowView:
     names = (entry.model, entry.recipe, entry.precision, entry.variant)
     failed, runs = len(entry.failures), entry.runs
     return RowView(
@@ -162,7 +164,7 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
-        cells=tuple(_cell(entry, column, best.get(column.task, "")) for column in columns),
+        cells=tuple(_entry_cell(entry, column, best.get(column.task, "")) for column in columns),
         origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
         href="#" + group_anchor(entry, runs[0].task) if runs else "",
     )
@@ -170,12 +172,12 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
 
 def _ranks(entry: Entry) -> str:
     """The ranks that an entry may as well have, where they are not its own alone."""
-    label = "" if entry.standing is None else entry.standing.rank_label
+    label = "" if entry.uncertainty is None else entry.uncertainty.rank_label
     return "" if label == str(entry.rank) else label
 
 
 def _ranks_note(entry: Entry) -> str:
-    tied = () if entry.standing is None else entry.standing.tied
+    tied = () if entry.uncertainty is None else entry.uncertainty.tied
     return f"not told apart from {', '.join(tied)}" if tied else ""
 
 
@@ -199,7 +201,7 @@ def _score(board: Board, entry: Entry) -> CellView:
         text=shown(entry.score),
         spread=spread,
         order=percent(entry.score),
-        note=_joined(_seed_note(entry.seed_scores), _interval_note(_score_standing(entry))),
+        note=_joined(_seed_note(entry.seed_scores), _interval_note(_score_intervals(entry))),
         best=top,
     )
 
@@ -212,7 +214,7 @@ def _seed_note(scores: Sequence[float]) -> str:
     return f"over {len(scores)} seeds: mean {shown(fmean(scores))}, from {low} to {high}"
 
 
-def _cell(entry: Entry, column: Column, best: str) -> CellView:
+def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
     cell = entry.cells.get(column.task)
     if cell is None:
         return CellView(text="–")
@@ -222,7 +224,7 @@ def _cell(entry: Entry, column: Column, best: str) -> CellView:
         spread=numbers.spread,
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_joined(numbers.sentence, _interval_note(_cell_standing(entry, column.task))),
+        note=_joined(numbers.sentence, _interval_note(_cell_intervals(entry, column.task))),
         flags="; ".join(cell.notes),
         best=entry.competes and numbers.median == best,
         parts=dict(_parts(cell, column)),
@@ -236,20 +238,20 @@ def _parts(cell: Cell, column: Column) -> Iterator[tuple[str, float]]:
         yield basis_of(column.split, (score,)), round(100 * median(values), 4)
 
 
-def _score_standing(entry: Entry) -> CellStanding:
-    return CellStanding() if entry.standing is None else entry.standing.score
+def _score_intervals(entry: Entry) -> Intervals:
+    return Intervals() if entry.uncertainty is None else entry.uncertainty.score
 
 
-def _cell_standing(entry: Entry, task: str) -> CellStanding:
-    return CellStanding() if entry.standing is None else entry.standing.cells[task]
+def _cell_intervals(entry: Entry, task: str) -> Intervals:
+    return Intervals() if entry.uncertainty is None else entry.uncertainty.cells[task]
 
 
-def _interval_note(standing: CellStanding) -> str:
+def _interval_note(intervals: Intervals) -> str:
     """The interval and what it is over: "95 % from 44.1 to 49.0 over examples and seeds"."""
-    if standing.both is None:
+    if intervals.both is None:
         return ""
-    low, high = shown(standing.both.low), shown(standing.both.high)
-    return f"95 % from {low} to {high} over {standing.scope}"
+    low, high = shown(intervals.both.low), shown(intervals.both.high)
+    return f"95 % from {low} to {high} over {intervals.scope}"
 
 
 def _joined(*notes: str) -> str:

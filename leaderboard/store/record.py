@@ -107,7 +107,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
     Raises StoreError where it is not what a headline has.
     """
     try:
-        return _row(key, dict(data))
+        return _run_row(key, dict(data))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
@@ -115,7 +115,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
         ) from error
 
 
-def _row(key: str, content: dict[str, Any]) -> RunRow:
+def _run_row(key: str, content: dict[str, Any]) -> RunRow:
     found = flags_of_ends(content.pop("losses"))
     flags = content.pop("flags")
     scores: defaultdict[str, dict[str, float]] = defaultdict(dict)

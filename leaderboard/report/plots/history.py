@@ -130,7 +130,7 @@ def _figure(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -
         table=Table(
             columns=("first finished (UTC)", "last", "code", "recipe", "seeds", "median × 100"),
             words=("last", "code", "recipe"),
-            rows=tuple(map(_row, every)),
+            rows=tuple(map(_batch_row, every)),
         ),
     )
 
@@ -208,7 +208,7 @@ def _labels(batches: Sequence[_Batch], x: Axis, y: Axis) -> Iterator[Text]:
     yield from filter(None, place_labels(points, marks, [line], (x, y)))
 
 
-def _row(batch: _Batch) -> TableRow:
+def _batch_row(batch: _Batch) -> TableRow:
     first, last = date_text(batch[0].seconds), date_text(batch[-1].seconds)
     score = shown(median(run.score for run in batch) / 100)
     code, recipe = batch[0].code or "–", batch[0].recipe

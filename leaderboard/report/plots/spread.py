@@ -43,7 +43,7 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
         table=Table(
             columns=("model", "median", "95 % interval", "every seed"),
             words=("every seed",),
-            rows=tuple(_row(*pair) for pair in drawn),
+            rows=tuple(_entry_row(*pair) for pair in drawn),
         ),
     )
 
@@ -111,7 +111,7 @@ def _texts(cell: Cell) -> tuple[str, str, str]:
     return shown(cell.median), between, said
 
 
-def _row(named: NamedEntry, cell: Cell) -> TableRow:
+def _entry_row(named: NamedEntry, cell: Cell) -> TableRow:
     median, between, seeds = _texts(cell)
     cells = (median, between or "–", seeds)
     return TableRow(name=named.title, href=named.href(cell), cells=cells)
