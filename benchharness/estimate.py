@@ -49,13 +49,13 @@ _CPU_FLOPS = 7e11
 _GPU_FLOPS = 1e14
 _TOKENS_PER_ROW = 50
 _START_SECONDS = 5.0
-_FLOOR_SECONDS = 2.0
+_BASELINE_SECONDS = 2.0
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     """Six operations for each parameter and token trained on, two for each predicted."""
     if job.kind == "floor":
-        return _FLOOR_SECONDS
+        return _BASELINE_SECONDS
     # Those of its encoder; of BERT-base where the model is not in the table.
     parameters = (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
     epochs = float(job.settings["epochs"].value)

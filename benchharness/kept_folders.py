@@ -183,7 +183,7 @@ def require_room(folder: Path, size: int) -> None:
     if free < size:
         raise JobError(
             f"other jobs start from this one's encoder, {size / 1e9:.1f} GB, and {there} has only "
-            f"{free / 1e9:.1f} GB free: free some, or do without (--start-from scratch)."
+            f"{free / 1e9:.1f} GB free: free some, or do without (--start-from pretrained)."
         )
 
 

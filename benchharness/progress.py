@@ -8,6 +8,7 @@ from typing import Protocol
 
 from leaderboard.job import Job
 from leaderboard.result import Failure, Result
+from tasks.suites import distinct_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ SIGNALS = Signals()
 
 def job_name(job: Job) -> str:
     """What a user calls a job: model, task and seed."""
-    return f"{job.model} {job.task} seed {job.seed}"
+    return f"{job.model} {distinct_title(job.task)} seed {job.seed}"
 
 
 def duration(seconds: float) -> str:

@@ -3,14 +3,16 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from tasks.suites import distinct_title
+
 Kind = Literal["model", "scored", "ensemble", "floor", "imported"]
 """What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
-stored predictions of several runs, no encoder at all, or somebody else, who measured a number that
-was imported."""
+stored predictions of several runs, no encoder at all (a baseline; "floor" is its stored name), or
+somebody else, who measured a number that was imported."""
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
@@ -18,8 +20,11 @@ SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 START_FROM = "start_from"
 """The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
 
+PRETRAINED = "pretrained"
+"""The start that is the pretrained checkpoint itself, where a recipe names another one."""
+
 SCRATCH = "scratch"
-"""The value of that setting for the pretrained checkpoint, where a recipe names another start."""
+"""What the setting holds for that start. It was once called so, and what is stored stays."""
 
 _FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "source")
 """The fields that are no part of what digests cover, and may be known by labels alone of old runs;
@@ -56,11 +61,11 @@ class Job:
 
     `model` is the name shown on a board, `checkpoint` the folder or hub id it is loaded from, and
     `weights` what identifies its content: a hub revision, or "sha256:..." of a folder's files.
-    `data` is the door ("hub", "mini" or a folder), `limit` the rows kept of each split, and
-    `fingerprints` the digest of every split used, by "task:split": one train split, and every split
-    that is predicted, so that changed data are another job. `start_from` is the key of the job
-    whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the digests
-    of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
+    `data` is the source of its rows ("hub", "mini" or a folder), `limit` the rows kept of each
+    split, and `fingerprints` the digest of every split used, by "task:split": one train split, and
+    every split that is predicted, so changed data are another job. `start_from` is the key of the
+    job whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the
+    digests of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
     say what the user allowed the checkpoint to do.
 
     `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
@@ -127,17 +132,37 @@ class Job:
         return {name: s.value for name, s in self.settings.items() if name != START_FROM}
 
     @property
+    def shown_settings(self) -> dict[str, Setting]:
+        """The settings in today's words."""
+        return shown_settings(self.settings, self.start)
+
+    @property
     def recipe_label(self) -> str:
         """The recipe as people see it: "paper+set sweep"."""
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
+    def shown_recipe(self) -> str:
+        """The same, where a baseline is called so."""
+        return "baseline" if self.kind == "floor" else self.recipe_label
+
+    @property
     def started_from(self) -> str:
-        """What it was trained on before, for a reader: "glue/mnli (run 12 digits)".
+        """What it was trained on before: "glue/mnli (run 12 digits)".
 
         The name of a checkpoint that was given in the place of the model's; empty for none.
         """
-        name = self.start.name if self.start else ""
+        return self._start(self.start.name if self.start else "")
+
+    @property
+    def shown_start(self) -> str:
+        """The same with the task's title: "MNLI (run 12 digits)"."""
+        start = self.start
+        if start is None or start.kind != "task":
+            return self.started_from
+        return self._start(distinct_title(start.name))
+
+    def _start(self, name: str) -> str:
         if self.start_from is None:
             return name
         run = f"run {self.start_from[:12]}"
@@ -182,6 +207,13 @@ class Job:
         if job.recipe_label != data["recipe"]:
             raise TypeError(f"its recipe is called {data['recipe']!r}, not {job.recipe_label!r}")
         return job
+
+
+def shown_settings(settings: Mapping[str, Setting], start: Start | None) -> dict[str, Setting]:
+    """The settings of a job or a recipe with that start as people see them."""
+    if start is None or start.kind != "pretrained":
+        return dict(settings)
+    return {**settings, START_FROM: replace(settings[START_FROM], value=PRETRAINED)}
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:

@@ -80,7 +80,7 @@ class Cost:
     def without_network(
         cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
     ) -> "Cost":
-        """What took time and no encoder: a floor, an ensemble, somebody's prediction file."""
+        """What took time and no encoder: a baseline, an ensemble, somebody's prediction file."""
         return cls(
             seconds=seconds,
             train_seconds=train_seconds,
@@ -226,6 +226,11 @@ class RunRow:
     def recipe_label(self) -> str:
         """The recipe as people see it: "paper+set sweep"."""
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
+
+    @property
+    def shown_recipe(self) -> str:
+        """The same, where a baseline is called so."""
+        return "baseline" if self.kind == "floor" else self.recipe_label
 
     @property
     def suite(self) -> str:

@@ -23,6 +23,7 @@ def _sentence(row: Row) -> TagExample:
 
 NER = TagTask(
     name="conll2003/ner",
+    title="CoNLL-2003",
     source=Source(
         hub="eriktks/conll2003",
         # The main branch holds a loading script, which `datasets` refuses; this is the hub's own

@@ -36,6 +36,8 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     hub: str = "",
     revision: str = "",
     cite: str = "",
+    title: str = "",
+    split_titles: Mapping[str, str] | None = None,
 ) -> PairTask:
     """A task "suite/config" whose files are in `folder`.
 
@@ -63,6 +65,8 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
         labels=labels,
         value_range=value_range,
         cite=cite,
+        title=title,
+        split_titles=split_titles or {},
     )
 
 
@@ -96,6 +100,7 @@ _glue_task = partial(pair_task, hub=HUB, revision=REVISION)
 
 COLA = _glue_task(
     name="glue/cola",
+    title="CoLA",
     folder="CoLA",
     texts={"sentence": "sentence"},
     labels=("unacceptable", "acceptable"),
@@ -111,6 +116,7 @@ COLA = _glue_task(
 
 SST2 = _glue_task(
     name="glue/sst2",
+    title="SST-2",
     folder="SST-2",
     texts={"sentence": "sentence"},
     labels=("negative", "positive"),
@@ -121,6 +127,7 @@ SST2 = _glue_task(
 
 MRPC = _glue_task(
     name="glue/mrpc",
+    title="MRPC",
     folder="MRPC",
     texts={"sentence1": "#1 String", "sentence2": "#2 String"},
     label="Quality",
@@ -139,6 +146,7 @@ MRPC = _glue_task(
 
 STSB = _glue_task(
     name="glue/stsb",
+    title="STS-B",
     folder="STS-B",
     texts={"sentence1": "sentence1", "sentence2": "sentence2"},
     label="score",
@@ -149,6 +157,7 @@ STSB = _glue_task(
 
 QQP = _glue_task(
     name="glue/qqp",
+    title="QQP",
     folder="QQP",
     texts={"question1": "question1", "question2": "question2"},
     label="is_duplicate",
@@ -160,6 +169,8 @@ QQP = _glue_task(
 
 MNLI = _glue_task(
     name="glue/mnli",
+    title="MNLI",
+    split_titles={"dev": "m", "dev_mm": "mm", "test": "m", "test_mm": "mm"},
     folder="MNLI",
     texts={"premise": "sentence1", "hypothesis": "sentence2"},
     label="gold_label",
@@ -177,6 +188,7 @@ MNLI = _glue_task(
 
 QNLI = _glue_task(
     name="glue/qnli",
+    title="QNLI",
     folder="QNLI",
     texts={"question": "question", "sentence": "sentence"},
     labels=("entailment", "not_entailment"),
@@ -186,6 +198,7 @@ QNLI = _glue_task(
 
 RTE = _glue_task(
     name="glue/rte",
+    title="RTE",
     folder="RTE",
     texts={"sentence1": "sentence1", "sentence2": "sentence2"},
     labels=("entailment", "not_entailment"),
@@ -195,6 +208,7 @@ RTE = _glue_task(
 
 WNLI = _glue_task(
     name="glue/wnli",
+    title="WNLI",
     folder="WNLI",
     texts={"sentence1": "sentence1", "sentence2": "sentence2"},
     labels=("not_entailment", "entailment"),
@@ -220,6 +234,7 @@ def _diagnostic(row: Row) -> PairExample:
 
 AX = PairTask(
     name="glue/ax",
+    title="AX",
     source=Source(
         hub=HUB,
         config="ax",

@@ -58,6 +58,7 @@ def _question(row: Row) -> ChoiceExample:
 
 RACE = ChoiceTask(
     name="race/all",
+    title="RACE",
     source=Source(
         hub="ehovy/race",
         config="all",

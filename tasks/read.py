@@ -1,4 +1,4 @@
-"""A task's examples: read a split through a door, convert every row, check it, take its digest."""
+"""A task's examples: read a split from a source, convert every row, check it, take its digest."""
 
 import hashlib
 import json
@@ -89,7 +89,7 @@ class SplitRows:
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:
-    """Whether the door has the split, without reading it.
+    """Whether the source has the split, without reading it.
 
     Optional evaluations ask first: a folder without AX does not stop MNLI.
     """
@@ -135,7 +135,7 @@ def _check_ids(examples: Iterable[Example], place: str) -> None:
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
-    """The SHA-256 (hex) of the examples: equal examples, equal digest, whichever door they took."""
+    """The SHA-256 (hex) of the examples: equal examples, equal digest, whatever their source."""
     digest = hashlib.sha256()
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=vars).encode
     for example in examples:

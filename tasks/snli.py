@@ -23,6 +23,7 @@ def _files(split: str) -> tuple[str, str]:
 
 SNLI = PairTask(
     name="snli/snli",
+    title="SNLI",
     source=Source(
         hub="stanfordnlp/snli",
         config="plain_text",

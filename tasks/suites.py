@@ -293,6 +293,32 @@ def find_task(name: str) -> Task:
     return found[0]
 
 
+def title_of(task: str) -> str:
+    """What papers call a task; of one that is not known here, its name after the slash."""
+    return TASKS[task].title if task in TASKS else task.rpartition("/")[2]
+
+
+def full_title(task: str) -> str:
+    """The same with the suite: "GLUE CoLA", and "SNLI" where the suite is called like the task."""
+    suite, title = SUITES.get(task.partition("/")[0]), title_of(task)
+    return title if suite is None or title.startswith(suite.title) else f"{suite.title} {title}"
+
+
+def distinct_title(task: str) -> str:
+    """What names a task beside those of other suites: only RTE is in two of ours."""
+    title = title_of(task)
+    same = [name for name, known in TASKS.items() if known.title == title]
+    return full_title(task) if len(same) > 1 else title
+
+
+def split_title(task: str, split: str) -> str:
+    """A task's split as people read it: "CoLA dev", "MNLI-mm dev"."""
+    titles = TASKS[task].split_titles if task in TASKS else {}
+    if split not in titles:
+        return f"{distinct_title(task)} {split}"
+    return f"{distinct_title(task)}-{titles[split]} {split.partition('_')[0]}"
+
+
 def find_suite(name: str) -> Suite:
     """The suite of that name."""
     if name.lower() not in SUITES:

@@ -168,6 +168,7 @@ def _source(  # noqa: PLR0913 - a declaration, one keyword per fact
 
 BOOLQ = PairTask(
     name="superglue/boolq",
+    title="BoolQ",
     source=_source("boolq", "BoolQ", ("passage", "question"), labels=FALSE_OR_TRUE),
     convert=pair("passage", "question"),
     labels=FALSE_OR_TRUE,
@@ -179,6 +180,7 @@ CB_LABELS = ("entailment", "contradiction", "neutral")
 
 CB = PairTask(
     name="superglue/cb",
+    title="CB",
     source=_source("cb", "CB", ("premise", "hypothesis"), labels=CB_LABELS),
     convert=pair("premise", "hypothesis"),
     labels=CB_LABELS,
@@ -203,6 +205,7 @@ def _copa(row: Row) -> ChoiceExample:
 
 COPA = ChoiceTask(
     name="superglue/copa",
+    title="COPA",
     source=_source(
         "copa",
         "COPA",
@@ -218,6 +221,7 @@ COPA = ChoiceTask(
 
 MULTIRC = PairTask(
     name="superglue/multirc",
+    title="MultiRC",
     source=_source(
         "multirc",
         "MultiRC",
@@ -236,6 +240,7 @@ MULTIRC = PairTask(
 
 RECORD = ChoiceTask(
     name="superglue/record",
+    title="ReCoRD",
     source=_source(
         "record",
         "ReCoRD",
@@ -251,6 +256,7 @@ RTE_LABELS = ("entailment", "not_entailment")
 
 RTE = PairTask(
     name="superglue/rte",
+    title="RTE",
     source=_source("rte", "RTE", ("premise", "hypothesis"), labels=RTE_LABELS),
     convert=pair("premise", "hypothesis"),
     labels=RTE_LABELS,
@@ -269,6 +275,7 @@ def _wic(row: Row) -> PairExample:
 
 WIC = PairTask(
     name="superglue/wic",
+    title="WiC",
     source=_source(
         "wic",
         "WiC",
@@ -297,6 +304,7 @@ WSC_SPANS = ("span1_index", "span2_index", "span1_text", "span2_text")
 
 WSC = PairTask(
     name="superglue/wsc",
+    title="WSC",
     source=_source(
         "wsc",
         "WSC",
@@ -312,6 +320,7 @@ WSC = PairTask(
 
 AXB = PairTask(
     name="superglue/axb",
+    title="AX-b",
     source=_source(
         "axb",
         "AX-b",
@@ -334,6 +343,7 @@ def _axg(row: Row) -> PairExample:
 
 AXG = PairTask(
     name="superglue/axg",
+    title="AX-g",
     source=_source(
         "axg",
         "AX-g",

@@ -24,6 +24,7 @@ def _situation(row: Row) -> ChoiceExample:
 
 REGULAR = ChoiceTask(
     name="swag/regular",
+    title="SWAG",
     source=Source(
         hub="allenai/swag",
         config="regular",

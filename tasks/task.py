@@ -5,7 +5,7 @@ The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tasks.errors import BenchError
@@ -55,7 +55,9 @@ class Task:
     `trained_on` names the task whose model predicts this one (AX by MNLI); such a task has no
     train split of its own. `leaves_out` says which examples of a split the benchmark's convention
     leaves out (SNLI's without a gold label); they are counted wherever the rows are. `version` goes
-    up when a change of ours changes scores.
+    up when a change of ours changes scores. `title` is what papers call the task, the part of its
+    name after the slash where it is not given; `split_titles` what they call its splits where there
+    are two of a kind ("m" of MNLI-m).
     """
 
     name: str
@@ -67,7 +69,13 @@ class Task:
     leaves_out: Callable[[str, Any], bool] = _nothing
     cite: str = ""
     version: int = 1
+    title: str = ""
+    split_titles: Mapping[str, str] = field(default_factory=dict)
     head: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Gives a task without a title its name as one."""
+        object.__setattr__(self, "title", self.title or self.name.partition("/")[2])
 
     @property
     def suite(self) -> str:

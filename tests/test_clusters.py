@@ -31,7 +31,7 @@ def sweep(db, *options, tasks=TASKS, seeds=3):
     run = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run")
     return (
         *run,
-        *("--model", "tiny", "--data", "mini", "--seeds", str(seeds), "--no-floors"),
+        *("--model", "tiny", "--data", "mini", "--seeds", str(seeds), "--no-baselines"),
         *("--precision", "fp32", "--set", "epochs=1", "--device", "cpu"),
         *("--db", str(db), "--out", str(db.with_suffix(".html"))),
         *named,

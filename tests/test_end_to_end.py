@@ -18,7 +18,7 @@ from tests.helpers.bench_process import (
 )
 
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
-ALONE = (*SHORT, "--no-floors")
+ALONE = (*SHORT, "--no-baselines")
 TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
 
 
@@ -99,12 +99,12 @@ def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
     assert table(tmp_path) == table(folder)
 
 
-def test_the_floors_stand_on_the_board_without_a_rank(tmp_path):
+def test_the_baselines_stand_on_the_board_without_a_rank(tmp_path):
     code, out, err = bench(
         tmp_path, "run", "--model", "majority", "--task", "cola", "--data", "mini"
     )
     assert code == 0, err
-    assert out.startswith("2 jobs (2 floors x 1 task, data: mini), 2 to run")
+    assert out.startswith("2 jobs (2 baselines x 1 task, data: mini), 2 to run")
     assert {row["model"]: row["seed"] for row in runs(tmp_path)} == {
         "majority": 0,
         "bag-of-words": 0,

@@ -58,7 +58,17 @@ def test_planted_bugs_change_the_first_losses_and_no_bug_does_not(tmp_path):
     def checked(code):
         return bench(code, tmp_path, "check", *WHAT, *HOW, "--seeds", "1", "--json")
 
-    made = ("--db", "x.sqlite", "--out", "x.html", "--no-floors", "--seeds", "2", "--data", "mini")
+    made = (
+        "--db",
+        "x.sqlite",
+        "--out",
+        "x.html",
+        "--no-baselines",
+        "--seeds",
+        "2",
+        "--data",
+        "mini",
+    )
     assert bench(ROOT, tmp_path, "run", *WHAT, *HOW, *made).returncode == 0
     assert bench(ROOT, tmp_path, "baseline", *WHAT, "--db", "x.sqlite").returncode == 0
     clean = checked(ROOT)

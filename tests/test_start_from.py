@@ -22,7 +22,7 @@ start_from = { value = "glue/mnli", source = "a paper" }
 COMMAND = (
     *("run", "--model", "tiny", "--data", "mini", "--limit", "32", "--set", "epochs=1"),
     *("--task", "glue/rte", "--task", "mrpc", "--task", "axb", "--task", "axg"),
-    *("--recipe", "chain.toml", "--seeds", "1", "--no-floors", "--device", "cpu", "--jobs", "1"),
+    *("--recipe", "chain.toml", "--seeds", "1", "--no-baselines", "--device", "cpu", "--jobs", "1"),
 )
 
 
@@ -48,7 +48,7 @@ def finished(tmp_path_factory):
 def test_one_training_serves_all_that_start_from_it(finished):
     folder, (code, out, err) = finished
     assert code == 0, err
-    sentence = "glue/mnli is trained first: glue/rte, glue/mrpc, superglue/rte start from it"
+    sentence = "MNLI is trained first: GLUE RTE, MRPC, SuperGLUE RTE start from it"
     assert sentence in out
     ended = [line for line in err.splitlines() if line.startswith("[")]
     assert ended[0].startswith("[1/4] tiny glue/mnli")
@@ -89,7 +89,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(finished, tmp_path):
     code, out, err = bench(folder, *COMMAND)
     assert code == 0, err
     assert "2 stored already, 2 to run" in out
-    assert "The encoder of glue/mnli is there: " in out
+    assert "The encoder of MNLI is there: " in out
     assert "mnli" not in err, "it was not trained again"
     assert [number for _, number in stored(folder).values()] == [1, 1, 1, 1]
     assert table(folder) == table(finished[0])

@@ -22,6 +22,7 @@ from leaderboard.regression import Baseline
 from leaderboard.store.store import Store, open_store
 from leaderboard.text import visible, whole_file
 from tasks.errors import BenchError
+from tasks.suites import distinct_title
 
 Model = Annotated[
     str,
@@ -129,6 +130,8 @@ def _show(made: Baseline, *, as_json: bool) -> None:
     if as_json:
         print_json({"model": made.model, "data": made.data, "limit": made.limit, "tasks": rows})
         return
+    for row in rows:
+        row["task"] = distinct_title(row["task"])
     print_table(rows, ("task", "mean", "spread", "seeds", "examples"), "nothing")
     few = [row["task"] for row in rows if row["seeds"] < FEW_SEEDS]
     if few:

@@ -23,13 +23,14 @@ from leaderboard.comparing.contrast import Contrast
 from leaderboard.statistics import Interval
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
+from tasks.suites import title_of
 
 System = Annotated[
     str,
     typer.Argument(
         metavar="SYSTEM",
-        help="A model, ensemble or floor with stored runs; MODEL:RECIPE where it has several rows "
-        "on a board; or the beginning of a run's key.",
+        help="A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several "
+        "rows on a board; or the beginning of a run's key.",
     ),
 ]
 Split = Annotated[
@@ -131,7 +132,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 
 
 def _short(found: Contrast) -> str:
-    return found.task.rpartition("/")[2]
+    return title_of(found.task)
 
 
 def _interval(interval: Interval | None) -> str:

@@ -88,10 +88,8 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
 def _check_kinds(rows: Rows) -> None:
     for entry in rows.entries:
         if not entry.is_single:
-            raise BenchError(
-                f"{entry.model} is {'an ensemble' if entry.kind == 'ensemble' else 'a floor'}: an "
-                "ensemble is made of models; name those."
-            )
+            kind = "an ensemble" if entry.kind == "ensemble" else "a baseline"
+            raise BenchError(f"{entry.model} is {kind}: an ensemble is made of models; name those.")
 
 
 def _members(rows: Rows) -> dict[str, dict[str, str]]:

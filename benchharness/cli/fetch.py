@@ -30,7 +30,7 @@ from tasks.errors import BenchError, DataError, ModelError
 from tasks.read import read
 from tasks.sources import parse_data
 from tasks.sources.hub import go_offline_if_unreachable
-from tasks.suites import find_suites, find_task, select_tasks
+from tasks.suites import find_suites, find_task, full_title, select_tasks
 
 Models = Annotated[
     list[str] | None,
@@ -97,7 +97,7 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
     `words` are the arguments of `_main`.
     """
     kind, name, *_ = words
-    typer.echo(f"fetching {kind} {name}", err=True)
+    typer.echo(f"fetching {kind} {full_title(name) if kind == 'task' else name}", err=True)
     command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", *words)
     error = ModelError if kind == "model" else DataError
     with subprocess.Popen(  # noqa: S603  (our own command, no shell)

@@ -10,7 +10,7 @@ from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Sui
 from benchharness.cli.output import published_facts
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
 from leaderboard.boards.board import TOP, Board, top_of
-from leaderboard.boards.entry import Entry, Standing
+from leaderboard.boards.entry import Entry, Uncertainty
 from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
 from leaderboard.boards.reproduction import Reproduction, reproductions
@@ -64,9 +64,9 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
-            from benchharness.stored.uncertainty import add_standings  # noqa: PLC0415  (numpy)
+            from benchharness.stored.uncertainty import add_uncertainty  # noqa: PLC0415  (numpy)
 
-            boards = [add_standings(board, store) for board in boards]
+            boards = [add_uncertainty(board, store) for board in boards]
     if as_json:
         listed = [_board_to_json(board, published=published) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
@@ -122,7 +122,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "score": entry.score,
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),
-        **_standing_to_json(entry.standing),
+        **_uncertainty_to_json(entry.uncertainty),
         "missing": list(entry.missing),
         "tasks": {
             task: {
@@ -137,7 +137,11 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
                 "keys": [run.key for run in cell.runs],
                 "flags": list(cell.flags),
             }
-            | ({} if entry.standing is None else {"intervals": asdict(entry.standing.cells[task])})
+            | (
+                {}
+                if entry.uncertainty is None
+                else {"intervals": asdict(entry.uncertainty.cells[task])}
+            )
             for task, cell in entry.cells.items()
         },
         "failures": [run.key for run in entry.failures],
@@ -145,14 +149,14 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _standing_to_json(standing: Standing | None) -> dict[str, Any]:
+def _uncertainty_to_json(uncertainty: Uncertainty | None) -> dict[str, Any]:
     """The rank and the score, where intervals were asked for."""
-    if standing is None:
+    if uncertainty is None:
         return {}
     return {
-        "ranks": standing.ranks,
-        "not_told_apart_from": list(standing.tied),
-        "intervals": asdict(standing.score),
+        "ranks": uncertainty.ranks,
+        "not_told_apart_from": list(uncertainty.tied),
+        "intervals": asdict(uncertainty.score),
     }
 
 

@@ -38,7 +38,7 @@ StartFrom = Annotated[
     str,
     typer.Option(
         "--start-from",
-        metavar="paper|scratch|TASK|CHECKPOINT",
+        metavar="paper|pretrained|TASK|CHECKPOINT",
         help="What encoders are trained on before: what the recipe says, nothing, a task, or the "
         "task of another checkpoint, which takes the place of the model's.",
     ),

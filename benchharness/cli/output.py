@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,9 +13,10 @@ from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
 from leaderboard.boards.published import PublishedRow
 from leaderboard.boards.systems import System, rows_of_model
+from leaderboard.job import PRETRAINED, SCRATCH, START_FROM
 from leaderboard.result import Failure, Result, RunRow, curve_flags
 from leaderboard.text import visible
-from tasks.suites import Suite, find_suites
+from tasks.suites import TASKS, Suite, distinct_title, find_suites, split_title, title_of
 from tasks.task import Task
 
 PIPE_WIDTH = 200
@@ -89,6 +90,46 @@ def _text(value: object) -> str:
 # What lists and `bench show` say about suites, tasks, models, recipes and runs, as plain data.
 
 
+def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts as people read them: tasks by their titles, and no word that is only stored.
+
+    A task itself, and a model, keep the name that the command line takes.
+    """
+    words = dict(facts)
+    if facts.get("name") in TASKS:
+        words = {"name": words.pop("name"), "title": title_of(facts["name"]), **words}
+    for name, shown in _SHOWN.items():
+        if facts.get(name):
+            words[name] = shown(facts[name])
+    # The weights of a run tell that it is a baseline: a recipe may be called anything.
+    if str(facts.get("weights")).startswith("floor:"):
+        words["recipe"] = "baseline"
+    return words
+
+
+def _shown_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    start = settings.get(START_FROM, {})
+    if start.get("value") != SCRATCH:
+        return settings
+    return {**settings, START_FROM: {**start, "value": PRETRAINED}}
+
+
+def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {distinct_title(task): value for task, value in found.items()}
+
+
+_SHOWN: Mapping[str, Callable[[Any], Any]] = {
+    "task": distinct_title,
+    "trained_on": distinct_title,
+    "tasks": lambda tasks: [distinct_title(task) for task in tasks],
+    "scores": _by_title,
+    "settings": _shown_settings,
+    "evaluations": lambda found: {
+        split_title(*name.rsplit(":", 1)): value for name, value in found.items()
+    },
+}
+
+
 def suite_facts(suite: Suite) -> dict[str, Any]:
     """A suite with its tasks and its score rule."""
     return {
@@ -134,7 +175,7 @@ def task_facts(task: Task) -> dict[str, Any]:
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
-    unsaid = ("trust", "is_floor", "builtin", "start")
+    unsaid = ("trust", "is_baseline", "builtin", "start")
     facts = {name: value for name, value in asdict(spec).items() if name not in unsaid}
     return {**facts, "aliases": list(spec.aliases), "published": list(tables)}
 

@@ -22,6 +22,7 @@ from leaderboard.comparing.power import Comparison, compare
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import BenchError
+from tasks.suites import title_of
 
 System = Annotated[
     str,
@@ -86,7 +87,7 @@ def _cells(comparison: Comparison) -> tuple[str, ...]:
     first, second = comparison.spreads or (None, None)
     p_value = comparison.p_value
     return (
-        comparison.task.rpartition("/")[2],
+        title_of(comparison.task),
         _mean(one, first),
         _mean(other, second),
         f"{comparison.difference * 100:+.2f}",

@@ -57,6 +57,7 @@ from leaderboard.result import Failure
 from leaderboard.store.store import Store
 from leaderboard.text import visible
 from tasks.errors import JobError, ModelError
+from tasks.suites import distinct_title
 
 Models = Annotated[
     list[str],
@@ -94,9 +95,10 @@ Precision = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
 ]
-NoFloors = Annotated[
+NoBaselines = Annotated[
     bool,
     typer.Option(
+        "--no-baselines",
         "--no-floors",
         help="Leave out the majority and the bag of words that stand below the models.",
     ),
@@ -131,7 +133,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     out: Out = REPORT,
     log: Log = None,
     force: Force = False,
-    no_floors: NoFloors = False,
+    no_baselines: NoBaselines = False,
     keep_checkpoints: KeepCheckpoints = False,
     trust_remote_code: TrustRemoteCode = False,
     allow_pickle: AllowPickle = False,
@@ -155,7 +157,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         limit=limit,
         precision=precision,
         splits=("dev", "test") if test else ("dev",),
-        baselines=not no_floors,
+        baselines=not no_baselines,
         device=device,
         jobs=jobs,
         engine=EngineChoice(
@@ -183,7 +185,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             return
         with drive(
             schedule,
-            request.place,
+            request.placement,
             db,
             _watching(loggers, as_json=as_json),
             timeout=timeout or None,
@@ -207,7 +209,7 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     """Says which tasks have no test rows here; their jobs run all the same."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
-        task.name
+        distinct_title(task.name)
         for task in request.tasks
         if not any((task.name, split) in predicted for split in task.test_splits)
     ]

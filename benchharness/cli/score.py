@@ -12,6 +12,7 @@ from benchharness.stored.scoring import NoAnswer, Scored, score_files, to_result
 from leaderboard.store.store import open_store
 from leaderboard.text import visible
 from tasks.errors import BenchError
+from tasks.suites import split_title
 
 Files = Annotated[
     list[Path],
@@ -103,7 +104,8 @@ def score(  # noqa: PLR0913  (one parameter for each option)
                 typer.echo(visible(f"bench: {note}"), err=True)
             found = one.evaluation
             count = len(found.predictions)
-            typer.echo(visible(f"{found.task} {found.split} ({scored.data}), {count} predictions"))
+            title = split_title(found.task, found.split)
+            typer.echo(visible(f"{title} ({scored.data}), {count} predictions"))
             _print_scores(found.scores)
             if one.official:
                 typer.echo("as the official script prints them, in percent:")

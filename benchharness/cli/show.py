@@ -10,6 +10,7 @@ import typer
 from benchharness.cli.options import DATABASE, AsJson, Database, Suites, with_plugins
 from benchharness.cli.output import (
     collection_facts,
+    in_words,
     model_facts,
     outcome_facts,
     print_json,
@@ -29,10 +30,11 @@ from benchharness.recipes.resolve import compare_recipes, with_start
 from leaderboard.boards.published import published as published_rows
 from leaderboard.boards.systems import systems
 from tasks.errors import BenchError, ModelError, unknown_name
-from tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, find_task
+from tasks.suites import COLLECTIONS, SUITES, TASKS, distinct_title, find_suites, find_task
 from tasks.task import Task
 
 if TYPE_CHECKING:
+    from leaderboard.result import RunRow
     from leaderboard.store.store import Store
 
 # The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
@@ -69,7 +71,7 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
         if number:
             typer.echo()
         # A curve is for the report and for --json: forty lines of numbers hide the rest.
-        print_outline({name: value for name, value in facts.items() if name != "curve"})
+        print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
 
 
 def _find(name: str, db: str) -> dict[str, Any]:
@@ -119,7 +121,10 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
         # Also for a slip such as glue/coal, which could be a model's name on the hub.
         case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
             facts = _recipe(_recipe_owner(model), find_task(task))
-            (print_json if as_json else print_outline)(facts)
+            if as_json:
+                print_json(facts)
+            else:
+                print_outline(in_words(facts))
         case [first, second]:
             trained = [task for task in TASKS.values() if not task.trained_on]
             _show_differences(first, second, trained, as_json=as_json)
@@ -175,8 +180,8 @@ def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
     if not others:
         return "every task"
     if len(others) < len(chosen):
-        return f"all but {', '.join(others)}"
-    return ", ".join(chosen)
+        return f"all but {', '.join(map(distinct_title, others))}"
+    return ", ".join(map(distinct_title, chosen))
 
 
 # `bench list`: suites, tasks, models, published results and stored runs.
@@ -199,6 +204,8 @@ def suites(*, as_json: AsJson = False) -> None:
     """The suites, with their tasks and score rules."""
     rows = [suite_facts(suite) for suite in SUITES.values()]
     rows += [collection_facts(name) for name in COLLECTIONS]
+    if not as_json:
+        rows = list(map(in_words, rows))
     _print(rows, ("name", "title", "rule", "tasks"), as_json=as_json)
 
 
@@ -209,7 +216,13 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     chosen = [found for name in suite or () for found in find_suites(name)]
     wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
     rows = [task_facts(task) for name, task in TASKS.items() if name in wanted]
-    _print(rows, ("name", "head", "labels", "metrics", "splits", "trained_on"), as_json=as_json)
+    if not as_json:
+        rows = list(map(in_words, rows))
+    _print(
+        rows,
+        ("name", "title", "head", "labels", "metrics", "splits", "trained_on"),
+        as_json=as_json,
+    )
 
 
 @list_app.command()
@@ -235,6 +248,8 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The published results, with split, protocol and source; scores are in percent."""
     chosen = [found.name for name in suite or () for found in find_suites(name)]
     rows = [published_facts(row) for name in chosen or SUITES for row in published_rows(name)]
+    if not as_json:
+        rows = list(map(in_words, rows))
     _print(rows, ("system", "split", "protocol", "date", "scores", "source"), as_json=as_json)
 
 
@@ -252,12 +267,11 @@ def runs(
     with _open(db) as store:
         full = find_task(task).name if task else None
         found = store.runs(model=model, suite=names or None, task=full)
-    rows = [run_facts(row) for row in found]
     if as_json:
-        print_json(rows)
+        print_json([run_facts(row) for row in found])
         return
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
-    print_table([_short(row) for row in rows], columns, "no stored run matches.")
+    print_table([_short(row) for row in found], columns, "no stored run matches.")
 
 
 def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
@@ -267,10 +281,11 @@ def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json
         print_table(rows, columns, "nothing to list.")
 
 
-def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+def _short(row: "RunRow") -> dict[str, Any]:
     """A row for the eye: the key's beginning, and the scores of the run's own task."""
     return {
-        **row,
-        "key": row["key"][:12],
-        "scores": row["scores"].get(row["task"], {}) or row["error"],
+        **in_words(run_facts(row)),
+        "key": row.key[:12],
+        "recipe": row.shown_recipe,
+        "scores": row.scores.get(row.task, {}) or row.error,
     }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines.choice import Place
+from benchharness.engines.choice import Placement
 from benchharness.engines.process import Outcome
 from benchharness.kept_folders import EVERY_SECONDS, SnapshotFolder
 from benchharness.models.weights import hub_revision, require_checkpoint
@@ -60,13 +60,13 @@ def prepared_workers(request: Request) -> AbstractContextManager[None]:
 
     Importing them takes seconds, and is done while the jobs are still planned.
     """
-    return request.place.prepared(modules_of(request.kind, request.tasks))
+    return request.placement.prepared(modules_of(request.kind, request.tasks))
 
 
 @contextmanager
 def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     schedule: Schedule,
-    place: Place,
+    placement: Placement,
     db: str,
     watch: Watch = unwatched,
     *,
@@ -87,7 +87,7 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
         if (revision := hub_revision(job.weights)) is not None:
             require_checkpoint(job.checkpoint, revision)
     snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
-    engine = place.engine(
+    engine = placement.engine(
         timeout=timeout,
         checkpoints=schedule.checkpoints.folder,
         keep=schedule.starts,

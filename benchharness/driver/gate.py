@@ -193,7 +193,7 @@ def _run(
         return {}, {}, []
     with _store_of(planned) as db:
         schedule = schedule_missing(planned, gate.request.slots, db)
-        with drive(schedule, gate.request.place, db, watch, timeout=gate.timeout) as driven:
+        with drive(schedule, gate.request.placement, db, watch, timeout=gate.timeout) as driven:
             samples = Samples(driven.store)
             runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
             found = {task: samples.of(task, runs[task]) for task in tasks}

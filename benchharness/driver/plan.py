@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchharness.driver.request import Request
 from benchharness.machine import cpu_has_bf16
-from benchharness.models import FLOORS, ModelSpec, weights_identity
+from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, with_start
@@ -69,7 +69,7 @@ def plan(request: Request) -> Plan:
         splits=request.splits,
         gpu=request.slots[0].is_gpu,
         start_from=request.start_from,
-        baselines=FLOORS if request.baselines else (),
+        baselines=BASELINES if request.baselines else (),
     )
 
 
@@ -94,14 +94,14 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     rows belong to the job whenever the data have them, so that asking for MNLI alone and for all of
     GLUE plan the same job. `splits` are the kinds to predict ("dev", "test"), `gpu` says where the
     jobs will run. `start_from` is what encoders are trained on before: None for what the recipes
-    say, "scratch" for nothing, a task's name, or a checkpoint that takes the place of each model's.
+    say, "pretrained" for nothing, a task's name, or a checkpoint in the place of each model's.
     A job that starts from another one's encoder stands behind that, asked for or not. `baselines`
     come behind all others, also those among the `models`: a job a task, because they have no seed.
     Raises BenchError, with a line for each setting that is wrong, before any data are read, and
     DataError where a split that is needed is missing or malformed.
     """
-    asked = [model for model in models if model.is_floor]
-    encoders = [model for model in models if not model.is_floor]
+    asked = [model for model in models if model.is_baseline]
+    encoders = [model for model in models if not model.is_baseline]
     if isinstance(start_from, ModelSpec):
         encoders = [_with_weights(model, start_from) for model in encoders]
         start_from = start_from.name
@@ -193,7 +193,7 @@ class _Parts:
             task_version=_version(find_task(task), fingerprints),
             data=self.data,
             fingerprints=fingerprints,
-            kind="floor" if model.is_floor else "model",
+            kind="floor" if model.is_baseline else "model",
             recipe=recipe.name,
             own_recipe=recipe.is_own,
             overridden=recipe.overridden,
@@ -322,7 +322,7 @@ class _Reader:
             return self.fingerprints(find_task(name))
         except DataError as error:
             raise DataError(
-                f"{error} It is needed because a task starts from {name}; --start-from scratch "
+                f"{error} It is needed because a task starts from {name}; --start-from pretrained "
                 "does without."
             ) from error
 

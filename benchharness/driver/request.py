@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from benchharness.engines.choice import EngineChoice, Place, find_place
+from benchharness.engines.choice import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
 from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.spec import NOTHING, Trust
-from leaderboard.job import SCRATCH
+from benchharness.recipes.read import current_start
+from leaderboard.job import PRETRAINED
 from tasks.errors import BenchError
 from tasks.suites import TASKS, find_suites, find_task, select_tasks
 from tasks.task import Task
@@ -36,7 +37,7 @@ class Request:
     tasks: tuple[Task, ...]
     seeds: tuple[int, ...]
     overrides: Mapping[str, str]
-    place: Place
+    placement: Placement
     start_from: str | ModelSpec | None = None
     recipe: str | None = None
     data: str = "hub"
@@ -48,12 +49,12 @@ class Request:
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Where jobs run at the same time."""
-        return self.place.slots
+        return self.placement.slots
 
     @property
     def kind(self) -> str:
-        """The kind of its jobs that imports most: "model", or "floor" where no encoder is asked."""
-        return "floor" if all(model.is_floor for model in self.models) else "model"
+        """The kind of its jobs that imports most: "model", or "floor" for baselines alone."""
+        return "floor" if all(model.is_baseline for model in self.models) else "model"
 
 
 def check_request(  # noqa: PLR0913  (the command's options, one by one)
@@ -80,31 +81,31 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
 
     Raises one error with a line for everything that is wrong.
     """
-    trial = _Trial()
-    found_models = [trial.get(find_model, name, trust) for name in models]
-    found = [named for name in suites if (named := trial.get(find_suites, name))]
+    complaints = _Complaints()
+    found_models = [complaints.collect(find_model, name, trust) for name in models]
+    found = [named for name in suites if (named := complaints.collect(find_suites, name))]
     found_suites = [suite for named in found for suite in named]
-    found_tasks = trial.get(select_tasks, found_suites, tasks, len(found) == len(suites))
-    found_seeds = trial.get(_choose_seeds, seeds, seed)
-    overrides = trial.get(_parse_settings, settings)
-    start = trial.get(_find_start, start_from, trust)
+    found_tasks = complaints.collect(select_tasks, found_suites, tasks, len(found) == len(suites))
+    found_seeds = complaints.collect(_choose_seeds, seeds, seed)
+    overrides = complaints.collect(_parse_settings, settings)
+    start = complaints.collect(_find_start, start_from, trust)
     asked = len(found_models) * len(found_tasks or ()) * len(found_seeds or ())
     choice = replace(
         engine,
         device=device,
-        jobs=trial.get(_parse_jobs, jobs),
-        small=all(model and (model.is_builtin or model.is_floor) for model in found_models),
+        jobs=complaints.collect(_parse_jobs, jobs),
+        small=all(model and (model.is_builtin or model.is_baseline) for model in found_models),
         fit=_count_fitting([model for model in found_models if model], asked),
     )
-    place = trial.get(find_place, choice)
-    trial.check()
-    assert place is not None, "a place that was not found is a complaint"
+    placement = complaints.collect(find_placement, choice)
+    complaints.check()
+    assert placement is not None, "a placement that was not found is a complaint"
     return Request(
         models=tuple(model for model in found_models if model),
         tasks=found_tasks or (),
         seeds=found_seeds or (),
         overrides=overrides or {},
-        place=place,
+        placement=placement,
         start_from=start,
         recipe=recipe,
         data=data,
@@ -124,13 +125,13 @@ def _count_fitting(models: Sequence[ModelSpec], jobs: int) -> int:
     return max(1, min(jobs, main_memory() // needed))
 
 
-class _Trial:
+class _Complaints:
     """Calls functions and keeps what they complain about, so that it is shown at once."""
 
     def __init__(self) -> None:
         self._errors: list[BenchError] = []
 
-    def get(self, function: Callable[..., T], *arguments: object) -> T | None:
+    def collect(self, function: Callable[..., T], *arguments: object) -> T | None:
         try:
             return function(*arguments)
         except BenchError as error:
@@ -153,9 +154,10 @@ def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
 
 def _find_start(name: str, trust: Trust) -> str | ModelSpec | None:
     """What `plan_jobs` takes for a word after --start-from; tasks come before folders."""
+    name = current_start(name, "--start-from")
     if name == "paper":
         return None
-    if name == SCRATCH:
+    if name == PRETRAINED:
         return name
     if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
         return find_model(name, trust)

@@ -13,6 +13,7 @@ from benchharness.progress import duration, job_name
 from leaderboard.job import Job
 from leaderboard.result import RunRow
 from leaderboard.store.store import Store, open_store
+from tasks.suites import distinct_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +79,17 @@ class Schedule:
             how = "kept" if key not in keys else "again" if key in self.again else "first"
             said.setdefault((by_key[key].task, how), []).extend(job.task for job in followers)
         for (task, how), names in said.items():
-            yield _START_SENTENCES[how].format(task, ", ".join(dict.fromkeys(names)))
+            yield _START_SENTENCES[how].format(
+                distinct_title(task), ", ".join(map(distinct_title, dict.fromkeys(names)))
+            )
 
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""
         for job in self.todo:
             seconds = duration(self.estimates[job.key].seconds)
-            start = f" from {job.started_from}" if job.start_from else ""
+            start = f" from {job.shown_start}" if job.start_from else ""
             yield (
-                f"  {job.key[:12]}  {job_name(job)}{start}, {job.recipe_label}, {job.precision}: "
+                f"  {job.key[:12]}  {job_name(job)}{start}, {job.shown_recipe}, {job.precision}: "
                 f"{seconds}"
             )
 
@@ -110,7 +113,7 @@ class Schedule:
 
 
 _START_SENTENCES = {
-    "first": "{} is trained first: {} start from it (--start-from scratch does without).",
+    "first": "{} is trained first: {} start from it (--start-from pretrained does without).",
     "again": "{} is trained again, because its encoder was not kept: {} start from it.",
     "kept": "The encoder of {} is there: {} start from it.",
 }
@@ -209,8 +212,8 @@ def _shape(jobs: Sequence[Job]) -> str:
     if trained := [job for job in jobs if job.kind == "model"]:
         seeds = _count(len({job.seed for job in trained}), "seed")
         shapes.append(f"{_grid(trained, 'model')} x {seeds}")
-    if floors := [job for job in jobs if job.kind == "floor"]:
-        shapes.append(_grid(floors, "floor"))
+    if baselines := [job for job in jobs if job.kind == "floor"]:
+        shapes.append(_grid(baselines, "baseline"))
     return f"{' and '.join(shapes)}, data: {jobs[0].data}"
 
 

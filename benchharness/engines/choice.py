@@ -30,7 +30,7 @@ SLURM_CPUS = 8
 
 
 class Maker(Protocol):
-    """Makes the engine of a place."""
+    """Makes the engine of a placement."""
 
     def __call__(
         self,
@@ -44,7 +44,7 @@ class Maker(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Placement:
     """Where jobs will run: the slots, as far as they are known beforehand, and their engine.
 
     `forks` are there where the jobs are forked on this machine.
@@ -98,27 +98,27 @@ class EngineChoice:
         return parsed
 
 
-def find_place(choice: EngineChoice) -> Place:
-    """The place that was chosen; BenchError where it is not there or an option is none of its."""
+def find_placement(choice: EngineChoice) -> Placement:
+    """The placement that was chosen; BenchError where it is not there or has no such option."""
     if choice.name not in ENGINES:
         raise unknown_name("engine", choice.name, ENGINES)
     return ENGINES[choice.name](choice)
 
 
-def _local(choice: EngineChoice) -> Place:
+def _local(choice: EngineChoice) -> Placement:
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
     slots = find_slots(choice.device, choice.jobs, fit=choice.fit, processes=choice.processes)
     if choice.processes > 1:
         command = worker_command(choice.processes)
-        return Place(slots=slots, engine=partial(LocalEngine, slots, command=command))
+        return Placement(slots=slots, engine=partial(LocalEngine, slots, command=command))
     if not can_fork():
-        return Place(slots=slots, engine=partial(LocalEngine, slots))
+        return Placement(slots=slots, engine=partial(LocalEngine, slots))
     forks = ForkServer()
-    return Place(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)
+    return Placement(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)
 
 
-def _ray(choice: EngineChoice) -> Place:
+def _ray(choice: EngineChoice) -> Placement:
     from benchharness.engines import ray  # noqa: PLC0415  (of the engines only the chosen one)
 
     numbers = _read_numbers(choice)
@@ -138,10 +138,10 @@ def _ray(choice: EngineChoice) -> Place:
             f"{sum(size.cpus for size in sizes)} cores in all."
         )
     resources = _resources(choice, numbers, gpus, cpus)
-    return _place(ray.RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
+    return _placement(ray.RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
 
 
-def _slurm(choice: EngineChoice) -> Place:
+def _slurm(choice: EngineChoice) -> Placement:
     from benchharness.engines import slurm  # noqa: PLC0415  (of the engines only the chosen one)
 
     numbers, where = _read_numbers(choice), choice.address or "slurm"
@@ -157,7 +157,7 @@ def _slurm(choice: EngineChoice) -> Place:
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
     minutes = int(numbers.get("minutes", SLURM_MINUTES))
     cluster = slurm.SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
-    return _place(cluster, _resources(choice, numbers, gpus, cpus), at_once)
+    return _placement(cluster, _resources(choice, numbers, gpus, cpus), at_once)
 
 
 def _sbatch(choice: EngineChoice) -> dict[str, str]:
@@ -169,7 +169,7 @@ def _sbatch(choice: EngineChoice) -> dict[str, str]:
     }
 
 
-ENGINES: Mapping[str, Callable[[EngineChoice], Place]] = {
+ENGINES: Mapping[str, Callable[[EngineChoice], Placement]] = {
     "local": _local,
     "ray": _ray,
     "slurm": _slurm,
@@ -177,9 +177,9 @@ ENGINES: Mapping[str, Callable[[EngineChoice], Place]] = {
 """The engines by the names that `--engine` takes."""
 
 
-def _place(cluster: Cluster, resources: Resources, at_once: int) -> Place:
+def _placement(cluster: Cluster, resources: Resources, at_once: int) -> Placement:
     slot = Slot(device="cuda" if resources.gpus else "cpu", environment={})
-    return Place(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, resources))
+    return Placement(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, resources))
 
 
 def _gpus(choice: EngineChoice, *, there: bool) -> int:

@@ -136,7 +136,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
         raise JobError(
             f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
             "other jobs start from go through it: put --db into a folder that every node shares, "
-            "or do without (--start-from scratch)."
+            "or do without (--start-from pretrained)."
         )
     # The GPUs that the cluster has given to the job are those that are visible here.
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
@@ -216,7 +216,7 @@ class Resources:
     processes: int = 1
 
     def needs(self, job: Job) -> Needs:
-        """What one job takes up; a floor is learned on one core."""
+        """What one job takes up; a baseline is learned on one core."""
         if job.kind == "floor":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)

@@ -1,7 +1,15 @@
 """Models: the table of known checkpoints, any folder or hub name, and what identifies weights."""
 
 from benchharness.models.find import find_model
-from benchharness.models.spec import FLOORS, MODELS, ModelSpec, Trust, add_model
+from benchharness.models.spec import BASELINES, MODELS, ModelSpec, Trust, add_model
 from benchharness.models.weights import weights_identity
 
-__all__ = ["FLOORS", "MODELS", "ModelSpec", "Trust", "add_model", "find_model", "weights_identity"]
+__all__ = [
+    "BASELINES",
+    "MODELS",
+    "ModelSpec",
+    "Trust",
+    "add_model",
+    "find_model",
+    "weights_identity",
+]

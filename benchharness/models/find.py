@@ -146,9 +146,9 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     Known names, aliases and hub ids come first, so that a folder called `roberta-base` in the
     current directory is never taken by accident: write `./roberta-base` for it. NAME=FOLDER says
     what a folder is, whatever it is called: a known model, with its recipe, or a name for the
-    board. `trust` is what the user allows a checkpoint to do, of which encoders of ours and floors
-    have no need. Raises ModelError for a folder that is no checkpoint, or none of the known model's
-    family, and BenchError with a close name for anything else.
+    board. `trust` is what the user allows a checkpoint to do; encoders of ours and baselines need
+    none. Raises ModelError for a folder that is no checkpoint, or none of the known model's family,
+    and BenchError with a close name for anything else.
     """
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:

@@ -24,17 +24,17 @@ NOTHING = Trust()
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """One encoder checkpoint, or a floor: its name on a board and where its files are.
+    """One encoder checkpoint, or a baseline: its name on a board and where its files are.
 
     `checkpoint` is a hub id, an absolute folder, "builtin:NAME" for one whose weights are drawn
     from the seed, or "floor:NAME" for what has no encoder. `revision` is a commit of the hub
-    repository ("main" is resolved when jobs are planned) or a floor's version, empty elsewhere.
+    repository ("main" is resolved when jobs are planned) or a baseline's version, empty elsewhere.
     `family` is transformers' model_type, empty where only the hub knows it, and `recipe` names the
     recipe file that fits, where that is not the family's. `parameters` are in millions, as
     published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
     includes the special tokens. All are None where unknown. `trust` is what the user allows it.
 
-    `is_floor` is true for what stands below the encoders on a board: it has no weights and no seed.
+    `is_baseline` is true for what stands below the encoders on a board, without weights and seed.
     `builtin` is the folder inside the package of an encoder that is drawn from the seed instead of
     loaded, empty for any other. `start` says that the weights are another checkpoint's than those
     of the model that it is named after.
@@ -61,7 +61,7 @@ class ModelSpec:
     cite: str = ""
     note: str = ""
     trust: Trust = NOTHING
-    is_floor: bool = False
+    is_baseline: bool = False
     builtin: str = ""
     start: Start | None = None
 
@@ -78,29 +78,29 @@ class ModelSpec:
     @property
     def is_hub(self) -> bool:
         """True where the checkpoint is fetched from the hub."""
-        return not (self.is_builtin or self.is_floor or self.is_folder)
+        return not (self.is_builtin or self.is_baseline or self.is_folder)
 
 
-# The floors: what a board shows below all encoders, because no score means much without them.
+# The baselines: what a board shows below all encoders, because no score means much without them.
 
-FLOORS = (
+BASELINES = (
     ModelSpec(
         name="majority",
         checkpoint="floor:majority",
-        is_floor=True,
+        is_baseline=True,
         revision="1",
         title="one answer for every row: the most frequent of the train split",
     ),
     ModelSpec(
         name="bag-of-words",
         checkpoint="floor:bag-of-words",
-        is_floor=True,
+        is_baseline=True,
         revision="1",
         title="words and pairs of words, weighted by TF-IDF, under a linear model",
         cite="after the CBoW baseline of Wang et al., GLUE, ICLR 2019",
     ),
 )
-"""A revision goes up when a change to a floor's code changes its predictions."""
+"""A revision goes up when a change to a baseline's code changes its predictions."""
 
 
 # The known checkpoints, read from the files in models/known. Anything else runs unregistered.
@@ -130,7 +130,7 @@ def _files() -> list[Path]:
 
 
 MODELS: dict[str, ModelSpec] = {
-    spec.name: spec for spec in (*(spec for path in _files() for spec in _known(path)), *FLOORS)
+    spec.name: spec for spec in (*(spec for path in _files() for spec in _known(path)), *BASELINES)
 }
 
 

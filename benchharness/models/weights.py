@@ -146,10 +146,10 @@ def weights_identity(spec: ModelSpec) -> str:
 
     "hub:ID@COMMIT" for the hub, "sha256:DIGEST" over the config, weights and tokenizer files of a
     folder, "builtin:NAME@DIGEST" over the data files of a built-in encoder (its code is covered by
-    the job's method number), "floor:NAME@VERSION" for a floor. Raises ModelError where a hub name
-    cannot be resolved to a commit.
+    the job's method number), "floor:NAME@VERSION" for a baseline. Raises ModelError where a hub
+    name cannot be resolved to a commit.
     """
-    if spec.is_floor:
+    if spec.is_baseline:
         return f"{spec.checkpoint}@{spec.revision}"
     if spec.is_builtin:
         return f"{spec.checkpoint}@{files_digest(_data_files(_builtin_folder(spec)))}"

@@ -17,15 +17,17 @@ A user's own file may give a bare value (`epochs = 5`); its source is then the f
 (`learning_rate = [2e-5, 3e-5]`) is a grid.
 """
 
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from leaderboard.job import START_FROM, Setting
+from leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting
 from tasks.errors import BenchError
 
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
@@ -87,8 +89,28 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 def read_starts(path: Path) -> dict[str, Setting]:
     """What a file has trained before, by table: its lines `start_from`, which are no values."""
-    tables = _read(path).items()
-    return {table: lines[START_FROM] for table, lines in tables if START_FROM in lines}
+    return {
+        table: replace(line, value=current_start(str(line.value), path.name))
+        for table, lines in _read(path).items()
+        if (line := lines.get(START_FROM)) is not None
+    }
+
+
+def current_start(name: str, where: str) -> str:
+    """What to start from by its present name: "pretrained" was called "scratch" up to 0.1."""
+    if name != SCRATCH:
+        return name
+    _warn_of_old_word(where)
+    return PRETRAINED
+
+
+@cache
+def _warn_of_old_word(where: str) -> None:
+    """Say it once, however many models and tasks ask."""
+    sys.stderr.write(
+        f'bench: {where} says "{SCRATCH}", which is now called "{PRETRAINED}"; the old word will '
+        "be refused by the next release.\n"
+    )
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:

@@ -13,15 +13,15 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
-from leaderboard.job import SCRATCH, START_FROM, Setting, Start, recipe_label
+from leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting, Start, recipe_label
 from tasks.errors import BenchError, unknown_name
 from tasks.suites import TASKS
 from tasks.task import Task
 
-# The values that the floors are learned with; `--recipe` and `--set` do not change them.
+# The values that the baselines are learned with; `--recipe` and `--set` do not change them.
 
-FLOOR = "floor"
-"""The recipe's name on a board."""
+BASELINE = "floor"
+"""The recipe's name where it is stored; digests cover it, so it stays."""
 
 _VECTORS = {
     "ngrams": Setting(value=2, source="ours: words and pairs of words"),
@@ -39,8 +39,8 @@ _BAG_OF_WORDS: Mapping[str, Mapping[str, Setting]] = {
 """By head type. A tagger counts the tags of each word, which takes no value."""
 
 
-def floor_settings(name: str, head: str) -> Mapping[str, Setting]:
-    """The settings of a floor on tasks of a head type; the majority has none."""
+def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
+    """The settings of a baseline on tasks of a head type; the majority has none."""
     return _BAG_OF_WORDS[head] if name == "bag-of-words" else {}
 
 
@@ -117,8 +117,8 @@ def resolve_sweep(
     beside other values is checked and left out, because it is no part of this job. Raises
     BenchError with one line for each value that is unknown, ill-typed or out of range.
     """
-    if spec.is_floor:
-        return (ResolvedRecipe(name=FLOOR, settings=floor_settings(spec.name, head)),)
+    if spec.is_baseline:
+        return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
     layers = list(_packaged_layers(spec, task, head))
     name = recipe or _PAPER
     if name != _PAPER:
@@ -263,7 +263,7 @@ def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
 
 # What a job's encoder is trained on before: another task, by a recipe's line or as asked for.
 # `[glue.rte]` with `start_from = { value = "glue/mnli", source = "..." }` names the task;
-# "scratch" is the checkpoint as it was pretrained, as everywhere without such a line.
+# "pretrained" is the checkpoint as it was pretrained, as everywhere without such a line.
 
 _OPTION = "--start-from"
 
@@ -278,10 +278,10 @@ def with_start(
 ) -> ResolvedRecipe:
     """The resolved recipe of a model on a task, and beside its values what is trained before.
 
-    `start_from` is None for what the recipe says, "scratch", or the full name of a task; a model
+    `start_from` is None for what the recipe says, "pretrained", or the full name of a task; a model
     that has another checkpoint's weights says so itself. Nothing is added where nothing was to be
-    trained before anyway; "scratch" says that the recipe's own line does not hold. A recipe that is
-    like another does not take over its lines: they cost more than the task itself. Raises
+    trained before anyway; "pretrained" says that the recipe's own line does not hold. A recipe that
+    is like another does not take over its lines: they cost more than the task itself. Raises
     BenchError for a task that is unknown, has nothing to train on, or is the same.
     """
     if spec.start is not None:
@@ -289,14 +289,14 @@ def with_start(
     lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
     line = lines[-1] if lines else None
     if start_from is not None:
-        value = SCRATCH if start_from == task.name else start_from
+        value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
-    named = any(line.value != SCRATCH for line in lines)
-    if line is None or (line.value == SCRATCH and not named):
+    named = any(line.value != PRETRAINED for line in lines)
+    if line is None or (line.value == PRETRAINED and not named):
         return resolved
     _check(line, task)
-    if line.value == SCRATCH:
-        return _started(resolved, Start(kind="pretrained"), line)
+    if line.value == PRETRAINED:
+        return _started(resolved, Start(kind="pretrained"), replace(line, value=SCRATCH))
     return _started(resolved, Start(kind="task", name=str(line.value)), line)
 
 
@@ -338,10 +338,10 @@ def _lines(file: Path, task: Task) -> list[Setting]:
 
 def _check(line: Setting, task: Task) -> None:
     start = TASKS.get(str(line.value))
-    if line.value == SCRATCH:
+    if line.value == PRETRAINED:
         return
     if start is None:
-        raise unknown_name("task to start from", str(line.value), [SCRATCH, *TASKS])
+        raise unknown_name("task to start from", str(line.value), [PRETRAINED, *TASKS])
     if start.trained_on is not None or start.name == task.name:
         raise BenchError(
             f"{task.name} cannot start from {start.name} ({line.source}): expected another task "

@@ -59,7 +59,7 @@ def gather_boards(
 ) -> list[Board]:
     """The boards of the named suites, or of all; a suite without runs has none.
 
-    `data` keeps only those whose rows came through that door, `models` only the runs of these.
+    `data` keeps only those whose rows came from that source, `models` only the runs of these.
     """
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     stored = set(named if suites else store.suites())

@@ -105,7 +105,7 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
 
     It predicts the splits that all members have predicted. Raises BenchError where that leaves no
     split or fewer than two members, and DataError where their rows are not the same, or no longer
-    those at the door.
+    those of the source.
     """
     start = time.monotonic()
     results = [result for _, result in members]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchharness.models import MODELS
 from benchharness.stored.boards import gather_boards, left_out, recent_suites, report_mark
-from benchharness.stored.uncertainty import add_standings
+from benchharness.stored.uncertainty import add_uncertainty
 from leaderboard.boards.board import Board, best_of
 from leaderboard.report.plots.cost import ModelSize, Sizes
 from leaderboard.report.plots.section import Background
@@ -42,7 +42,7 @@ def make_report(
     mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
     boards, notes = _chosen(store, suites, last)
     if intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS):
-        boards = [add_standings(board, store) for board in boards]
+        boards = [add_uncertainty(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         background = Background(sizes=known_sizes(), past=store.past_runs(_runs(boards)))

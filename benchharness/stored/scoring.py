@@ -70,7 +70,7 @@ def score_files(
     a file does not say clearly what was predicted for every row.
     """
     start = time.monotonic()
-    found, door = find_task(task), parse_data(data)
+    found, source = find_task(task), parse_data(data)
     known = found.dev_splits or found.test_splits
     chosen = [name for name in splits or known[: len(files)] if found.source.split(name)]
     if len(chosen) != len(files) or len(set(chosen)) != len(chosen):
@@ -79,8 +79,8 @@ def score_files(
             f"{found.name}: give one file for each split, in the order of --split."
         )
     pairs = list(zip(files, chosen, strict=True))
-    scored = tuple(_score(found, split, str(door), file, no_answer) for file, split in pairs)
-    return Scored(task=found, data=str(door), splits=scored, seconds=time.monotonic() - start)
+    scored = tuple(_score(found, split, str(source), file, no_answer) for file, split in pairs)
+    return Scored(task=found, data=str(source), splits=scored, seconds=time.monotonic() - start)
 
 
 def _score(

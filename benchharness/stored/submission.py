@@ -121,7 +121,7 @@ def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Exa
 
 
 def _filled(file: AnswerFile, data: str) -> bytes:
-    """One answer throughout; rows that must be seen for it come through the other tasks' door."""
+    """One answer throughout; rows that must be seen for it come from the other tasks' source."""
     examples: tuple[Example, ...] = ()
     if needs_examples(file, fill=True):
         examples = read(find_task(file.task), file.split, parse_data(data)).examples
@@ -184,7 +184,7 @@ def choose_runs(
     chosen: dict[str, RunRow] = {}
     for row in (row for row in able if row.weights == weights):
         best = chosen.get(row.task)
-        if best is None or _standing(row, wanted, suite) > _standing(best, wanted, suite):
+        if best is None or _preference(row, wanted, suite) > _preference(best, wanted, suite):
             chosen[row.task] = row
     return chosen
 
@@ -199,7 +199,7 @@ def _covered(row: RunRow, wanted: Sequence[Split]) -> int:
     return sum(f"{task}:{split}" in row.fingerprints for task, split in wanted)
 
 
-def _standing(row: RunRow, wanted: Sequence[Split], suite: Suite) -> tuple[int, float, str]:
+def _preference(row: RunRow, wanted: Sequence[Split], suite: Suite) -> tuple[int, float, str]:
     """The more splits, then the better on dev, then the newer."""
     scores = row.scores.get(row.task, {})
     ruled = suite.rule.task_score(row.task, scores) if row.task in suite.rule.cells else None

@@ -6,7 +6,7 @@ from benchharness.stored.predictions import StoredPredictions, UnreadableError, 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, score_names
 from leaderboard.comparing.breakdown import PredictedSplit, headline_outcomes
-from leaderboard.comparing.standings import Known, with_standings
+from leaderboard.comparing.uncertainty import Known, with_uncertainty
 from leaderboard.result import Result, predictions_of
 from leaderboard.store.store import Store
 from tasks.errors import BenchError, DataError
@@ -14,12 +14,12 @@ from tasks.suites import find_task
 from tasks.task import Task
 
 
-def add_standings(board: Board, store: Store) -> Board:
+def add_uncertainty(board: Board, store: Store) -> Board:
     """The board with intervals, which every prediction of its runs is read for.
 
     Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
     """
-    return with_standings(board, {task: _column(board, task, store) for task in board.tasks})
+    return with_uncertainty(board, {task: _column(board, task, store) for task in board.tasks})
 
 
 def _column(board: Board, task: str, store: Store) -> list[Known | None]:

@@ -86,9 +86,9 @@ def _run(job: Job, options: Mapping[str, Any]) -> Result:
     if job.plugins:
         _load_plugins(job)
     if job.kind == "floor":
-        from benchharness.floors import run_floor  # scikit-learn, but no torch
+        from benchharness.baselines import run_baseline  # scikit-learn, but no torch
 
-        return run_floor(job, report)
+        return run_baseline(job, report)
     from benchharness.worker.job import run_job  # torch and transformers, seconds of import
 
     return run_job(job, report, **options)

@@ -65,7 +65,7 @@ class CheckpointWriter:
         except (OSError, SafetensorError) as error:
             raise JobError(
                 f"the encoder that other jobs start from cannot be written to {self.folder} "
-                f"({error}): free the disk, or do without (--start-from scratch)."
+                f"({error}): free the disk, or do without (--start-from pretrained)."
             ) from error
 
     def _write_files(self, folder: Path) -> None:

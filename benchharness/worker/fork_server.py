@@ -36,7 +36,7 @@ MODULES = {
         "transformers.models.auto.tokenization_auto",
         "transformers.models.bert.modeling_bert",
     ),
-    "floor": ("benchharness.floors", "sklearn.linear_model"),
+    "floor": ("benchharness.baselines", "sklearn.linear_model"),
 }
 """By the kind of a job, whatever its tasks are."""
 

@@ -21,7 +21,7 @@ _KINDS = ("model", "scored", "ensemble", "floor")
 class Board:
     """A ranked table. All its runs were evaluated on the same rows, task by task.
 
-    `tasks` are the columns; those in `extras` are shown and never counted. `data` are the doors
+    `tasks` are the columns; those in `extras` are shown and never counted. `data` are the sources
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
     are no entries, and have neither rank nor part in what is best.
@@ -40,8 +40,8 @@ class Board:
     @property
     def data_label(self) -> str:
         """What the scores were measured on, for a title: "mini data, first 100 rows a split"."""
-        doors = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
-        names = " and ".join(doors.get(door, f"files in {door}") for door in self.data)
+        sources = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
+        names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
 
     @property
@@ -128,9 +128,9 @@ def _columns(suite: Suite) -> Iterator[str]:
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Best first; ties share the better rank (1, 2, 2, 4); entries without a score come last.
 
-    Predictions of others, ensembles and floors stand below the models, without a rank.
+    Predictions of others, ensembles and baselines stand below the models, without a rank.
     """
-    ordered = sorted(entries, key=_standing)
+    ordered = sorted(entries, key=_board_order)
     rank, last = 0, ""
     for place, entry in enumerate(ordered, start=1):
         if entry.score is None or not entry.competes:
@@ -141,7 +141,7 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
         yield replace(entry, rank=rank)
 
 
-def _standing(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
+def _board_order(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
     kind = _KINDS.index(entry.kind)
     tie = (entry.model, entry.recipe, entry.precision, entry.variant)
     if entry.score is None:

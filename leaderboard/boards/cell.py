@@ -7,6 +7,7 @@ from statistics import fmean, median, stdev
 
 from leaderboard.result import COLLAPSED, RunRow
 from tasks.suites import ScoreRule, find_task
+from tasks.task import Task, ending_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Cell:
 
     @property
     def collapsed(self) -> int:
-        """How many of the runs have learned nothing; a floor has nothing to learn."""
+        """How many of the runs have learned nothing; a baseline has nothing to learn."""
         trained = [run for run in self.runs if run.is_single]
         return sum(bool(COLLAPSED & set(run.flags.get(self.task, ()))) for run in trained)
 
@@ -77,6 +78,19 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
     """What a task's value is the mean of: the rule's cells, or the first metric of an extra."""
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
+
+
+def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
+    """What a task's column is called: "MNLI-m/mm" where its value is the mean of both splits."""
+    found = find_task(task)
+    scores = set(score_names(task, rule))
+    splits = [split for split in found.dev_splits if scores & _names_of(found, split)]
+    parts = [found.split_titles[split] for split in splits if split in found.split_titles]
+    return between.join(filter(None, (found.title, "/".join(parts))))
+
+
+def _names_of(task: Task, split: str) -> set[str]:
+    return {metric.name + ending_of(task, split) for metric in task.metrics}
 
 
 def spread_of(values: Sequence[float]) -> float | None:
@@ -113,7 +127,7 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     return [
         run
         for points in _points(runs).values()
-        for run in max(points.values(), key=lambda point: _standing(point, rule))
+        for run in max(points.values(), key=lambda point: _median_and_seeds(point, rule))
     ]
 
 
@@ -125,7 +139,7 @@ def _points(runs: Iterable[RunRow]) -> Mapping[str, Mapping[str, list[RunRow]]]:
     return found
 
 
-def _standing(point: Sequence[RunRow], rule: ScoreRule) -> tuple[float, int]:
+def _median_and_seeds(point: Sequence[RunRow], rule: ScoreRule) -> tuple[float, int]:
     finished = [run for run in point if run.status == "finished"]
     cell = build_cell(point[0].task, finished, rule)
     return (-math.inf, 0) if cell is None else (cell.median, len(cell.values))

@@ -15,7 +15,7 @@ from leaderboard.boards.grouping import variant_of
 from leaderboard.job import SINGLE, Kind
 from leaderboard.result import RunRow
 from leaderboard.statistics import Interval
-from tasks.suites import ScoreRule, Suite
+from tasks.suites import ScoreRule, Suite, distinct_title, title_of
 
 # How sure an entry's numbers are: the intervals of its cells, its score and its rank.
 
@@ -24,7 +24,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellStanding:
+class Intervals:
     """The 95 % intervals of a median over seeds, in the score's own unit.
 
     `examples` is for these trained models and other examples like these, None where the examples
@@ -45,7 +45,7 @@ class CellStanding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class Uncertainty:
     """The intervals of an entry: of each cell by its task, of the suite's score, of the rank.
 
     `ranks` are the first and the last place that it may well have, None for an entry without rank
@@ -53,8 +53,8 @@ class Standing:
     told apart from.
     """
 
-    cells: Mapping[str, CellStanding]
-    score: CellStanding
+    cells: Mapping[str, Intervals]
+    score: Intervals
     ranks: tuple[int, int] | None = None
     tied: tuple[str, ...] = ()
 
@@ -74,10 +74,10 @@ class Entry:
     `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
     is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
-    an ensemble or a floor (`kind`), or predictions of others. `variant` tells apart entries that
+    an ensemble or a baseline (`kind`), or predictions of others. `variant` tells apart entries that
     have the same names but other weights, values or training rows. Of a sweep the best point stands
-    here, task by task; `points` is how many were tried, 0 for any other recipe. `standing` are the
-    intervals, where they were asked for.
+    here, task by task; `points` is how many were tried, 0 for any other recipe. `uncertainty` has
+    the intervals, where they were asked for.
     """
 
     model: str
@@ -92,7 +92,7 @@ class Entry:
     rank: int | None = None
     variant: str = ""
     points: int = 0
-    standing: Standing | None = None
+    uncertainty: Uncertainty | None = None
 
     @property
     def is_single(self) -> bool:
@@ -126,7 +126,15 @@ class Entry:
 
         The variant where there is one, "paper ~3fa2"; of a sweep, "best of 3 on dev".
         """
-        name = f"{self.recipe} ~{self.variant}" if self.variant else self.recipe
+        return self._labelled(self.recipe)
+
+    @property
+    def shown_recipe(self) -> str:
+        """The same in tables for people: what is stored as "floor" is a baseline."""
+        return self._labelled("baseline") if self.kind == "floor" else self.recipe_label
+
+    def _labelled(self, recipe: str) -> str:
+        name = f"{recipe} ~{self.variant}" if self.variant else recipe
         return f"{name}, best of {self.points} on dev" if self.points else name
 
     @property
@@ -137,11 +145,13 @@ class Entry:
 
     @property
     def start_labels(self) -> tuple[str, ...]:
-        """The same for a reader: "mrpc, rte from glue/mnli"."""
+        """The same for a reader: "MRPC, RTE from MNLI"."""
         tasks: defaultdict[str, list[str]] = defaultdict(list)
         for task, start in sorted(self.starts.items()):
-            tasks[start].append(task.rpartition("/")[2])
-        return tuple(f"{', '.join(names)} from {start}" for start, names in tasks.items())
+            tasks[start].append(title_of(task))
+        return tuple(
+            f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
+        )
 
     @property
     def runs(self) -> tuple[RunRow, ...]:

@@ -17,18 +17,18 @@ class _DataGroup:
 
     limit: int | None
     mini: bool
-    doors: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
     fingerprints: dict[str, str] = field(default_factory=dict)
     runs: list[RunRow] = field(default_factory=list)
 
     def admits(self, run: RunRow) -> bool:
-        """Its limit, no conflict, and a reason to belong: the same door, or a split in common."""
+        """Its limit, no conflict, and a reason to belong: the same source, or a split in common."""
         if not (self.limits(run) and self.mini == (run.data == "mini")):
             return False
         known = evaluation_fingerprints(run)
         shared = known.keys() & self.fingerprints.keys()
         agrees = all(known[split] == self.fingerprints[split] for split in shared)
-        return agrees and (run.data in self.doors or bool(shared))
+        return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
         """Whether the run is of the group's limit, or of so few rows that this takes none away."""
@@ -37,8 +37,8 @@ class _DataGroup:
         return run.limit == self.limit
 
     def widen(self, run: RunRow) -> None:
-        """Admit from now on what shares a door or a split with the run."""
-        self.doors.add(run.data)
+        """Admit from now on what shares a source or a split with the run."""
+        self.sources.add(run.data)
         self.fingerprints.update(evaluation_fingerprints(run))
 
 
@@ -50,7 +50,7 @@ def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
 def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs in groups that were evaluated on the same rows, task by task.
 
-    Greedy in the order given: a run joins the first group that admits it, one with its own door
+    Greedy in the order given: a run joins the first group that admits it, one with its own source
     before others, or begins a new group. A run of all rows of a small task also joins the limited
     groups, because the limit would have left it as it is; a group that has no other runs is
     dropped.
@@ -70,7 +70,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
     """The groups that such a run joins; where none of its own limit admits it, a new one."""
     open_to_it = [group for group in groups if group.admits(run)]
-    open_to_it.sort(key=lambda group: run.data not in group.doors)
+    open_to_it.sort(key=lambda group: run.data not in group.sources)
     own = [group for group in open_to_it if group.limit == run.limit]
     if not own:
         own = [_DataGroup(limit=run.limit, mini=run.data == "mini")]

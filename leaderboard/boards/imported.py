@@ -233,10 +233,10 @@ def to_result(score: ImportedScore) -> Result:
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     """The blocks of what was imported, dev before test; none of it has a rank."""
-    return blocks_of(board, tuple(_rows(board)), "imported")
+    return blocks_of(board, tuple(_published_rows(board)), "imported")
 
 
-def _rows(board: Board) -> Iterator[PublishedRow]:
+def _published_rows(board: Board) -> Iterator[PublishedRow]:
     """One row for each model, recipe and source, with all its scores on a split."""
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:

@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, shown
-from leaderboard.boards.entry import CellStanding, Entry
+from leaderboard.boards.cell import Cell, column_title, shown
+from leaderboard.boards.entry import Entry, Intervals
 from leaderboard.boards.published import PublishedBlock, PublishedCell
 from leaderboard.boards.reproduction import reproductions
 from leaderboard.statistics import Interval
 from leaderboard.text import visible
+from tasks.suites import title_of
 
 _NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""
@@ -111,7 +112,9 @@ def _places(tasks: Sequence[int]) -> list[int]:
 def _grid(board: Board, gap: str) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
     groups = [list(_lines(board, entry, best, gap)) for entry in board.entries]
-    heads = [Text(head) for head in ("#", "model", "score", *map(_short, board.tasks))]
+    between = "-" if gap == " " else "\n"
+    titles = [column_title(task, board.rule, between) for task in board.tasks]
+    heads = [Text(head) for head in ("#", "model", "score", *titles)]
     rows = [heads, *(row for group in groups for row in group)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     widths[_NAMES] = max(_NAME_WIDTH, *(_longest_word(row[_NAMES]) for row in rows))
@@ -155,10 +158,10 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
     """
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     bold = [best[task] if entry.competes else "" for task in tasks]
-    values = [_cell(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
+    values = [_cell_text(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
     rank = Text("-" if entry.rank is None else str(entry.rank))
-    if entry.standing is not None and entry.standing.ranks is not None:
-        rank.append("\n" + entry.standing.rank_label, style="dim")
+    if entry.uncertainty is not None and entry.uncertainty.ranks is not None:
+        rank.append("\n" + entry.uncertainty.rank_label, style="dim")
     yield [rank, _name(entry), _score(board, entry, gap), *values]
     samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
     if max(map(len, samples)) > 1:
@@ -170,17 +173,13 @@ def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Ite
 
 def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
     """The ends of the intervals, where they were asked for."""
-    if entry.standing is None:
+    if entry.uncertainty is None:
         return
-    cells = [entry.standing.cells.get(task, CellStanding()) for task in tasks]
-    intervals = [each.both for each in (entry.standing.score, *cells)]
+    cells = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
+    intervals = [each.both for each in (entry.uncertainty.score, *cells)]
     for name, end in _ENDS.items():
         numbers = ("" if found is None else shown(end(found)) for found in intervals)
         yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
-
-
-def _short(task: str) -> str:
-    return task.rpartition("/")[2]
 
 
 def _name(entry: Entry) -> Text:
@@ -190,7 +189,7 @@ def _name(entry: Entry) -> Text:
 
 
 def _details(entry: Entry) -> Iterator[str]:
-    yield entry.recipe_label
+    yield entry.shown_recipe
     if entry.is_single and entry.precision != "fp32":
         yield entry.precision
     yield from entry.start_labels
@@ -205,7 +204,7 @@ def _score(board: Board, entry: Entry, gap: str) -> Text:
     return _with_spread(Text(shown(entry.score), style="bold"), entry.spread, gap)
 
 
-def _cell(cell: Cell | None, best: str, gap: str) -> Text:
+def _cell_text(cell: Cell | None, best: str, gap: str) -> Text:
     if cell is None:
         return Text("-", style="dim")
     value = shown(cell.median)
@@ -225,10 +224,10 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
     yield _seeds(board)
     if board.extras:
         place = "left out of this table for its width" if left_out else "shown beside it"
-        names = ", ".join(_short(task) for task in board.extras)
+        names = ", ".join(map(title_of, board.extras))
         yield f"{names}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
-        yield "ensembles and floors stand below the models and have no rank."
+        yield "ensembles and baselines stand below the models and have no rank."
     yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
@@ -236,21 +235,21 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
 
 def _intervals(board: Board) -> Iterator[str]:
     """What the intervals are over, and whom they do not tell apart."""
-    standings = [(e, e.standing) for e in board.entries if e.standing is not None]
-    if not standings:
+    found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
+    if not found:
         return
     yield (
         "95 %: intervals of the median and, below each rank, of the rank, over other examples and "
         "other seeds."
     )
-    cells = [cell for _, standing in standings for cell in standing.cells.values()]
+    cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
         yield "with one seed an interval is over examples alone: other seeds may say otherwise."
     for reason in dict.fromkeys(cell.reason for cell in cells if cell.reason):
         yield f"over seeds alone: {visible(reason)}"
-    for entry, standing in standings:
-        if standing.tied:
-            yield visible(f"{_label(entry)} is not told apart from {', '.join(standing.tied)}.")
+    for entry, uncertainty in found:
+        if uncertainty.tied:
+            yield visible(f"{_label(entry)} is not told apart from {', '.join(uncertainty.tied)}.")
 
 
 def _label(entry: Entry) -> str:
@@ -263,7 +262,7 @@ def _notes(board: Board) -> dict[str, list[str]]:
     for entry in board.entries:
         for task, cell in entry.cells.items():
             for note in cell.notes:
-                found.setdefault(note, []).append(f"{entry.model} {_short(task)}")
+                found.setdefault(note, []).append(f"{entry.model} {title_of(task)}")
     return found
 
 
@@ -287,7 +286,7 @@ def render_reproductions(board: Board, console: Console) -> None:
 
     Nothing where there is none.
     """
-    rows = list(_rows(board))
+    rows = list(_reproduction_rows(board))
     if not rows:
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -306,13 +305,13 @@ def render_reproductions(board: Board, console: Console) -> None:
     console.print()
 
 
-def _rows(board: Board) -> Iterator[tuple[str, ...]]:
+def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
     """The lines of every entry, of which the first names it."""
     for entry in board.entries:
         for place, found in enumerate(reproductions(board, entry)):
             yield (
                 (visible(f"{entry.model} ({entry.recipe_label})") if place == 0 else ""),
-                found.task.rpartition("/")[2],
+                title_of(found.task),
                 " or ".join(found.theirs.scores),
                 "" if found.ours is None else f"{found.ours:.1f}",
                 found.theirs.printed,
@@ -370,7 +369,7 @@ def _published_fits(table: Table, console: Console) -> bool:
 def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("system", overflow="fold", min_width=_PUBLISHED_NAME_WIDTH)
-    heads = ("score", *(task.rpartition("/")[2] for task in block.tasks))
+    heads = ("score", *map(title_of, block.tasks))
     rows = [[_numbers(cells, gap) for cells in (x.averages, *x.cells)] for x in block.lines]
     for column in columns:
         lines = [text for row in rows for text in row[column].split()]

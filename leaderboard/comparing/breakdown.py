@@ -64,8 +64,8 @@ class Breakdown:
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
     """The runs of two systems on one task, paired by their seeds.
 
-    What was made once and knows no seeds, a floor or an ensemble, stands against every run of the
-    other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
+    What was made once and knows no seeds, a baseline or an ensemble, stands against every run of
+    the other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
     shared.
     """
     if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):

@@ -11,7 +11,7 @@ from leaderboard.boards.entry import Entry
 from leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from leaderboard.text import visible
 from tasks.errors import BenchError
-from tasks.suites import TASKS
+from tasks.suites import TASKS, full_title
 from tasks.task import Task
 
 _TASK_TYPES = {
@@ -83,7 +83,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
     return _import_hub().EvalResult(
         task_type=_TASK_TYPES[task.head],
         dataset_type=task.source.hub,
-        dataset_name=f"{board.title} {line.task.rpartition('/')[2]}",
+        dataset_name=full_title(line.task),
         dataset_config=task.source.config,
         dataset_split=task.source.splits[line.split].hub,
         dataset_revision=_hub_revision(task, board),

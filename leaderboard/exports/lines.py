@@ -113,11 +113,11 @@ def to_csv(lines: Iterable[ScoreLine]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for line in lines:
-        writer.writerow([_cell(value) for value in asdict(line).values()])
+        writer.writerow([_csv_value(value) for value in asdict(line).values()])
     return text.getvalue()
 
 
-def _cell(value: str | float | None) -> str | float | None:
+def _csv_value(value: str | float | None) -> str | float | None:
     return inert(visible(value)) if isinstance(value, str) else value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, shown
+from leaderboard.boards.cell import Cell, column_title, shown
 from leaderboard.boards.entry import Entry
 from leaderboard.text import visible
 
@@ -43,21 +43,21 @@ class _Table:
 def _build_table(board: Board) -> _Table:
     """The table of a board: its score, where it has every task of it, and its tasks."""
     scored = set(board.rule.cells) <= set(board.tasks)
-    names = tuple(task.rpartition("/")[2] for task in board.tasks)
+    names = tuple(column_title(task, board.rule) for task in board.tasks)
     return _Table(
         title=f"{board.title} on {board.data_label}",
         columns=("score", *names) if scored else names,
-        rows=tuple(_row(board, entry, scored=scored) for entry in board.entries),
+        rows=tuple(_build_row(board, entry, scored=scored) for entry in board.entries),
         notes=tuple(_notes(board, scored=scored)),
     )
 
 
-def _row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
-    cells = [_cell(board, entry, task) for task in board.tasks]
+def _build_row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
+    cells = [_build_cell(board, entry, task) for task in board.tasks]
     return _TableRow(
         rank="" if entry.rank is None else str(entry.rank),
         model=entry.model,
-        recipe=entry.recipe_label,
+        recipe=entry.shown_recipe,
         cells=(_score(board, entry), *cells) if scored else tuple(cells),
     )
 
@@ -71,7 +71,7 @@ def _score(board: Board, entry: Entry) -> _TableCell:
     return _TableCell(value=shown(entry.score), spread=_spread(entry.spread), best=best)
 
 
-def _cell(board: Board, entry: Entry, task: str) -> _TableCell:
+def _build_cell(board: Board, entry: Entry, task: str) -> _TableCell:
     cell: Cell | None = entry.cells.get(task)
     if cell is None:
         return _TableCell()
@@ -89,7 +89,7 @@ def _notes(board: Board, *, scored: bool) -> Iterator[str]:
     if scored:
         yield f"The score is {board.rule.name}."
     if any(not entry.is_single for entry in board.entries):
-        yield "Ensembles and floors have no rank."
+        yield "Ensembles and baselines have no rank."
 
 
 # Boards as Markdown tables (GitHub's), the best of each column in bold.

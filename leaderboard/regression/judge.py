@@ -13,7 +13,7 @@ from leaderboard.regression.sample import Change, Sample, find_change
 from leaderboard.statistics import holm
 from tasks.errors import DataError
 from tasks.metrics.right import may_abstain
-from tasks.suites import find_task
+from tasks.suites import distinct_title, find_task
 
 Array = npt.NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class Unjudged:
     exit_code: int
 
     def __str__(self) -> str:
-        return f"{self.task}: {self.reason}"
+        return f"{distinct_title(self.task)}: {self.reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +134,10 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict for a person, as one sentence."""
         if self.worse:
-            names = ", ".join(task.task for task in self.worse)
+            names = ", ".join(distinct_title(task.task) for task in self.worse)
             return f"Worse than the baseline beyond noise: {names} (of {len(self.tasks)} tasks)."
         if self.changed:
-            names = ", ".join(task.task for task in self.changed)
+            names = ", ".join(distinct_title(task.task) for task in self.changed)
             return (
                 f"Training computes something else than the baseline's: {names} (of "
                 f"{len(self.tasks)} tasks); none is worse beyond noise."
@@ -145,7 +145,9 @@ class Verdict:
         if not self.tasks:
             return "No task could be compared with the baseline."
         if len(self.tasks) == 1:
-            return f"{self.tasks[0].task} is not worse than the baseline beyond noise."
+            return (
+                f"{distinct_title(self.tasks[0].task)} is not worse than the baseline beyond noise."
+            )
         return f"None of {len(self.tasks)} tasks is worse than the baseline beyond noise."
 
 
@@ -226,7 +228,7 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
 
 
 def _notes_on_flips(tasks: Sequence[TaskVerdict]) -> Iterator[str]:
-    if names := ", ".join(task.task for task in tasks if task.flips is None):
+    if names := ", ".join(distinct_title(task.task) for task in tasks if task.flips is None):
         yield (
             f"The examples of {names} were not compared: the baseline is from a version that "
             "counted other answers as right; write it again with `bench baseline`."

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Verdict
 from leaderboard.regression.sample import Sample
 from leaderboard.text import visible
+from tasks.suites import distinct_title
 
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
@@ -19,7 +20,7 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
     """The texts under COLUMNS."""
     spread = task.before.spread or 0.0
     return (
-        task.task,
+        distinct_title(task.task),
         f"{task.before.mean * 100:.2f} ± {spread * 100:.2f} ({len(task.before.seeds)} seeds)",
         f"{task.now.mean * 100:.2f} ({len(task.now.seeds)})",
         f"{task.drop * 100:+.2f}",
@@ -38,7 +39,9 @@ def _verdict(task: TaskVerdict) -> str:
 
 def change_line(task: TaskVerdict) -> str:
     """What has changed in training; empty where nothing has."""
-    return f"{task.task}: training has changed: {task.change}" if task.change else ""
+    return (
+        f"{distinct_title(task.task)}: training has changed: {task.change}" if task.change else ""
+    )
 
 
 def explanations(alpha: float) -> tuple[str, ...]:
@@ -53,10 +56,11 @@ def explanations(alpha: float) -> tuple[str, ...]:
 def flip_lines(task: TaskVerdict) -> list[str]:
     """How many examples flipped, and the clearest that are wrong now."""
     if task.flips is None:
-        return [f"{task.task}: the baseline does not tell which examples were lost"]
+        return [f"{distinct_title(task.task)}: the baseline does not tell which examples were lost"]
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
-    heading = f"{task.task}: {len(lost)} of {task.before.examples} examples lost, {gained} gained"
+    title = distinct_title(task.task)
+    heading = f"{title}: {len(lost)} of {task.before.examples} examples lost, {gained} gained"
     named = [str(flip) for flip in lost[:MOST_FLIPS]]
     more = [f"and {len(lost) - MOST_FLIPS} more"] if len(lost) > MOST_FLIPS else []
     return [heading, *named, *more]
@@ -118,9 +122,11 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     yield f"**{_markdown_text(verdict.sentence)}**"
     yield ""
     if verdict.tasks:
-        yield _row(COLUMNS)
-        yield _row(["---"] * len(COLUMNS))
-        yield from (_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks)
+        yield _markdown_row(COLUMNS)
+        yield _markdown_row(["---"] * len(COLUMNS))
+        yield from (
+            _markdown_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks
+        )
         yield ""
         yield from explanations(verdict.alpha)
     changes = filter(None, map(change_line, verdict.tasks))
@@ -135,7 +141,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield from (f"* {_markdown_text(line)}" for line in lines)
 
 
-def _row(texts: tuple[str, ...] | list[str]) -> str:
+def _markdown_row(texts: tuple[str, ...] | list[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
@@ -203,13 +209,13 @@ def annotations(verdict: Verdict) -> Iterator[str]:
             f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}, "
             f"where {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
         )
-        yield _command("error", f"{task.task} is worse", message)
+        yield _command("error", f"{distinct_title(task.task)} is worse", message)
     for task in verdict.tasks:
         if task.change:
             kind = "warning" if verdict.may_change else "error"
-            yield _command(kind, f"{task.task} trains otherwise", str(task.change))
+            yield _command(kind, f"{distinct_title(task.task)} trains otherwise", str(task.change))
     for each in verdict.unjudged:
-        yield _command("error", f"{each.task} was not compared", each.reason)
+        yield _command("error", f"{distinct_title(each.task)} was not compared", each.reason)
     for note in verdict.notes:
         yield _command("notice", "bench check", note)
     if verdict.exit_code == 0:

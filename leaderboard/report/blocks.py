@@ -28,11 +28,13 @@ def block_group(block: PublishedBlock, columns: Sequence[Column], anchor: str) -
         kind=block.origin,
         title=f"{block.origin.capitalize()}, {block.split}",
         note=_NOTES[block.origin],
-        rows=tuple(_row(line, block, columns) for line in block.lines),
+        rows=tuple(_published_row(line, block, columns) for line in block.lines),
     )
 
 
-def _row(line: PublishedLine, block: PublishedBlock, columns: Sequence[Column]) -> RowView:
+def _published_row(
+    line: PublishedLine, block: PublishedBlock, columns: Sequence[Column]
+) -> RowView:
     row = line.row
     said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.parameters, row.date)
     by_task = dict(zip(block.tasks, line.cells, strict=True))
@@ -40,14 +42,14 @@ def _row(line: PublishedLine, block: PublishedBlock, columns: Sequence[Column]) 
         anchor=row_anchor(row.table, row.split, row.source, row.place, row.system, *said),
         name=row.system,
         details=", ".join(part for part in said if part),
-        score=_cell(line.averages, row.split, ()),
-        cells=tuple(_cell(by_task.get(c.task, ()), row.split, c.scores) for c in columns),
+        score=_published_cell(line.averages, row.split, ()),
+        cells=tuple(_published_cell(by_task.get(c.task, ()), row.split, c.scores) for c in columns),
         origin=row.source,
         place=row.place,
     )
 
 
-def _cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> CellView:
+def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> CellView:
     """The numbers as printed, and one number to sort and compare by.
 
     A source that prints more scores of a task than the column's has the mean of the column's; one

@@ -150,7 +150,7 @@ def _group(
         anchor=group_anchor(entry, task),
         model=entry.model,
         task=task,
-        recipe=entry.recipe_label,
+        recipe=entry.shown_recipe,
         statistics=tuple(statistics(cell) for cell in cells),
         reproductions=reproductions,
         curves=_curves([sections[run.key] for run in runs if run.key in sections]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.cell import score_names
+from leaderboard.boards.cell import column_title, score_names
 from tasks.suites import find_task
 
 INLINE_ROWS = 200
@@ -131,7 +131,7 @@ def build_column(board: Board, task: str) -> Column:
     """The column of a task, also of one that only published rows have."""
     return Column(
         task=task,
-        name=task.rpartition("/")[2],
+        name=column_title(task, board.rule),
         scores=score_names(task, board.rule),
         split="dev" if find_task(task).dev_splits else "test",
         extra=task not in board.rule.cells,

@@ -7,11 +7,12 @@ from pathlib import PurePath
 from typing import Any
 
 from leaderboard.boards.cell import shown
-from leaderboard.job import SCRATCH, START_FROM, Job
+from leaderboard.job import PRETRAINED, START_FROM, Job
 from leaderboard.report.plots.curve import curve_figures
 from leaderboard.report.plots.figure import Figure
 from leaderboard.report.table import run_anchor
 from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result, curve_flags
+from tasks.suites import split_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def _common(run: Result | Failure) -> dict[str, Any]:
 
 def _score_line(evaluation: Evaluation) -> _ScoreLine:
     return _ScoreLine(
-        split=f"{evaluation.task} {evaluation.split}",
+        split=split_title(evaluation.task, evaluation.split),
         scores=tuple((name, shown(value)) for name, value in evaluation.scores.items()),
         flags=evaluation.flags,
     )
@@ -131,7 +132,7 @@ def command_of(job: Job) -> str:
         case "scored":
             return _scoring(job)
         case "floor":
-            words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-floors"]
+            words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-baselines"]
         case "ensemble":
             members = dict.fromkeys(setting.source for setting in job.settings.values())
             words = ["ensemble", *members, *_task(job), "--name", job.model]
@@ -153,7 +154,7 @@ def _model(job: Job) -> Iterator[str]:
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):
-        yield from ("--start-from", start.name or SCRATCH)
+        yield from ("--start-from", start.name or PRETRAINED)
 
 
 def _is_packaged(job: Job) -> bool:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell, shown
-from leaderboard.boards.entry import CellStanding, Entry
+from leaderboard.boards.entry import Entry, Intervals
 from leaderboard.boards.imported import imported_blocks
 from leaderboard.boards.published import published_blocks
 from leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
@@ -22,13 +22,14 @@ from leaderboard.report.rows import (
     percent,
     row_anchor,
 )
+from tasks.suites import title_of
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
         "scored": ("Scored here", "prediction files of others, scored by bench score; unranked"),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
-        "floor": ("Floors", "learned without an encoder; unranked"),
+        "floor": ("Baselines", "learned without an encoder; unranked"),
     }
 )
 """The board's own kinds of rows in the order in which they stand, with what is said of them."""
@@ -128,7 +129,7 @@ def build_table(board: Board, number: int) -> TableView:
         has_flags=any(note for cell in cells for note in cell.notes),
         has_best=any(cell.best for row in rows for cell in (row.score, *row.cells)),
         has_ranks=any(row.ranks for row in rows),
-        has_intervals=any(entry.standing is not None for entry in board.entries),
+        has_intervals=any(entry.uncertainty is not None for entry in board.entries),
         reproduced=reproduced_entries(board),
     )
 
@@ -139,7 +140,7 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
     by_kind: dict[RowKind, list[RowView]] = {}
     for entry in board.entries:
         by_kind.setdefault("measured" if entry.kind == "model" else entry.kind, []).append(
-            _row(board, entry, columns, best)
+            _entry_row(board, entry, columns, best)
         )
     for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
@@ -147,12 +148,14 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
             yield RowGroup(anchor=f"{anchor}-{kind}", kind=kind, title=title, note=note, rows=rows)
 
 
-def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]) -> RowView:
+def _entry_row(
+    board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]
+) -> RowView:
     names = (entry.model, entry.recipe, entry.precision, entry.variant)
     failed, runs = len(entry.failures), entry.runs
     # The ranks that an entry may as well have, where they are not its own alone.
-    label = "" if entry.standing is None else entry.standing.rank_label
-    tied = () if entry.standing is None else entry.standing.tied
+    label = "" if entry.uncertainty is None else entry.uncertainty.rank_label
+    tied = () if entry.uncertainty is None else entry.uncertainty.tied
     return RowView(
         anchor=row_anchor(board.title, board.data_label, *names),
         rank="" if entry.rank is None else str(entry.rank),
@@ -162,7 +165,7 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
-        cells=tuple(_cell(entry, column, best.get(column.task, "")) for column in columns),
+        cells=tuple(_entry_cell(entry, column, best.get(column.task, "")) for column in columns),
         origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
         href="#" + group_anchor(entry, runs[0].task) if runs else "",
     )
@@ -170,7 +173,7 @@ def _row(board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[st
 
 def _details(entry: Entry) -> str:
     if not entry.is_single:
-        return entry.recipe_label
+        return entry.shown_recipe
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
     seeds += " seed" if high == 1 else " seeds"
@@ -180,7 +183,7 @@ def _details(entry: Entry) -> str:
 def _score(board: Board, entry: Entry) -> CellView:
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
-        missing = ", ".join(task.rpartition("/")[2] for task in entry.missing)
+        missing = ", ".join(map(title_of, entry.missing))
         return CellView(text=f"{there} of {len(board.rule.cells)} tasks", note=f"no {missing}")
     spread = "" if entry.spread is None else shown(entry.spread)
     top = entry.rank == 1 and sum(other.rank is not None for other in board.entries) > 1
@@ -188,7 +191,7 @@ def _score(board: Board, entry: Entry) -> CellView:
         text=shown(entry.score),
         spread=spread,
         order=percent(entry.score),
-        note=_joined(_seed_note(entry.seed_scores), _interval_note(_score_standing(entry))),
+        note=_joined(_seed_note(entry.seed_scores), _interval_note(_score_intervals(entry))),
         best=top,
     )
 
@@ -201,7 +204,7 @@ def _seed_note(scores: Sequence[float]) -> str:
     return f"over {len(scores)} seeds: mean {shown(fmean(scores))}, from {low} to {high}"
 
 
-def _cell(entry: Entry, column: Column, best: str) -> CellView:
+def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
     cell = entry.cells.get(column.task)
     if cell is None:
         return CellView(text="–")
@@ -211,7 +214,7 @@ def _cell(entry: Entry, column: Column, best: str) -> CellView:
         spread=numbers.spread,
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_joined(numbers.sentence, _interval_note(_cell_standing(entry, column.task))),
+        note=_joined(numbers.sentence, _interval_note(_cell_intervals(entry, column.task))),
         flags="; ".join(cell.notes),
         best=entry.competes and numbers.median == best,
         parts=dict(_parts(cell, column)),
@@ -225,20 +228,20 @@ def _parts(cell: Cell, column: Column) -> Iterator[tuple[str, float]]:
         yield basis_of(column.split, (score,)), round(100 * median(values), 4)
 
 
-def _score_standing(entry: Entry) -> CellStanding:
-    return CellStanding() if entry.standing is None else entry.standing.score
+def _score_intervals(entry: Entry) -> Intervals:
+    return Intervals() if entry.uncertainty is None else entry.uncertainty.score
 
 
-def _cell_standing(entry: Entry, task: str) -> CellStanding:
-    return CellStanding() if entry.standing is None else entry.standing.cells[task]
+def _cell_intervals(entry: Entry, task: str) -> Intervals:
+    return Intervals() if entry.uncertainty is None else entry.uncertainty.cells[task]
 
 
-def _interval_note(standing: CellStanding) -> str:
+def _interval_note(intervals: Intervals) -> str:
     """The interval and what it is over: "95 % from 44.1 to 49.0 over examples and seeds"."""
-    if standing.both is None:
+    if intervals.both is None:
         return ""
-    low, high = shown(standing.both.low), shown(standing.both.high)
-    return f"95 % from {low} to {high} over {standing.scope}"
+    low, high = shown(intervals.both.low), shown(intervals.both.high)
+    return f"95 % from {low} to {high} over {intervals.scope}"
 
 
 def _joined(*notes: str) -> str:

@@ -18,6 +18,7 @@ from leaderboard.report.plots.section import Background
 from leaderboard.report.rows import RowView
 from leaderboard.result import Failure, Result
 from leaderboard.text import visible, whole_file
+from tasks.suites import distinct_title
 
 _HERE = Path(__file__).parent
 
@@ -103,7 +104,7 @@ def _templates() -> Environment:
         finalize=_as_text,
     )
     found.globals["packed_rows"] = partial(_packed_rows, templates=found)
-    found.filters.update(packed=_packed, json=json.dumps)
+    found.filters.update(packed=_packed, json=json.dumps, task=distinct_title)
     return found
 
 

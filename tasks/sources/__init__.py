@@ -1,4 +1,4 @@
-"""The three doors that rows come in by: the hub, official files, the embedded mini data."""
+"""The three sources of rows: the hub, official files, the embedded mini data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ __all__ = ["Column", "Data", "Row", "Source", "Split", "has_rows", "parse_data",
 
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
-    """The rows of one split; DataError where the door does not have it or it is malformed."""
+    """The rows of one split; DataError where the source does not have it or it is malformed."""
     folder = _folder(data)
     found = hub_rows(source, split) if folder is None else file_rows(source, split, folder)
     arranged = _arranged(source, found, f"{source.hub} {source.config} {split} ({data})")
@@ -32,7 +32,7 @@ def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Whether the door has this split, without reading it; the hub is taken at its word."""
+    """Whether the source has this split, without reading it; the hub is taken at its word."""
     if split not in source.splits:
         return False
     folder = _folder(data)
@@ -40,4 +40,4 @@ def has_rows(source: Source, split: str, data: Data) -> bool:
 
 
 def _folder(data: Data) -> Path | None:
-    return mini_folder() if data.door == "mini" else data.folder
+    return mini_folder() if data.source == "mini" else data.folder

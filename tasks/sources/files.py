@@ -1,4 +1,4 @@
-"""The files door: official files, read as they were released, each format by its own reader.
+"""Official files as a source, read as they were released, each format by its own reader.
 
 A byte order mark and a carriage return before a line feed are no part of a text.
 """

@@ -1,4 +1,4 @@
-"""The hub door: `datasets.load_dataset` at a pinned revision, or its cache without a network.
+"""The hub: `datasets.load_dataset` at a pinned revision, or its cache without a network.
 
 Without a network the Hugging Face libraries try for half a minute to several minutes even for
 cached data, and a server that accepts and never answers holds them for ever. So the hub is probed

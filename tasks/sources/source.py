@@ -11,7 +11,7 @@ from tasks.errors import BenchError, DataError
 Row = Mapping[str, object]
 """One row with the hub's column names; class labels are names, or None where they are hidden.
 
-Every door also gives `idx`, the row's position in its split. A column inside another one has a
+Every source also gives `idx`, the row's position in its split. A column inside another one has a
 dotted name ("answers.text").
 """
 
@@ -31,7 +31,7 @@ class Split:
     `files` are paths under the suite's folder, in the order they are looked for; the first one that
     exists is read. "train/*/*.txt" stands for all the files that fit. `columns` replaces the
     source's where this split is laid out differently. The labels of a `hidden` split are None
-    whatever a source holds, so that every door gives equal rows (the hub's MRPC test rows carry
+    whatever the data hold, so that every source gives equal rows (the hub's MRPC test rows carry
     their labels, the official test file does not).
     """
 
@@ -51,10 +51,10 @@ class Source:
     read with the wrong meaning. `label_texts` are what the files write instead of a name ("0").
     `label` is the column that holds it, or a list of them. A label without names is a number.
     `unlabelled` is what the files write where the annotators agreed on no label (the hub: -1); it
-    becomes None. `optional` columns are None where a door lacks them.
+    becomes None. `optional` columns are None where a source lacks them.
 
     `unfold` takes a JSON object of a "jsonl" file apart where it holds several rows; `arrange` puts
-    a split's rows into the form and order that all doors share. A `revision` that is no commit
+    a split's rows into the form and order that all sources share. A `revision` that is no commit
     ("main") is one that nobody has confirmed; the fingerprint of the rows then stands alone.
     """
 
@@ -93,23 +93,23 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A door. `folder` is set for "files" only."""
+    """Where rows come from. `folder` is set for "files" only."""
 
-    door: Literal["hub", "files", "mini"]
+    source: Literal["hub", "files", "mini"]
     folder: Path | None = None
 
     def __str__(self) -> str:
-        """What `parse_data` turns back into an equal door."""
-        return str(self.folder) if self.folder is not None else self.door
+        """What `parse_data` turns back into equal data."""
+        return str(self.folder) if self.folder is not None else self.source
 
 
 def parse_data(text: str) -> Data:
-    """The door that `--data` names: "hub", "mini" or a folder, which must exist."""
+    """What `--data` names: "hub", "mini" or a folder, which must exist."""
     match text:
         case "hub":
-            return Data(door="hub")
+            return Data(source="hub")
         case "mini":
-            return Data(door="mini")
+            return Data(source="mini")
     folder = Path(text).expanduser()
     # Path("") is the current folder, which nobody means by an unset shell variable.
     if not text or not folder.is_dir():
@@ -118,7 +118,7 @@ def parse_data(text: str) -> Data:
             f"the data folder {text!r} {found}: give a folder of official files, "
             "`--data hub` or `--data mini`."
         )
-    return Data(door="files", folder=folder.resolve())
+    return Data(source="files", folder=folder.resolve())
 
 
 # The columns of a row by type; TypeError where a row holds something else.

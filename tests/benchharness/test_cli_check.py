@@ -11,7 +11,7 @@ from tasks.errors import ModelError
 from tests.helpers.learned_engine import LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
-RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-floors")
+RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-baselines")
 CHECK = ("check", "--model", "tiny", *TWO)
 GOOD = {"glue/rte": 0.8, "glue/sst2": 0.9}
 
@@ -85,9 +85,9 @@ def test_a_drop_is_exit_3_and_says_what_was_lost(checked, learn):
     learn(world=2, rte=0.4)
     ended = checked("--limit", "100")
     assert ended.code == 3
-    assert "Worse than the baseline beyond noise: glue/rte (of 2 tasks)." in ended.out
+    assert "Worse than the baseline beyond noise: GLUE RTE (of 2 tasks)." in ended.out
     assert "examples lost" in ended.out
-    assert "glue/sst2" not in ended.out.rpartition("glue/rte: ")[2]
+    assert "SST-2" not in ended.out.rpartition("GLUE RTE: ")[2]
 
 
 def test_nothing_that_is_stored_is_taken_for_a_fresh_run(checked, learn):
@@ -109,14 +109,14 @@ def test_reports_for_machines(checked, learn, monkeypatch):
     assert facts["tasks"]["glue/rte"]["detectable_drop"] > 0
     assert ET.parse("out/check.xml").getroot().attrib["failures"] == "1"
     assert Path("summary.md").read_text() == Path("check.md").read_text()
-    assert "::error title=glue/rte is worse::" in ended.err
+    assert "::error title=GLUE RTE is worse::" in ended.err
 
 
 def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked, bench, learn):
     learn(cola=0.9)
     ended = checked("--task", "cola")
     assert ended.code == 4
-    assert "glue/cola: the baseline does not have it; `bench run` it" in ended.err
+    assert "CoLA: the baseline does not have it; `bench run` it" in ended.err
     assert "None of 2 tasks is worse" in ended.out
 
 
@@ -124,7 +124,7 @@ def test_a_changed_recipe_is_no_regression(checked, learn):
     learn(rte=0.1)
     ended = checked("--set", "epochs=1")
     assert ended.code == 4
-    assert "glue/rte: its recipe has changed (epochs is 1" in ended.err
+    assert "GLUE RTE: its recipe has changed (epochs is 1" in ended.err
     assert "No task could be compared" in ended.out
 
 
@@ -134,7 +134,7 @@ def test_changed_rows_are_no_regression(checked, learn):
     file.write_text(file.read_text().replace(digest, "0" * 64))
     ended = checked()
     assert ended.code == 4
-    assert "glue/rte: the rows of glue/rte:dev have changed; if that is intended" in ended.err
+    assert "GLUE RTE: the rows of glue/rte:dev have changed; if that is intended" in ended.err
 
 
 def rewrite(**fields):
@@ -163,7 +163,7 @@ def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
     learn(rte=None)
     ended = checked()
     assert ended.code == 1
-    assert "glue/rte: seed 1 failed: the loss became nan." in ended.err
+    assert "GLUE RTE: seed 1 failed: the loss became nan." in ended.err
     learn(rte=None, sst2=0.5)
     assert checked().code == 3
 
@@ -172,7 +172,7 @@ def test_one_seed_is_no_baseline_to_compare_with(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
     ended = bench("baseline", "--model", "tiny", "--suite", "glue")
-    assert "Fewer than 5 seeds of glue/sst2, glue/rte" in ended.out
+    assert "Fewer than 5 seeds of SST-2, GLUE RTE" in ended.out
     ended = bench(*CHECK)
     assert ended.code == 4
     assert "the baseline has one seed, which shows no spread" in ended.err

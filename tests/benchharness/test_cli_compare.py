@@ -69,7 +69,7 @@ def test_the_table_names_the_flips_and_the_slices(bench, stored):
     ended = bench("compare", *words, "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     assert ended.out.startswith("GLUE dev on mini data: good and bad")
-    row = next(line.split() for line in ended.out.splitlines() if line.split()[:1] == ["rte"])
+    row = next(line.split() for line in ended.out.splitlines() if line.split()[:1] == ["RTE"])
     assert row[3].startswith("+23.75*")
     assert row[-4:] == ["39", "1", "160", "3"]
     assert "with negation" in ended.out
@@ -81,7 +81,7 @@ def test_the_table_names_the_flips_and_the_slices(bench, stored):
 def test_one_seed_is_said_to_tell_of_examples_alone(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "over examples alone" in ended.out
-    assert " cola " in ended.out
+    assert " CoLA " in ended.out
 
 
 def test_without_its_examples_a_task_keeps_what_the_scores_say(bench, tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def test_without_its_examples_a_task_keeps_what_the_scores_say(bench, tmp_path, 
     assert (rte["p_value"], rte["flipped"], rte["is_shown"]) == (None, None, False)
     assert rte["reason"].startswith("its examples could not be read: ")
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
-    assert "rte: no test, its examples could not be read" in ended.out
+    assert "RTE: no test, its examples could not be read" in ended.out
 
 
 def test_different_rows_cannot_be_compared(bench, tmp_path, monkeypatch):

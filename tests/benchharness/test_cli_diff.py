@@ -35,7 +35,7 @@ def test_without_a_task_the_tasks_of_each_pair_of_values_are_named() -> None:
     assert line.split() == ["learning_rate", "0.0001", "5e-05", "every", "task"]
     text = call("electra", "bert")
     (line,) = (line for line in text.splitlines() if line.split()[:2] == ["epochs", "10"])
-    assert line.strip().endswith("glue/stsb, glue/rte")
+    assert line.strip().endswith("STS-B, GLUE RTE")
     text = call("electra", "roberta")
     (line,) = (line for line in text.splitlines() if line.split()[:3] == ["epochs", "3", "10"])
     assert "all but glue/stsb, glue/rte, squad/v1.1" in line

@@ -28,9 +28,9 @@ def training(step=15, steps=30):
 
 def test_a_line_about_a_running_job_has_its_numbers():
     assert describe(JOBS[1], training()) == (
-        "tiny glue/cola seed 1: training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s"
+        "tiny CoLA seed 1: training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s"
     )
-    assert describe(JOBS[1], Progress(phase="loading")) == "tiny glue/cola seed 1: loading"
+    assert describe(JOBS[1], Progress(phase="loading")) == "tiny CoLA seed 1: loading"
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_finished_job_is_one_line_with_its_scores():
         shown.finish(make_failure(JOBS[2], kind="killed"))
         shown.finish(make_failure(JOBS[3], "ck lacks layers", exit_code=4))
     assert console.file.getvalue().splitlines() == [
-        "[1/4] tiny glue/cola seed 0: mcc 0.500 in 2 s",
-        "[2/4] tiny glue/cola seed 1: it went wrong",
-        "[3/4] tiny glue/cola seed 2: killed: it went wrong",
-        "[4/4] tiny glue/cola seed 3: its model cannot be used, and its other jobs are left out",
+        "[1/4] tiny CoLA seed 0: mcc 0.500 in 2 s",
+        "[2/4] tiny CoLA seed 1: it went wrong",
+        "[3/4] tiny CoLA seed 2: killed: it went wrong",
+        "[4/4] tiny CoLA seed 3: its model cannot be used, and its other jobs are left out",
     ]
 
 
@@ -81,14 +81,14 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
             shown.report(JOBS[0], training())
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 2
-    assert lines[0].startswith("0 of 4 jobs done, about 79 s left; tiny glue/cola seed 0: training")
+    assert lines[0].startswith("0 of 4 jobs done, about 79 s left; tiny CoLA seed 0: training")
 
 
 def test_a_note_is_a_line_of_its_own_at_once():
     console = plain()
     with Display(4, {}, console) as shown:
         shown.report(JOBS[0], Progress(phase="loading", note="skips a \x1b[31msnapshot"))
-    assert console.file.getvalue() == "tiny glue/cola seed 0 skips a \\x1b[31msnapshot.\n"
+    assert console.file.getvalue() == "tiny CoLA seed 0 skips a \\x1b[31msnapshot.\n"
 
 
 def test_time_left_counts_jobs_by_what_they_are_expected_to_take(monkeypatch):
@@ -125,7 +125,7 @@ def test_a_terminal_shows_live_lines_and_leaves_finished_ones(monkeypatch):
     text = console.file.getvalue()
     assert "0 of 2 jobs done" in text
     assert "epoch 1.50, step 15/30, loss 0.5432, 99 examples/s" in text
-    assert "[1/2] tiny glue/cola seed 0: mcc 0.500 in 2 s" in text
+    assert "[1/2] tiny CoLA seed 0: mcc 0.500 in 2 s" in text
 
 
 def test_a_dumb_terminal_gets_plain_lines(monkeypatch):

@@ -80,7 +80,7 @@ def test_data_are_fetched_whole_and_serve_without_the_hub(
     small = type(suite)(**{**vars(suite), "tasks": ("glue/rte",)})
     monkeypatch.setattr("tasks.suites.SUITES", {"glue": small})
     (fetched,) = call("--suite", "glue")["fetched"]
-    sizes = {name: len(rows(RTE.source, name, Data(door="mini"))) for name in RTE.source.splits}
+    sizes = {name: len(rows(RTE.source, name, Data(source="mini"))) for name in RTE.source.splits}
     assert fetched == {"task": "glue/rte", "rows": sizes}
     shutil.rmtree(tmp_path / "repos")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

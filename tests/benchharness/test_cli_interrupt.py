@@ -22,7 +22,7 @@ choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
 planned = plan.Plan(jobs=tuple(make_job(*job) for job in {jobs!r}), rows={{}})
 plan.plan_jobs = lambda *args, **options: planned
 sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]
-sys.argv += ["--no-floors"]
+sys.argv += ["--no-baselines"]
 main()
 """
 

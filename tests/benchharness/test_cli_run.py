@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import plan_jobs
-from benchharness.models import FLOORS
+from benchharness.models import BASELINES
 from leaderboard.store.store import open_store
 from tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
@@ -49,7 +49,7 @@ def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
     assert "2 of 2 jobs are finished." in ended.out
     assert ended.out.endswith("report: results/leaderboard.html\n")
     assert "<html" in Path("results/leaderboard.html").read_text()
-    assert "[2/2] tiny glue/cola seed" in ended.err
+    assert "[2/2] tiny CoLA seed" in ended.err
 
 
 def test_a_second_run_does_only_what_is_missing(bench, fake_jobs):
@@ -122,7 +122,7 @@ def test_a_failed_job_is_stored_and_the_others_go_on(bench, fake_jobs):
     complaints = [line for line in ended.err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 2
     assert complaints[0].startswith(
-        "bench: tiny glue/rte seed 1: the process of the job was killed"
+        "bench: tiny GLUE RTE seed 1: the process of the job was killed"
     )
 
 
@@ -138,7 +138,7 @@ def test_jobs_that_fail_alike_share_a_line(bench, fake_jobs):
     fake_jobs([make_job("die", seed=1), make_job("die", seed=2)])
     complaints = [line for line in bench(*RUN).err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 1
-    assert "tiny glue/cola seed 1, tiny glue/cola seed 2: " in complaints[0]
+    assert "tiny CoLA seed 1, tiny CoLA seed 2: " in complaints[0]
 
 
 def test_a_model_that_cannot_be_loaded_stops_only_its_own_jobs(bench, fake_jobs):
@@ -165,7 +165,7 @@ def test_dry_run_shows_the_plan_and_makes_nothing(bench, fake_jobs, tmp_path):
     assert (ended.code, ended.err) == (0, "")
     first, *lines = ended.out.splitlines()
     assert first.startswith("2 jobs (1 model x 1 task x 2 seeds, data: mini), 2 to run")
-    assert lines[0].strip().startswith(f"{job.key[:12]}  tiny glue/cola seed 1, ok, fp32: ")
+    assert lines[0].strip().startswith(f"{job.key[:12]}  tiny CoLA seed 1, ok, fp32: ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -181,7 +181,7 @@ def test_dry_run_as_json(bench, fake_jobs):
 
 
 def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
-    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-floors")
+    command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-baselines")
     command = (*command, "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
     ended = bench(*command, "--test")
@@ -193,7 +193,7 @@ def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
 def test_tasks_without_test_rows_are_named(bench, fake_jobs):
     fake_jobs([make_job("ok", COLA)])
     ended = bench(*RUN, "--task", "cola", "--dry-run", "--test")
-    assert ended.err == "bench: no test split in mini: glue/cola.\n"
+    assert ended.err == "bench: no test split in mini: CoLA.\n"
 
 
 def test_longest_jobs_start_first(bench, fake_jobs):
@@ -205,7 +205,7 @@ def test_longest_jobs_start_first(bench, fake_jobs):
             store.add_result(result)
     fake_jobs([short, long])
     ended = bench(*RUN)
-    assert ended.err.splitlines()[0].startswith("[1/2] tiny glue/rte")
+    assert ended.err.splitlines()[0].startswith("[1/2] tiny GLUE RTE")
     assert "about 2 min." in ended.out.splitlines()[0]
 
 
@@ -340,30 +340,30 @@ def planned(bench, *words):
     return [(j["model"], j["seed"]) for j in json.loads(bench(*command, *words).out)["jobs"]]
 
 
-def test_the_floors_are_run_once_a_task_unless_they_are_left_out(bench):
+def test_the_baselines_are_run_once_a_task_unless_they_are_left_out(bench):
     both = [("majority", 0), ("bag-of-words", 0)]
     tiny = ("--model", "tiny", "--task", "cola")
     assert planned(bench, *tiny) == [("tiny", 1), ("tiny", 2), *both]
-    assert planned(bench, *tiny, "--no-floors") == [("tiny", 1), ("tiny", 2)]
+    assert planned(bench, *tiny, "--no-baselines") == [("tiny", 1), ("tiny", 2)]
     named = ("--model", "majority", "--task", "cola")
-    assert planned(bench, *named, "--no-floors") == both[:1]
-    assert planned(bench, *tiny, *named[:2], "--no-floors")[2:] == both[:1]
+    assert planned(bench, *named, "--no-baselines") == both[:1]
+    assert planned(bench, *tiny, *named[:2], "--no-baselines")[2:] == both[:1]
 
 
-def test_floors_alone_plan_no_encoder(monkeypatch):
+def test_baselines_alone_plan_no_encoder(monkeypatch):
     """Neither a recipe of one is resolved, nor the digest of its weights taken."""
 
     def refuse(*arguments):
         raise AssertionError(arguments)
 
     monkeypatch.setattr("benchharness.driver.plan.with_start", refuse)
-    found = plan_jobs(FLOORS, [find_task("glue/rte")], "mini", [1, 2, 3])
+    found = plan_jobs(BASELINES, [find_task("glue/rte")], "mini", [1, 2, 3])
     assert [(job.model, job.seed) for job in found.jobs] == [("majority", 0), ("bag-of-words", 0)]
     assert sum(found.used_rows.values()) > 0
 
 
-def test_the_floors_are_counted_apart(bench):
+def test_the_baselines_are_counted_apart(bench):
     command = ("run", "--model", "tiny", "--task", "cola", "--data", "mini", "--dry-run")
     assert bench(*command, "--set", "epochs=2").out.startswith(
-        "7 jobs (1 model x 1 task x 5 seeds and 2 floors x 1 task, data: mini), 7 to run"
+        "7 jobs (1 model x 1 task x 5 seeds and 2 baselines x 1 task, data: mini), 7 to run"
     )

@@ -83,5 +83,5 @@ def test_a_hanging_job_is_said_to_be_started_again(bench, fake_jobs, tmp_path, m
     fake_jobs([job])
     ended = bench(*RUN, "--timeout", "3")
     assert ended.code == 0
-    sentence = "tiny glue/cola seed 1 printed no progress for 3 seconds and is started again."
+    sentence = "tiny CoLA seed 1 printed no progress for 3 seconds and is started again."
     assert sentence in ended.err

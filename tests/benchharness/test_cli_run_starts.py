@@ -36,7 +36,8 @@ def attempts(*jobs):
 
 def ended_jobs(ended):
     """The tasks of the jobs in the order in which they ended."""
-    return [line.split()[2] for line in ended.err.splitlines() if line.startswith("[")]
+    lines = [line for line in ended.err.splitlines() if line.startswith("[")]
+    return [line.partition(" seed ")[0].partition(" tiny ")[2] for line in lines]
 
 
 def test_a_job_waits_for_its_start_and_others_go_before_it(bench, fake_jobs):
@@ -45,16 +46,16 @@ def test_a_job_waits_for_its_start_and_others_go_before_it(bench, fake_jobs):
                make_job("ok", "glue/cola")])  # fmt: skip
     ended = bench(*RUN, "--jobs", "2")
     assert ended.code == 0, ended.err
-    assert ended_jobs(ended)[:2] == ["glue/cola", MNLI]
+    assert ended_jobs(ended)[:2] == ["CoLA", "MNLI"]
     assert set(stored().values()) == {"finished"}
-    assert "glue/mnli is trained first: glue/rte, glue/mrpc start from it" in ended.out
+    assert "MNLI is trained first: GLUE RTE, MRPC start from it" in ended.out
 
 
 def test_chains_go_link_by_link(bench, fake_jobs):
     first = make_job("ok", MNLI)
     second = starting_from(first, task="swag/regular")
     fake_jobs([starting_from(second, task="superglue/copa"), second, first])
-    assert ended_jobs(bench(*ONE)) == [MNLI, "swag/regular", "superglue/copa"]
+    assert ended_jobs(bench(*ONE)) == ["MNLI", "SWAG", "COPA"]
     assert not any(KEPT.iterdir())
 
 
@@ -66,8 +67,8 @@ def test_an_encoder_stays_until_all_have_started_from_it(bench, fake_jobs):
     assert is_whole(KEPT / start.key, start.key), "MRPC has still to start from it"
     ended = bench(*ONE)
     assert ended.code == 0
-    assert "The encoder of glue/mnli is there: glue/mrpc start from it." in ended.out
-    assert ended_jobs(ended) == ["glue/mrpc"]
+    assert "The encoder of MNLI is there: MRPC start from it." in ended.out
+    assert ended_jobs(ended) == ["MRPC"]
     assert not any(KEPT.iterdir())
     assert attempts(start, rte, mrpc) == [1, 1, 2]
 
@@ -78,7 +79,7 @@ def test_encoders_are_kept_on_request(bench, fake_jobs):
     assert bench(*ONE, "--keep-checkpoints").code == 0
     assert is_whole(KEPT / start.key, start.key)
     fake_jobs([start, starting_from(start), starting_from(start, task="glue/mrpc")])
-    assert ended_jobs(bench(*ONE)) == ["glue/mrpc"]
+    assert ended_jobs(bench(*ONE)) == ["MRPC"]
     assert not any(KEPT.iterdir())
 
 
@@ -102,10 +103,10 @@ def test_a_failed_start_fails_all_that_start_from_it_and_no_others(bench, fake_j
         "glue/cola": "finished",
     }
     reason = f"it starts from glue/mnli (run {start.key[:12]}), which failed: the same command"
-    assert f"bench: tiny swag/regular seed 1: {reason}" in ended.err
+    assert f"bench: tiny SWAG seed 1: {reason}" in ended.err
     again = bench(*ONE)
     assert again.code == 0
-    assert ended_jobs(again) == [MNLI, "swag/regular", "superglue/copa"]
+    assert ended_jobs(again) == ["MNLI", "SWAG", "COPA"]
     assert set(stored().values()) == {"finished"}
 
 
@@ -134,10 +135,10 @@ def test_a_lost_encoder_is_trained_again_and_its_result_not_doubled(bench, fake_
     bench(*ONE)
     lose(KEPT / start.key)
     plan = bench(*ONE, "--dry-run").out
-    assert "glue/mnli is trained again, because its encoder was not kept: glue/rte" in plan
+    assert "MNLI is trained again, because its encoder was not kept: GLUE RTE" in plan
     ended = bench(*ONE)
     assert ended.code == 0, ended.err
-    assert ended_jobs(ended) == [MNLI, "glue/rte"]
+    assert ended_jobs(ended) == ["MNLI", "GLUE RTE"]
     assert attempts(start, rte) == [1, 2]
 
 
@@ -166,7 +167,7 @@ def test_force_trains_the_start_anew_and_keeps_it_for_what_follows(bench, fake_j
     fake_jobs([start, rte, mrpc])
     bench(*ONE)
     ended = bench(*ONE, "--force")
-    assert (ended.code, ended_jobs(ended)[0]) == (0, MNLI)
+    assert (ended.code, ended_jobs(ended)[0]) == (0, "MNLI")
     assert attempts(start, rte, mrpc) == [2, 2, 2]
 
 
@@ -202,5 +203,9 @@ def test_a_start_goes_first_though_another_job_is_longer(bench, fake_jobs):
     assert {job["task"]: job["start_from"] for job in plan}["glue/rte"] == start.key
     text = bench(*RUN, "--jobs", "2", "--dry-run").out
     assert "about 90 s." in text.splitlines()[0] or "about 2 min." in text.splitlines()[0]
-    assert [line.split()[2] for line in text.splitlines()[-3:]] == [MNLI, "glue/cola", "glue/rte"]
-    assert f"tiny glue/rte seed 1 from glue/mnli (run {start.key[:12]}), ok, fp32" in text
+    assert [line.partition(" seed")[0].split("tiny ")[1] for line in text.splitlines()[-3:]] == [
+        "MNLI",
+        "CoLA",
+        "GLUE RTE",
+    ]
+    assert f"tiny GLUE RTE seed 1 from MNLI (run {start.key[:12]}), ok, fp32" in text

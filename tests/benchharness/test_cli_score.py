@@ -120,7 +120,7 @@ def test_the_text_says_what_was_scored(bench, made):
     path, _, examples = made("squad/v1.1")
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     first, *lines = ended.out.splitlines()
-    assert first == f"squad/v1.1 dev (mini), {len(examples)} predictions"
+    assert first == f"SQuAD 1.1 dev (mini), {len(examples)} predictions"
     assert lines[0].split()[0] == "em"
     assert "as the official script prints them, in percent:" in lines
     assert lines[-1].split()[0] == "f1"

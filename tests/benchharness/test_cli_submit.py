@@ -187,7 +187,7 @@ def as_rows(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], ...]:
 @pytest.fixture
 def superglue(monkeypatch, bench):
     """Stored runs of every task of SuperGLUE on the embedded files, as a folder of files."""
-    data, files = Data(door="files", folder=mini_folder()), []
+    data, files = Data(source="files", folder=mini_folder()), []
     with open_store("board.sqlite") as store:
         for file in SUBMISSIONS["superglue"].files:
             task = find_task(file.task)
@@ -224,7 +224,9 @@ def test_superglue_is_a_zip_that_passes_its_own_checker(bench, superglue):
     found = members(Path("superglue-minilm.zip"))
     assert list(found) == [file.name for file in superglue.files]
     first = json.loads(found["ReCoRD.jsonl"].splitlines()[0])
-    example = read(find_task("superglue/record"), "test", Data(door="files", folder=mini_folder()))
+    example = read(
+        find_task("superglue/record"), "test", Data(source="files", folder=mini_folder())
+    )
     assert first["label"] in example.examples[0].options
 
 

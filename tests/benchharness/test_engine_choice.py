@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from benchharness.engines import ray as ray_engine
-from benchharness.engines.choice import EngineChoice, find_place
+from benchharness.engines.choice import EngineChoice, find_placement
 from benchharness.engines.cluster import ClusterEngine
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.ray import NodeSize, jobs_at_once
@@ -20,7 +20,7 @@ GPU_NODES = [NodeSize(4, 32, 256 * GB), NodeSize(0, 8, 64 * GB)]
 
 
 def choose(name, *words, **fields):
-    return find_place(EngineChoice(name=name, words=words, **fields))
+    return find_placement(EngineChoice(name=name, words=words, **fields))
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_without_gpus_processes_share_the_cores(monkeypatch):
 )
 def test_a_ray_cluster_is_filled(cluster, sizes, fields, expected):
     cluster(sizes)
-    place = find_place(EngineChoice(name="ray", **fields))
+    place = find_placement(EngineChoice(name="ray", **fields))
     assert place.engine.func is ClusterEngine
     assert (resources(place).gpus, resources(place).cpus, len(place.slots)) == expected
     assert place.slots[0].is_gpu == (expected[0] > 0)
@@ -116,7 +116,7 @@ def test_jobs_fit_by_cores_and_gpus():
 def test_what_is_wrong_is_said(cluster, name, fields, sentence):
     cluster(CPU_NODES)
     with pytest.raises(BenchError, match=sentence):
-        find_place(EngineChoice(name=name, **fields))
+        find_placement(EngineChoice(name=name, **fields))
 
 
 def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):

@@ -13,7 +13,7 @@ from tasks.suites import SUITES, TASKS
 SEEDS = ("run", "--model", "tiny", "--suite", "seeds", "--seed", "1", "--db", "board.sqlite")
 SHORT = (
     *("--limit", "12", "--set", "epochs=1", "--set", "evaluations=1"),
-    *("--precision", "fp32", "--no-floors"),
+    *("--precision", "fp32", "--no-baselines"),
 )
 TRAINED = {name for name, task in TASKS.items() if task.trained_on is None}
 
@@ -40,9 +40,9 @@ def planned(ended):
     return tasks
 
 
-@pytest.mark.parametrize("door", ["mini", str(mini.folder())], ids=["mini", "files"])
-def test_seeds_plans_every_task_for_every_model_and_floor(door, bench):
-    found = planned(bench(*SEEDS, "--data", door, "--dry-run", "--json"))
+@pytest.mark.parametrize("source", ["mini", str(mini.folder())], ids=["mini", "files"])
+def test_seeds_plans_every_task_for_every_model_and_baseline(source, bench):
+    found = planned(bench(*SEEDS, "--data", source, "--dry-run", "--json"))
     assert "tiny" in found
     assert all(sorted(tasks) == sorted(TRAINED) for tasks in found.values())
 
@@ -69,4 +69,4 @@ def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkey
     assert all(suite.title in page for suite in SUITES.values())
 
     again = bench(*SEEDS, *SHORT, "--data", mini.folder())
-    assert "stored already: nothing is missing." in again.out, "both doors give the same jobs"
+    assert "stored already: nothing is missing." in again.out, "both sources give the same jobs"

@@ -68,8 +68,8 @@ def listen(loggers, tell, error=None):
     watcher, warnings = Watching(), []
     makers = {name: lambda logger=logger: logger for name, logger in loggers.items()}
     try:
-        with Listening(watcher, makers, warnings.append) as ears:
-            tell(ears)
+        with Listening(watcher, makers, warnings.append) as listening:
+            tell(listening)
             if error is not None:
                 raise error
     except KeyboardInterrupt:
@@ -77,11 +77,11 @@ def listen(loggers, tell, error=None):
     return watcher.told, warnings
 
 
-def one_run(ears):
+def one_run(listening):
     result = make_result()
-    ears.report(result.job, Progress(phase="loading"))
-    ears.report(result.job, TRAINING)
-    ears.finish(result)
+    listening.report(result.job, Progress(phase="loading"))
+    listening.report(result.job, TRAINING)
+    listening.finish(result)
 
 
 def test_a_run_is_begun_logged_and_ended_in_order():
@@ -102,9 +102,9 @@ def test_a_run_is_begun_logged_and_ended_in_order():
 def test_losses_are_told_about_once_a_second():
     logger = Remembering()
 
-    def tell(ears):
+    def tell(listening):
         for _ in range(50):
-            ears.report(make_job(), TRAINING)
+            listening.report(make_job(), TRAINING)
 
     listen({"mine": logger}, tell)
     assert [call[0] for call in logger.calls] == ["begin", "log", "close"]
@@ -112,7 +112,7 @@ def test_losses_are_told_about_once_a_second():
 
 def test_a_failed_job_and_one_that_never_reported_are_ended_too():
     logger, failure = Remembering(), make_failure()
-    listen({"mine": logger}, lambda ears: ears.finish(failure))
+    listen({"mine": logger}, lambda listening: listening.finish(failure))
     begin, end, _ = logger.calls
     assert begin[1] == LoggedRun.of(failure.job)
     assert end == ("end", failure.job.key, {"status": "diverged", "error": failure.error}, True)
@@ -137,8 +137,8 @@ def test_a_logger_that_cannot_be_made_is_a_warning():
         raise RuntimeError("no login")
 
     warnings = []
-    with Listening(Watching(), {"broken": make}, warnings.append) as ears:
-        one_run(ears)
+    with Listening(Watching(), {"broken": make}, warnings.append) as listening:
+        one_run(listening)
     assert "RuntimeError: no login" in warnings[0]
 
 
@@ -155,7 +155,11 @@ def test_a_logger_that_hangs_holds_up_neither_the_run_nor_its_end(monkeypatch):
 
 def test_an_interruption_closes_what_is_open():
     logger = Remembering()
-    listen({"mine": logger}, lambda ears: ears.report(make_job(), TRAINING), KeyboardInterrupt())
+    listen(
+        {"mine": logger},
+        lambda listening: listening.report(make_job(), TRAINING),
+        KeyboardInterrupt(),
+    )
     assert logger.calls[-1] == ("close",)
 
 

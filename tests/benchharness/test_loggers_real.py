@@ -34,11 +34,11 @@ def tell(name, folder, monkeypatch):
     monkeypatch.setattr("benchharness.loggers.listening.LAST_SECONDS", 200)
     result, failure = make_result(), make_failure(make_job(seed=2))
     warnings = []
-    with Listening(Told(), open_loggers([name], folder), warnings.append) as ears:
+    with Listening(Told(), open_loggers([name], folder), warnings.append) as listening:
         for run in (result, failure):
-            ears.report(run.job, Progress(phase="training", step=7, loss=0.61))
-        ears.finish(failure)
-        ears.finish(result)
+            listening.report(run.job, Progress(phase="training", step=7, loss=0.61))
+        listening.finish(failure)
+        listening.finish(result)
     assert len(warnings) == 1
     assert warnings[0].startswith(f"--log {name}: "), warnings
 

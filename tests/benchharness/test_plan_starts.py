@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.driver.request import check_request
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.find import describe_folder
-from benchharness.recipes.read import packaged_names, read_starts
+from benchharness.recipes.read import _warn_of_old_word, packaged_names, read_starts
 from benchharness.recipes.resolve import with_start_tasks
 from leaderboard.job import START_FROM, Job
 from tasks.errors import BenchError, DataError, ModelError
@@ -83,18 +84,18 @@ def test_a_start_may_start_from_another(chain: str) -> None:
 def test_another_start_is_another_job(chain: str) -> None:
     keys = {
         plan("glue/rte", recipe=chain, **options)[-1].key
-        for options in ({}, {"start_from": "scratch"}, {"start_from": "snli/snli"})
+        for options in ({}, {"start_from": "pretrained"}, {"start_from": "snli/snli"})
     }
     slower = plan("glue/rte", recipe=chain, overrides={"learning_rate": "1e-4"})[-1].key
     assert len(keys | {slower}) == 4
 
 
-def test_scratch_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
-    (scratch,) = plan("glue/rte", recipe=chain, start_from="scratch")
+def test_pretrained_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
+    (pretrained,) = plan("glue/rte", recipe=chain, start_from="pretrained")
     (plain,) = plan("glue/rte")
-    assert scratch.key == plain.key
-    assert scratch.settings[START_FROM].value == "scratch", "so that the report can say it"
-    assert START_FROM not in plan("cola", recipe=chain, start_from="scratch")[0].settings
+    assert pretrained.key == plain.key
+    assert pretrained.settings[START_FROM].value == "scratch", "so that the report can say it"
+    assert START_FROM not in plan("cola", recipe=chain, start_from="pretrained")[0].settings
 
 
 def test_any_task_may_be_asked_for_as_the_start() -> None:
@@ -134,7 +135,7 @@ def test_every_start_of_a_recipe_is_a_task_and_has_a_source(name: str) -> None:
     path = packaged_names()[name]
     for table, line in read_starts(path).items():
         assert line.source != path.name, table
-        assert line.value == "scratch" or TASKS[str(line.value)].trained_on is None
+        assert line.value == "pretrained" or TASKS[str(line.value)].trained_on is None
 
 
 # A checkpoint in place of the model's own
@@ -198,6 +199,36 @@ def test_start_from_is_no_hyperparameter_to_set() -> None:
 
 def test_rows_that_only_the_start_needs_are_said_to_be_so(tmp_path: Path, chain: str) -> None:
     data = str(write_rte(tmp_path / "data"))
-    with pytest.raises(DataError, match=r"because a task starts from glue/mnli; --start-from scr"):
+    with pytest.raises(DataError, match=r"because a task starts from glue/mnli; --start-from pre"):
         plan("glue/rte", recipe=chain, data=data)
-    assert tasks_of(plan("glue/rte", recipe=chain, data=data, start_from="scratch")) == ["glue/rte"]
+    assert tasks_of(plan("glue/rte", recipe=chain, data=data, start_from="pretrained")) == [
+        "glue/rte"
+    ]
+
+
+# The former word for the pretrained checkpoint
+
+
+def test_the_former_word_is_taken_with_one_warning(capsys) -> None:
+    _warn_of_old_word.cache_clear()
+    words = {"models": ["tiny"], "suites": [], "tasks": ["cola"], "device": "cpu", "jobs": "auto"}
+    words |= {"seeds": 1, "seed": [], "settings": []}
+    assert check_request(**words, start_from="scratch").start_from == "pretrained"
+    assert check_request(**words, start_from="scratch").start_from == "pretrained"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith('bench: --start-from says "scratch", which is now called "pretrained"')
+
+
+def test_a_recipe_with_the_former_word_is_the_same_job(tmp_path: Path, capsys) -> None:
+    _warn_of_old_word.cache_clear()
+    jobs = []
+    for word in ("scratch", "pretrained"):
+        path = tmp_path / f"{word}.toml"
+        path.write_text(f'[default]\nstart_from = "glue/mnli"\n[glue.rte]\nstart_from = "{word}"\n')
+        (job,) = plan("glue/rte", recipe=str(path))
+        jobs.append(job)
+    former, present = jobs
+    assert former.key == present.key
+    assert former.settings[START_FROM].value == present.settings[START_FROM].value == "scratch"
+    assert present.shown_settings[START_FROM].value == "pretrained"
+    assert capsys.readouterr().err.count("bench: scratch.toml says") == 1

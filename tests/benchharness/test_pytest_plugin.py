@@ -43,7 +43,7 @@ def project(tmp_path, monkeypatch, capsys):
     engine = LearnedEngine({"glue/rte": 0.98, "glue/sst2": 0.9})
     monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
     words = "--model tiny --task glue/rte --task glue/sst2 --data mini"
-    options = "--limit 100 --set epochs=2 --precision fp32 --no-floors --device cpu"
+    options = "--limit 100 --set epochs=2 --precision fp32 --no-baselines --device cpu"
     for command in (f"run {words} {options}", f"baseline {words}"):
         monkeypatch.setattr(sys, "argv", ["bench", *command.split()])
         with pytest.raises(SystemExit) as ended:
@@ -66,6 +66,6 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
     assert "2 failed" in ended.stdout
     assert "the body runs too" in ended.stdout
     assert "the body of a failed check" not in ended.stdout
-    assert "| glue/rte |" in ended.stdout
+    assert "| GLUE RTE |" in ended.stdout
     assert "this check is --limit 7" in ended.stdout
     assert "Traceback" not in ended.stdout

@@ -28,7 +28,7 @@ SEED = 20261121
 
 SWEEP = (
     *(sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run"),
-    *("--model", "tiny", "--data", "mini", "--seeds", "3", "--no-floors", "--precision", "fp32"),
+    *("--model", "tiny", "--data", "mini", "--seeds", "3", "--no-baselines", "--precision", "fp32"),
     *("--task", "glue/cola", "--task", "glue/rte", "--task", "glue/stsb"),
     *("--start-from", "glue/mnli", "--keep-checkpoints", "--device", "cpu", "--jobs", "2"),
     *("--limit", "24", "--set", "epochs=12", "--set", "batch_size=8"),

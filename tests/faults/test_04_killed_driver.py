@@ -13,7 +13,7 @@ from tests.helpers.stopped_jobs import ENVIRONMENT, wait_for_step
 
 RUN = (
     *(sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run"),
-    *("--model", "tiny", "--task", "cola", "--data", "mini", "--seeds", "1", "--no-floors"),
+    *("--model", "tiny", "--task", "cola", "--data", "mini", "--seeds", "1", "--no-baselines"),
     *("--limit", "16", "--set", "epochs=15", "--set", "batch_size=8", "--precision", "fp32"),
     *("--checkpoint-every", "0.0001"),
 )
@@ -65,7 +65,7 @@ def test_04_children_go_and_the_same_command_goes_on(tmp_path: Path):
     second = start(tmp_path)
     output, _ = second.communicate()
     assert second.returncode == 0, output
-    assert "tiny glue/cola seed 1 resumes after step" in output
+    assert "tiny CoLA seed 1 resumes after step" in output
     assert "1 of 1 jobs are finished" in output
     with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
         (row,) = store.runs()

@@ -49,7 +49,9 @@ def test_19_what_is_no_number_is_never_stored(tmp_path, value: float) -> None:
         to_text({"value": value})
 
 
-def test_19_floors_stand_on_the_board_with_numbers_and_the_learned_one_with_its_flag(bench) -> None:
+def test_19_baselines_stand_on_the_board_with_numbers_and_the_learned_one_with_its_flag(
+    bench,
+) -> None:
     """A majority answers alike throughout: CoLA's 0/0, and STS-B's correlation with a constant."""
     words = ("--task", "glue/cola", "--task", "glue/stsb", "--data", "mini", "--limit", "60")
     ended = bench("run", "--model", "majority", *words, "--db", "x.sqlite", "--out", "x.html")

@@ -30,7 +30,7 @@ def read_changed(name: str, folder: Path, content: bytes) -> None:
     path = folder / original.relative_to(mini_folder())
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    read(task, "train", Data(door="files", folder=folder))
+    read(task, "train", Data(source="files", folder=folder))
 
 
 def original(name: str) -> bytes:

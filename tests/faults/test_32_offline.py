@@ -16,7 +16,7 @@ from tests.helpers.hub_server import serve_hub
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 CHOICE = ("--model", "org/name", "--task", "cola")
-QUICK = ("--limit", "16", "--seeds", "1", "--no-floors", "--set", "epochs=1", "--device", "cpu")
+QUICK = ("--limit", "16", "--seeds", "1", "--no-baselines", "--set", "epochs=1", "--device", "cpu")
 RUN = ("run", *CHOICE, *QUICK, "--db", "x.sqlite")
 NOWHERE = "http://127.0.0.1:9"
 COMMIT = "ab" * 20

@@ -8,7 +8,7 @@ import pytest
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
-from benchharness.models import FLOORS, Trust, find_model, weights_identity
+from benchharness.models import BASELINES, Trust, find_model, weights_identity
 from benchharness.models import weights as download
 from benchharness.models.find import checkpoint_files
 from benchharness.worker.job import run_job
@@ -117,7 +117,7 @@ def test_36_trust_is_part_of_the_key():
     assert len(keys) == 4
 
 
-def test_36_floors_and_our_own_encoder_need_no_trust(with_code: Path):
+def test_36_baselines_and_our_own_encoder_need_no_trust(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
     planned = plan_jobs(
         [find_model(str(with_code), CODE)],
@@ -125,7 +125,7 @@ def test_36_floors_and_our_own_encoder_need_no_trust(with_code: Path):
         "mini",
         [1],
         limit=8,
-        baselines=FLOORS,
+        baselines=BASELINES,
     )
     assert [job.trust_remote_code for job in planned.jobs] == [True, False, False]
 

@@ -26,7 +26,7 @@ RUN = (
     "--seeds",
     "1",
 )
-SHORT = ("--set", "epochs=1", "--set", "batch_size=4", "--device", "cpu", "--no-floors")
+SHORT = ("--set", "epochs=1", "--set", "batch_size=4", "--device", "cpu", "--no-baselines")
 
 
 def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

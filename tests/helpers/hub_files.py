@@ -21,7 +21,7 @@ def write_embedded(root: Path, source: Source) -> None:
     splits = {
         split.hub: [
             {**row, "label": -1 if row["label"] is None else names.index(str(row["label"]))}
-            for row in sources.rows(source, name, Data(door="mini"))
+            for row in sources.rows(source, name, Data(source="mini"))
         ]
         for name, split in source.splits.items()
     }

@@ -1,4 +1,4 @@
-"""Reads splits through the hub door in another process: the libraries read HF_* on import."""
+"""Reads splits through the hub in another process: the libraries read HF_* on import."""
 
 import json
 import os
@@ -35,7 +35,7 @@ sys.exit(status)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process that reads through the hub door left behind."""
+    """What a process that reads through the hub left behind."""
 
     status: int
     rows: Mapping[str, Any]

@@ -8,7 +8,7 @@ from benchharness.driver.drive import drive
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines.choice import Place
+from benchharness.engines.choice import Placement
 from benchharness.engines.process import Outcome
 from benchharness.engines.slots import Slot
 from leaderboard.job import Job
@@ -62,12 +62,12 @@ def driven(
 ) -> tuple[list[Result | Failure], Told]:
     """What `bench run` would store of these jobs."""
     told = Told()
-    place = Place(slots=CPU, engine=lambda **_: engine)
+    placement = Placement(slots=CPU, engine=lambda **_: engine)
     checkpoints = StartCheckpoints(folder=Path("checkpoints"), jobs=tuple(jobs))
     planned = Plan(jobs=tuple(jobs), rows={})
     with drive(
         schedule(planned, CPU, checkpoints),
-        place,
+        placement,
         store.name,
         lambda *_: nullcontext(told),
         snapshot_every=0,

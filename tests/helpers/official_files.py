@@ -13,11 +13,11 @@ __all__ = ["only", "read_file", "to_lines", "write_file"]
 
 
 def write_file(folder: Path, name: str, content: str | bytes) -> Data:
-    """The files door of `folder`, which now has the file `name`."""
+    """The files of `folder`, which now has the file `name`."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return Data(door="files", folder=folder)
+    return Data(source="files", folder=folder)
 
 
 def to_lines(documents: Iterable[object]) -> str:

@@ -30,7 +30,7 @@ from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_reader import Answer, ask
 from tests.helpers.hub_server import serve_hub
 
-MINI = Data(door="mini")
+MINI = Data(source="mini")
 EVERY_SPLIT = [(task.name, split) for task in TASKS.values() for split in task.source.splits]
 every_split = pytest.mark.parametrize(("name", "split"), EVERY_SPLIT)
 
@@ -247,7 +247,7 @@ def test_official_files_have_the_published_number_of_rows(name: str, split: str)
     folder = os.environ.get("BENCH_TEST_DATA")
     if folder is None:
         pytest.skip("BENCH_TEST_DATA names no folder of official files")
-    data = Data(door="files", folder=Path(folder))
+    data = Data(source="files", folder=Path(folder))
     if not has_split(TASKS[name], split, data):
         pytest.skip(f"{folder} has no {name} {split}")
     examples = read(TASKS[name], split, data).examples

@@ -12,7 +12,7 @@ from tasks.sources import Data
 from tasks.task import PairTask, score
 
 GLUE = {task.name: task for task in GLUE_TASKS}
-MINI = Data(door="mini")
+MINI = Data(source="mini")
 EVERY_SPLIT = [(task.name, split) for task in GLUE_TASKS for split in task.source.splits]
 
 
@@ -24,7 +24,7 @@ def write(folder: Path, name: str, *lines: str) -> Data:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines))
-    return Data(door="files", folder=folder)
+    return Data(source="files", folder=folder)
 
 
 def first(name: str, split: str, data: Data) -> PairExample:
@@ -147,7 +147,7 @@ def test_the_plain_diagnostic_file_hides_both(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_ax_does_not_have_it(tmp_path: Path) -> None:
-    assert not has_split(GLUE["glue/ax"], "test", Data(door="files", folder=tmp_path))
+    assert not has_split(GLUE["glue/ax"], "test", Data(source="files", folder=tmp_path))
     assert has_split(GLUE["glue/ax"], "test", MINI)
 
 
@@ -203,7 +203,7 @@ def test_official_files_have_the_published_number_of_rows(name: str, split: str)
     folder = os.environ.get("BENCH_TEST_DATA")
     if folder is None:
         pytest.skip("BENCH_TEST_DATA names no folder of official files")
-    data = Data(door="files", folder=Path(folder))
+    data = Data(source="files", folder=Path(folder))
     if not has_split(GLUE[name], split, data):
         pytest.skip(f"{folder} has no {name} {split}")
     assert len(read(GLUE[name], split, data).examples) == ROWS[name][split]

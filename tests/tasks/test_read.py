@@ -33,7 +33,7 @@ GRADES = pair_task(
 def write(folder: Path, lines: Sequence[str], name: str = "train.tsv") -> Data:
     (folder / "Irony").mkdir(exist_ok=True)
     (folder / "Irony" / name).write_text("".join(f"{line}\n" for line in lines))
-    return Data(door="files", folder=folder)
+    return Data(source="files", folder=folder)
 
 
 def converting(convert: object) -> PairTask:
@@ -178,4 +178,4 @@ def test_the_fingerprint_is_the_digest_of_canonical_lines() -> None:
 
 def test_an_unknown_split_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no split 'devel'"):
-        read(IRONY, "devel", Data(door="files", folder=tmp_path))
+        read(IRONY, "devel", Data(source="files", folder=tmp_path))

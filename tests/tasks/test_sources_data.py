@@ -7,10 +7,10 @@ from tasks.mini import folder as mini_folder
 from tasks.sources import Data, parse_data
 
 
-@pytest.mark.parametrize("door", ["hub", "mini"])
-def test_a_named_door_has_no_folder(door: str) -> None:
-    assert parse_data(door) == Data(door=door, folder=None)  # type: ignore[arg-type]
-    assert str(parse_data(door)) == door
+@pytest.mark.parametrize("source", ["hub", "mini"])
+def test_a_named_source_has_no_folder(source: str) -> None:
+    assert parse_data(source) == Data(source=source, folder=None)  # type: ignore[arg-type]
+    assert str(parse_data(source)) == source
 
 
 def test_a_folder_is_absolute_and_round_trips(
@@ -19,7 +19,7 @@ def test_a_folder_is_absolute_and_round_trips(
     (tmp_path / "official").mkdir()
     monkeypatch.chdir(tmp_path)
     data = parse_data("official")
-    assert data == Data(door="files", folder=tmp_path.resolve() / "official")
+    assert data == Data(source="files", folder=tmp_path.resolve() / "official")
     assert parse_data(str(data)) == data
 
 
@@ -40,13 +40,13 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         parse_data(str(tmp_path / "train.tsv"))
 
 
-def test_a_folder_named_like_a_door_needs_a_path(
+def test_a_folder_named_like_a_source_needs_a_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hub").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert parse_data("hub").door == "hub"
-    assert parse_data("./hub").door == "files"
+    assert parse_data("hub").source == "hub"
+    assert parse_data("./hub").source == "files"
 
 
 def test_mini_is_packaged_with_tasks() -> None:

@@ -31,7 +31,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def read_rows(folder: Path, split: str = "train") -> list[Row]:
-    return rows(SOURCE, split, Data(door="files", folder=folder))
+    return rows(SOURCE, split, Data(source="files", folder=folder))
 
 
 def read_one(folder: Path, content: str | bytes) -> object:
@@ -143,7 +143,7 @@ def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
         splits={"train": Split(hub="train", files=("Irony/train.tsv",))},
         columns={"label": "score", "text": "sentence"},
     )
-    data = Data(door="files", folder=tmp_path)
+    data = Data(source="files", folder=tmp_path)
     write(tmp_path, "train.tsv", "sentence\tscore\nOh.\t3.800\n")
     assert rows(source, "train", data)[0]["label"] == 3.8
     write(tmp_path, "train.tsv", "sentence\tscore\nOh.\tgood\n")
@@ -152,13 +152,13 @@ def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
 
 
 def test_has_rows_looks_for_the_file_only(tmp_path: Path) -> None:
-    data = Data(door="files", folder=tmp_path)
+    data = Data(source="files", folder=tmp_path)
     assert not has_rows(SOURCE, "train", data)
     write(tmp_path, "old.txt", "damaged")
     assert has_rows(SOURCE, "train", data)
     assert not has_rows(SOURCE, "dev", data)
     assert not has_rows(SOURCE, "no such split", data)
-    assert has_rows(SOURCE, "dev", Data(door="hub"))
+    assert has_rows(SOURCE, "dev", Data(source="hub"))
 
 
 def test_an_unknown_split_names_the_known_ones(tmp_path: Path) -> None:

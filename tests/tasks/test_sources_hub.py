@@ -1,4 +1,4 @@
-"""The hub door, end to end: the real `datasets` library against a stand-in of the hub."""
+"""The hub, end to end: the real `datasets` library against a stand-in of the hub."""
 
 import shutil
 import socket
@@ -45,7 +45,7 @@ def write_cola(hub: Path, names: Sequence[str] = COLA_NAMES, revision: str = REV
 
 
 def hub_row(task: PairTask, row: Row) -> dict[str, object]:
-    """A row of the files door as the hub stores it: labels are integers, -1 where hidden."""
+    """A row of the files as the hub stores it: labels are integers, -1 where hidden."""
     label = row["label"]
     if task.labels:
         label = -1 if label is None else task.labels.index(str(label))
@@ -54,7 +54,7 @@ def hub_row(task: PairTask, row: Row) -> dict[str, object]:
 
 def write_mini(hub: Path, task: PairTask) -> None:
     splits = {
-        split.hub: [hub_row(task, row) for row in rows(task.source, name, Data(door="mini"))]
+        split.hub: [hub_row(task, row) for row in rows(task.source, name, Data(source="mini"))]
         for name, split in task.source.splits.items()
     }
     write_config(hub, task.source.config, splits, task.labels)
@@ -102,7 +102,7 @@ def test_the_pinned_revision_is_read_and_not_the_newest(tmp_path: Path) -> None:
 
 def test_a_task_on_no_hub_says_so() -> None:
     with pytest.raises(DataError, match="cola is not on the hub: use `--data DIR`"):
-        rows(replace(COLA.source, hub=""), "train", Data(door="hub"))
+        rows(replace(COLA.source, hub=""), "train", Data(source="hub"))
 
 
 @pytest.fixture

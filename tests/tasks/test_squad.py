@@ -150,7 +150,7 @@ def test_a_subset_of_questions_spreads_over_the_articles() -> None:
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
 def test_official_answers_stand_where_they_say(version: str) -> None:
     folder = os.environ.get("BENCH_TEST_DATA")
-    data = Data(door="files", folder=Path(folder or "."))
+    data = Data(source="files", folder=Path(folder or "."))
     task = next(task for task in SQUAD_TASKS if task.name == f"squad/{version}")
     if folder is None or not has_split(task, "dev", data):
         pytest.skip("BENCH_TEST_DATA names no folder with SQuAD")

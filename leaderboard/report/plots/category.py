@@ -18,7 +18,7 @@ from leaderboard.report.plots.figure import (
     shortened,
 )
 from leaderboard.report.plots.point import NamedEntry
-from tasks.suites import ScoreRule, find_task
+from tasks.suites import ScoreRule, find_task, title_of
 
 CATEGORIES: Mapping[str, str] = MappingProxyType(
     {
@@ -65,7 +65,7 @@ def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) 
     placed = list(zip(labels, tops, strict=False))  # the last top is the end
     zero = f"M{x(0):g},{_TOP}V{tops[-1]:g}"
     return Figure(
-        title=f"{task.rpartition('/')[2]} by category",
+        title=f"{title_of(task)} by category",
         x=x,
         y=Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
         description=f"Scores by {', '.join(labels)}. The table below has every number.",

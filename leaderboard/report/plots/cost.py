@@ -30,7 +30,7 @@ Facts = Mapping[str, RunFacts]
 
 
 def facts_of(run: Result | Failure) -> RunFacts | None:
-    """The facts of a run of an encoder; None for a failure, a floor or an ensemble."""
+    """The facts of a run of an encoder; None for a failure, a baseline or an ensemble."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
     return RunFacts(

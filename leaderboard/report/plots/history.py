@@ -26,6 +26,7 @@ from leaderboard.report.plots.figure import (
 from leaderboard.report.table import run_anchor
 from leaderboard.result import RunRow
 from leaderboard.store.store import PastRun
+from tasks.suites import title_of
 
 _ACROSS, _UP = (48, WIDTH - 36), (204, 16)
 """Where the axes lie."""
@@ -78,7 +79,7 @@ def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> I
             found = _runs_of(board, task, by_model.get(model, ()), evaluated)
             seeds = Counter(run.row.seed for run in found)
             if seeds and max(seeds.values()) > 1:
-                yield _figure(model, task.rpartition("/")[2], found, keys)
+                yield _figure(model, title_of(task), found, keys)
 
 
 def _runs_of(
@@ -125,7 +126,7 @@ def _figure(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -
         table=Table(
             columns=("first finished (UTC)", "last", "code", "recipe", "seeds", "median × 100"),
             words=("last", "code", "recipe"),
-            rows=tuple(map(_row, every)),
+            rows=tuple(map(_batch_row, every)),
         ),
     )
 
@@ -203,7 +204,7 @@ def _labels(batches: Sequence[_Batch], x: Axis, y: Axis) -> Iterator[Text]:
     yield from filter(None, place_labels(points, marks, [line], (x, y)))
 
 
-def _row(batch: _Batch) -> TableRow:
+def _batch_row(batch: _Batch) -> TableRow:
     first, last = date_text(batch[0].seconds), date_text(batch[-1].seconds)
     score = shown(median(run.score for run in batch) / 100)
     code, recipe = batch[0].code or "–", batch[0].recipe

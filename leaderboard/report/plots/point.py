@@ -33,7 +33,7 @@ class NamedEntry:
     @property
     def title(self) -> str:
         """The model with its recipe."""
-        return f"{self.entry.model} ({self.entry.recipe_label})"
+        return f"{self.entry.model} ({self.entry.shown_recipe})"
 
     def href(self, cell: Cell) -> str:
         """Leads to the runs of one of its cells."""
@@ -82,8 +82,8 @@ def measured_points(
 ) -> list[Point]:
     """The models that have the task's score, or the suite's by `rule` where `task` is None.
 
-    Floors and ensembles are left out: they have no size and no training of their own. So are models
-    of whose runs there are no facts.
+    Baselines and ensembles are left out: they have no size and no training of their own. So are
+    models of whose runs there are no facts.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
     scored = (

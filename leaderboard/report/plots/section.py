@@ -17,6 +17,7 @@ from leaderboard.report.plots.point import (
 from leaderboard.report.plots.spread import MOST_ROWS, spread_of_task
 from leaderboard.report.plots.tradeoff import cost_table, tradeoffs
 from leaderboard.store.store import PastRun
+from tasks.suites import title_of
 
 _FEW_ROWS = 60
 """Of all spreads: one or two screens."""
@@ -123,7 +124,7 @@ def _tradeoffs(
         if not measured:
             continue
         points = [*measured, *published_points(board, anchor, task, sizes)]
-        score = board.rule.name if task is None else task.rpartition("/")[2]
+        score = board.rule.name if task is None else title_of(task)
         if figures := tradeoffs(points, score):
             yield Tradeoff(
                 anchor=f"{anchor}-cost-{place}",

@@ -8,6 +8,7 @@ from leaderboard.report.plots.figure import WIDTH, Figure, Mark, Table, TableRow
 from leaderboard.report.plots.point import NamedEntry
 from leaderboard.result import COLLAPSED
 from leaderboard.statistics import Interval, median_interval
+from tasks.suites import title_of
 
 _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
 """Names stand left of the axis; rows are STEP apart."""
@@ -26,7 +27,7 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
         return None
     found.sort(key=lambda pair: -pair[1].median)
     drawn, left_out = found[:MOST_ROWS], len(found) - MOST_ROWS
-    name = task.rpartition("/")[2]
+    name = title_of(task)
     values = [100 * value for _, cell in drawn for value in cell.values]
     x = score_axis(values, name, _ACROSS)
     y = Axis(label="", low=0, high=len(drawn), start=_TOP, end=_TOP + _STEP * len(drawn))
@@ -42,7 +43,7 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
         table=Table(
             columns=("model", "median", "95 % interval", "every seed"),
             words=("every seed",),
-            rows=tuple(_row(*pair) for pair in drawn),
+            rows=tuple(_entry_row(*pair) for pair in drawn),
         ),
     )
 
@@ -110,7 +111,7 @@ def _texts(cell: Cell) -> tuple[str, str, str]:
     return shown(cell.median), between, said
 
 
-def _row(named: NamedEntry, cell: Cell) -> TableRow:
+def _entry_row(named: NamedEntry, cell: Cell) -> TableRow:
     median, between, seeds = _texts(cell)
     cells = (median, between or "–", seeds)
     return TableRow(name=named.title, href=named.href(cell), cells=cells)

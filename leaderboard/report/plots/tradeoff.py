@@ -225,7 +225,7 @@ def cost_table(points: Sequence[Point]) -> Table:
     rows = []
     for kind in _SHAPES:
         alike = [point for point in known if point.kind == kind]
-        rows += [_row(p) for p in sorted(alike, key=lambda point: -point.score)[:MOST_MARKS]]
+        rows += [_point_row(p) for p in sorted(alike, key=lambda point: -point.score)[:MOST_MARKS]]
     titles = (quantity.title for quantity in QUANTITIES)
     return Table(
         columns=("model", "kind", "score × 100", *titles, "trained on"),
@@ -234,7 +234,7 @@ def cost_table(points: Sequence[Point]) -> Table:
     )
 
 
-def _row(point: Point) -> TableRow:
+def _point_row(point: Point) -> TableRow:
     costs = (q.text(point.costs[q.name]) if q.name in point.costs else "–" for q in QUANTITIES)
     return TableRow(
         name=point.name,

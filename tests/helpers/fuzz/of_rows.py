@@ -24,7 +24,7 @@ from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.small_submissions import clean, shrink, zipped
 
-MINI = Data(door="mini")
+MINI = Data(source="mini")
 
 SINGLE_FILES = {
     "predictions.json": b'{"a": "b", "c": "d"}',
@@ -69,7 +69,7 @@ def _read_split(task: Task, split: str, name: str, content: bytes, folder: Path)
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    read(task, split, Data(door="files", folder=folder))
+    read(task, split, Data(source="files", folder=folder))
 
 
 def _predictions() -> list[Case]:

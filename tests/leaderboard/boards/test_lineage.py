@@ -28,7 +28,7 @@ def test_seeds_that_started_from_seeds_of_one_job_share_a_cell() -> None:
     (entry,) = one_board(rows).entries
     assert entry.seeds == (3, 3)
     assert entry.starts == {"glue/rte": "glue/mnli"}
-    assert entry.start_labels == ("rte from glue/mnli",)
+    assert entry.start_labels == ("RTE from MNLI",)
     assert entry.recipe_label == "paper"
 
 
@@ -58,7 +58,7 @@ def test_a_start_of_another_suite_is_found() -> None:
     ((board,), glue) = (
         build_boards([start, moved], suite) for suite in (SUITES["superglue"], GLUE)
     )
-    assert board.entries[0].start_labels == ("rte from glue/mnli",)
+    assert board.entries[0].start_labels == ("RTE from MNLI",)
     assert [entry.starts for entry in glue[0].entries] == [{}]
 
 
@@ -75,4 +75,4 @@ def test_a_start_that_is_not_stored_is_said_to_be_unknown() -> None:
     row = rte(mnli(0))
     (entry,) = one_board([row]).entries
     assert entry.starts == {"glue/rte": UNKNOWN}
-    assert entry.start_labels == ("rte from another run",)
+    assert entry.start_labels == ("RTE from another run",)

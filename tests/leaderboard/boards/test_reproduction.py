@@ -148,7 +148,7 @@ def test_the_table_has_a_line_for_each_comparison() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "GLUE, reproduction of published scores"
-    assert "minilm (paper) cola mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
+    assert "minilm (paper) CoLA mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
     assert "the source does not say whether it is accuracy or f1" in " ".join(lines)
     assert text.count("[b]\\u202e/minilm (paper)") == 1
     assert text.count("minilm (paper)") == 2

@@ -7,6 +7,7 @@ from rich.console import Console
 from leaderboard.boards.board import Board
 from leaderboard.boards.terminal import render
 from leaderboard.result import RunRow
+from tasks.suites import title_of
 from tests.helpers.boards import (
     make_failed_row,
     make_row,
@@ -46,7 +47,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(board: Board, w
     assert "…" not in text
     for task in board.tasks:
         if task not in board.extras:
-            assert task.partition("/")[2] in text
+            assert title_of(task) in text
     for entry in board.entries:
         for task, cell in entry.cells.items():
             if task not in board.extras:
@@ -69,7 +70,7 @@ def test_markup_in_names_is_text(name: str) -> None:
 
 
 def test_incomplete_and_failed_entries_say_so() -> None:
-    text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)])
+    text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)], width=120)
     assert "5 of 9" in text
     assert "1 failed" in text
 
@@ -98,7 +99,7 @@ def test_one_seed_needs_no_word_on_spread() -> None:
 def test_flag_is_marked_and_explained() -> None:
     text = of([make_row(flags={"glue/rte": ("constant predictions",)})])
     assert "50.0!" in text
-    assert "!: 1 of 1 seed collapsed (constant predictions): minilm rte." in text
+    assert "!: 1 of 1 seed collapsed (constant predictions): minilm RTE." in text
 
 
 def test_seeds_have_their_mean_and_ends_below_the_median() -> None:
@@ -106,7 +107,7 @@ def test_seeds_have_their_mean_and_ends_below_the_median() -> None:
     assert ["mean", *["67.0"] * 10] in lines
     assert ["min", *["50.0"] * 10] in lines
     assert ["max", *["90.0"] * 10] in lines
-    assert lines[3][:4] == ["1", "minilm", "61.0", "61.0"]
+    assert lines[4][:4] == ["1", "minilm", "61.0", "61.0"]
 
 
 def test_collapsed_seeds_are_counted() -> None:
@@ -114,11 +115,11 @@ def test_collapsed_seeds_are_counted() -> None:
     rows = [make_row(seed=seed, flags=collapsed if seed == 2 else {}) for seed in range(5)]
     text = of(rows, width=160)
     reasons = "constant predictions, the training loss never fell"
-    assert f"!: 1 of 5 seeds collapsed ({reasons}): minilm rte." in text
+    assert f"!: 1 of 5 seeds collapsed ({reasons}): minilm RTE." in text
     assert "median of 5 seeds" in text
 
 
-def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
+def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
     rows = [
         *make_rows("majority", [0.2], kind="floor", weights="floor:majority@1", recipe="floor"),
         *make_rows(
@@ -130,7 +131,7 @@ def test_ensembles_and_floors_stand_below_without_a_rank() -> None:
     lines = [line.split() for line in of(rows, width=120).splitlines()]
     placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
     assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
-    assert "ensembles and floors stand below the models and have no rank." in of(rows)
+    assert "ensembles and baselines stand below the models and have no rank." in of(rows)
 
 
 def test_nothing_finished_yet() -> None:

@@ -76,13 +76,13 @@ def _markdown_rows(text: str) -> list[list[str]]:
 def test_markdown_has_the_boards_values_and_the_best_in_bold(board: Board) -> None:
     head, *rows = _markdown_rows(to_markdown([board]))
     by_model = {row[1]: dict(zip(head, row, strict=True)) for row in rows}
-    assert head[:5] == ["#", "model", "recipe", "score", "cola"]
+    assert head[:5] == ["#", "model", "recipe", "score", "CoLA"]
     assert by_model["first"]["score"] == "<strong>80.0</strong> ± 10.0"
     assert by_model["first"]["#"] == "1"
-    assert by_model["third"]["rte"] == "<strong>99.0</strong>"
-    assert by_model["third"]["score"] == by_model["third"]["cola"] == "–"
+    assert by_model["third"]["RTE"] == "<strong>99.0</strong>"
+    assert by_model["third"]["score"] == by_model["third"]["CoLA"] == "–"
     # A floor may be better than every model; it takes no part.
-    assert (by_model["majority"]["#"], by_model["majority"]["cola"]) == ("–", "95.0")
+    assert (by_model["majority"]["#"], by_model["majority"]["CoLA"]) == ("–", "95.0")
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)

@@ -15,7 +15,7 @@ def test_only_the_task_that_fell_is_worse():
     assert rte.drop == pytest.approx(0.194)
     assert rte.drop > rte.detectable > rte.tolerated > 0
     assert cola.p_value > 0.3
-    assert found.sentence == "Worse than the baseline beyond noise: glue/rte (of 2 tasks)."
+    assert found.sentence == "Worse than the baseline beyond noise: GLUE RTE (of 2 tasks)."
 
 
 def test_the_exit_code_names_the_worst():

@@ -33,7 +33,7 @@ def checkpoint(name: str) -> Start:
         (started(TASK, "a paper", start_from=KEY), ""),
         (started(TASK, "--start-from", start_from=KEY), " --start-from glue/mnli"),
         (started(TASK, "mine.toml", "mine", start_from=KEY), " --start-from glue/mnli"),
-        (started(Start(kind="pretrained"), "--start-from"), " --start-from scratch"),
+        (started(Start(kind="pretrained"), "--start-from"), " --start-from pretrained"),
         (
             started(
                 checkpoint("org/x"), "--start-from", model="minilm from org/x", checkpoint="org/x"

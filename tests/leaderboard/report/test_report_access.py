@@ -56,7 +56,7 @@ def test_tables_are_told_to_those_who_hear_them(browser: "Browser", path: Path) 
         report.page.keyboard.press("Tab")
         assert report.run("() => document.activeElement.textContent") == "Skip to the tables"
         focused = "() => getComputedStyle(document.activeElement).outlineStyle"
-        report.page.get_by_role("button", name="rte", exact=True).focus()
+        report.page.get_by_role("button", name="RTE", exact=True).focus()
         report.page.keyboard.press("Shift+Tab")
         assert report.run(focused) == "solid"
 

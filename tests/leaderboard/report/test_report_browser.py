@@ -56,7 +56,7 @@ def test_without_scripts_every_row_stands_there(browser: "Browser", path: Path) 
 
 
 def test_head_sorts_its_column_and_empty_cells_stay_last(report: Opened) -> None:
-    head = report.page.locator("th", has_text="rte").first
+    head = report.page.locator("th", has_text="RTE").first
     seen = []
     for _ in range(3):
         head.get_by_role("button").click()
@@ -78,7 +78,7 @@ def test_kinds_are_sorted_apart(report: Opened) -> None:
 
 
 def test_sorting_works_by_keyboard_and_one_column_says_so(report: Opened) -> None:
-    for name in ("cola", "sst2"):
+    for name in ("CoLA", "SST-2"):
         report.page.get_by_role("button", name=name, exact=True).focus()
         report.page.keyboard.press("Enter")
     assert report.page.locator("[aria-sort]").all_inner_texts() == ["sst2"]
@@ -131,12 +131,12 @@ def test_chosen_rows_stand_side_by_side(report: Opened) -> None:
     assert report.run("() => document.activeElement.textContent") == "Side by side"
     heads = report.page.locator(".compare thead .name").all_inner_texts()
     assert heads == ["minilm", "roberta-base", "ALBERT (1.5M)"]
-    ours, other, published = line(report, "cola")
+    ours, other, published = line(report, "CoLA")
     number = float(ours.split()[0])
     assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}"
     assert published == f"71.4 +{71.4 - number:.1f}"
     assert "in accuracy" in line(report, "mrpc")[2]
-    best = report.page.locator(".compare tr", has_text="cola").locator("td.best").all_inner_texts()
+    best = report.page.locator(".compare tr", has_text="CoLA").locator("td.best").all_inner_texts()
     assert [text.split()[0] for text in best] == ["71.4"]
 
 
@@ -168,7 +168,7 @@ def test_a_comparison_is_shared_by_its_address(
 def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None:
     report.page.locator("tbody.measured td a").first.click()
     group = report.page.locator("section.group:target")
-    assert group.locator("h3").inner_text().startswith("roberta-base on glue/cola")
+    assert group.locator("h3").inner_text().startswith("roberta-base on CoLA")
     group.locator("summary").last.click()
     assert "bench run --model" in group.inner_text()
     failed = report.page.locator(".failures a")

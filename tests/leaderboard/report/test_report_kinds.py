@@ -33,7 +33,7 @@ def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
         "floor": [("", "majority")],
     }
     assert list(rows_of) == ["measured", "scored", "ensemble", "floor"]
-    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "floor"]
+    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "baseline"]
     listed = [row for group in table.groups for row in group.rows]
     assert [all(cell.best for cell in row.cells) for row in listed] == [True, *[False] * 4]
     assert table.seeds == "1 to 3 seeds"
@@ -73,7 +73,7 @@ def test_a_run_whose_loss_never_fell_says_so_beside_its_curve() -> None:
 def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
     job = replace(make_job(model="majority", limit=None), **FLOOR)
     assert command_of(job) == (
-        "bench run --model majority --suite glue --task rte --data mini --no-floors"
+        "bench run --model majority --suite glue --task rte --data mini --no-baselines"
     )
     members = {
         f"member_{n}": Setting(value="f" * 64, source=source)

@@ -40,7 +40,7 @@ def test_packed_rows_are_as_those_in_the_page(
         monkeypatch.setattr(rows, "INLINE_ROWS", inline)
         with opened(browser, save(tmp_path, runs)) as found:
             assert found.page.locator(".packed-rows").count() == 0
-            found.page.get_by_role("button", name="rte", exact=True).click()
+            found.page.get_by_role("button", name="RTE", exact=True).click()
             seen.append(
                 found.page.locator("tbody.measured tr[id]").evaluate_all(
                     "(rows) => rows.map((row) => row.outerHTML.replace(/\\s+/g, ' '))"
@@ -71,7 +71,7 @@ def work(found: Opened) -> None:
     found.page.get_by_role("searchbox").fill("model-9998")
     assert found.names() == ["model-9998"]
     found.page.get_by_role("searchbox").fill("")
-    found.page.get_by_role("button", name="rte", exact=True).click()
+    found.page.get_by_role("button", name="RTE", exact=True).click()
     assert len(found.names()) == rows.INLINE_ROWS
     found.page.get_by_role("button", name="more of").click()
     assert len(found.names()) == 2 * rows.INLINE_ROWS

@@ -17,7 +17,7 @@ from tests.helpers.many_suites import make_store
 SUITES, MODELS = 101, 200
 """Of 10 tasks and 5 seeds each: 1,009,000 results, 9,000 of them GLUE's."""
 
-NO_OP = "run --model tiny --task glue/wnli --data mini --limit 16 --seeds 1 --no-floors"
+NO_OP = "run --model tiny --task glue/wnli --data mini --limit 16 --seeds 1 --no-baselines"
 """What has nothing to do, the second time."""
 
 LIMITS = {

@@ -82,7 +82,7 @@ def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
     unfold(page)
     titles = shown(page)
     assert "GLUE-9 against parameters" in titles
-    assert "minilm on rte over time" in titles
+    assert "minilm on RTE over time" in titles
     assert "ax by category" in titles
     assert "wnli, seed by seed" in titles
     sizes = page.run(
@@ -100,8 +100,8 @@ def test_axes_are_chosen_and_kept_from_score_to_score(page: Opened) -> None:
     assert against() == ["GLUE-9 against parameters"]
     page.page.locator(".pick-cost").select_option("training FLOPs")
     assert against() == ["GLUE-9 against training FLOPs"]
-    page.page.locator(".pick-score").select_option("rte")
-    assert against() == ["rte against training FLOPs"]
+    page.page.locator(".pick-score").select_option("RTE")
+    assert against() == ["RTE against training FLOPs"]
     page.page.locator(".pick-score").select_option("ax")
     page.page.locator(".pick-cost").select_option(index=0)
     assert against() == ["ax against parameters"]
@@ -148,7 +148,7 @@ def test_every_figure_stands_in_a_page_without_scripts(browser: "Browser", path:
         } <= set(titles)
         assert not page.page.locator(".plots select:visible").count()
         page.page.locator(".plots .others > summary").click()
-        assert "rte against parameters" in shown(page)
+        assert "RTE against parameters" in shown(page)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark")])
@@ -183,13 +183,13 @@ def test_plots_of_long_boards_are_unpacked_when_they_are_looked_at(
         for task in ("glue/rte", "glue/cola")
     ]
     with opened(browser, save(tmp_path, [*runs])) as page:
-        assert shown(page) == ["cola against parameters"]
+        assert shown(page) == ["CoLA against parameters"]
         page.page.locator(".pick-entry").select_option("model 7")
-        page.page.locator(".pick-score").select_option("rte")
-        page.page.locator("figcaption b", has_text="rte against parameters").wait_for()
+        page.page.locator(".pick-score").select_option("RTE")
+        page.page.locator("figcaption b", has_text="RTE against parameters").wait_for()
         assert page.run("document.querySelectorAll('.choice:not([hidden]) .lit').length") == 3
         page.page.locator(".spreads > summary").click()
-        page.page.locator("figcaption b", has_text="rte, seed by seed").wait_for()
+        page.page.locator("figcaption b", has_text="RTE, seed by seed").wait_for()
         assert page.run("document.querySelectorAll('.mark.row').length") == len(runs)
         assert page.run("document.querySelectorAll('.mark.row.lit').length") == 2
         assert page.complaints == []

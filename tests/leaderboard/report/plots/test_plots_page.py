@@ -68,7 +68,7 @@ def test_circles_are_where_the_texts_beside_the_axes_say() -> None:
     runs: list[Result | Failure] = [
         plotted(name, score=score, parameters=int(size)) for name, (size, score) in models.items()
     ]
-    chart = Svgs(html_of(runs)).chart("rte against parameters")
+    chart = Svgs(html_of(runs)).chart("RTE against parameters")
     texts = [(a, "".join(x)) for tag, a, x in chart if tag == "text"]
     across = {t[:-1]: float(a["x"] or 0) for a, t in texts if t.endswith("M")}
     up = {t: float(a["y"] or 0) - 3.5 for a, t in texts if re.fullmatch(r"\d+", t)}
@@ -149,14 +149,14 @@ def test_store_without_finished_runs_has_no_plots() -> None:
 def test_one_run_is_drawn() -> None:
     page = html_of([plotted()])
     titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
-    assert {"rte against parameters", "rte against training FLOPs", "rte, seed by seed"} <= titles
+    assert {"RTE against parameters", "RTE against training FLOPs", "RTE, seed by seed"} <= titles
 
 
 def test_suite_score_stands_open_where_a_model_has_it() -> None:
     whole = plots_of(html_of(list(suite_of("minilm", 0.6))))
     assert whole.index("GLUE-9 against parameters") < whole.index('<details class="others">')
     part = plots_of(html_of([plotted(), plotted("tiny"), plotted(task="glue/cola")]))
-    assert part.index("rte against parameters") < part.index('<details class="others">')
+    assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 
 def test_seeds_have_their_learning_curves_in_one_chart(html: str) -> None:

@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchharness.baselines import run_baseline
+from benchharness.baselines.learners import learn_bag_of_words, learn_majority, split_sentences
 from benchharness.driver.plan import plan_jobs
-from benchharness.floors import run_floor
-from benchharness.floors.learners import learn_bag_of_words, learn_majority, split_sentences
-from benchharness.models import FLOORS
-from benchharness.recipes.resolve import floor_settings
+from benchharness.models import BASELINES
+from benchharness.recipes.resolve import baseline_settings
 from leaderboard.job import Job
 from leaderboard.result import Result
 from tasks.errors import DataError
 from tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
 from tasks.suites import find_task
 
-VALUES = {name: s.value for name, s in floor_settings("bag-of-words", "pair").items()}
-MAJORITY, BAG = FLOORS
+VALUES = {name: s.value for name, s in baseline_settings("bag-of-words", "pair").items()}
+MAJORITY, BAG = BASELINES
 
 
 def make_jobs(*tasks: str, **options: Any) -> list[Job]:
     found = [find_task(name) for name in tasks]
-    return list(plan_jobs(FLOORS, found, "mini", [1, 2], **options).jobs)
+    return list(plan_jobs(BASELINES, found, "mini", [1, 2], **options).jobs)
 
 
 def scores_of(result: Result) -> dict[str, float]:
@@ -32,7 +32,7 @@ def scores_of(result: Result) -> dict[str, float]:
 
 def run(task: str, **options: Any) -> tuple[Result, Result]:
     majority, bag = make_jobs(task, **options)
-    return run_floor(majority), run_floor(bag)
+    return run_baseline(majority), run_baseline(bag)
 
 
 def pairs(*rows: tuple[str, str, Any]) -> list[PairExample]:
@@ -45,7 +45,7 @@ def pairs(*rows: tuple[str, str, Any]) -> list[PairExample]:
 # the jobs
 
 
-def test_a_floor_has_one_job_a_task_whatever_the_seeds():
+def test_a_baseline_has_one_job_a_task_whatever_the_seeds():
     jobs = make_jobs("glue/cola", "glue/mnli", "glue/ax", limit=16)
     assert [(job.model, job.task) for job in jobs] == [
         ("majority", "glue/cola"),
@@ -60,10 +60,10 @@ def test_a_floor_has_one_job_a_task_whatever_the_seeds():
     assert {job.kind for job in jobs} == {"floor"}
 
 
-def test_each_value_of_a_floor_has_a_source():
+def test_each_value_of_a_baseline_has_a_source():
     for head in ("pair", "span", "choice", "tag"):
-        assert all(setting.source for setting in floor_settings("bag-of-words", head).values())
-        assert floor_settings("majority", head) == {}
+        assert all(setting.source for setting in baseline_settings("bag-of-words", head).values())
+        assert baseline_settings("majority", head) == {}
 
 
 # the majority
@@ -208,7 +208,7 @@ def test_a_result_has_what_a_board_needs():
         ("superglue/rte", "accuracy"),
     ],
 )
-def test_every_head_has_both_floors(task: str, name: str):
+def test_every_head_has_both_baselines(task: str, name: str):
     majority, bag = (scores_of(result) for result in run(task, limit=200))
     assert 0 <= majority[name] < 1
     assert 0 <= bag[name] < 1
@@ -217,7 +217,7 @@ def test_every_head_has_both_floors(task: str, name: str):
 
 
 def test_two_runs_agree():
-    first, second = run_floor(make_jobs("glue/cola")[1]), run_floor(make_jobs("glue/cola")[1])
+    first, second = run_baseline(make_jobs("glue/cola")[1]), run_baseline(make_jobs("glue/cola")[1])
     assert first.evaluations == second.evaluations
 
 
@@ -225,7 +225,7 @@ def test_changed_rows_are_refused():
     job = make_jobs("glue/cola", limit=16)[0]
     changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:dev": "0" * 64})
     with pytest.raises(DataError, match="has changed since this run was planned"):
-        run_floor(changed)
+        run_baseline(changed)
 
 
 def test_the_largest_split_is_cut_to_its_setting():

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from benchharness import __version__
-from benchharness.floors.learners import Learner, learn_bag_of_words, learn_majority
+from benchharness.baselines.learners import Learner, learn_bag_of_words, learn_majority
 from benchharness.machine import library_versions, source_commit
 from benchharness.progress import Progress, Reporter
 from benchharness.splits import evaluate_split, read_split
@@ -18,19 +18,20 @@ from leaderboard.result import Cost, Evaluation, Result
 from tasks.read import SplitRows
 from tasks.suites import find_task
 
-__all__ = ["run_floor"]
+__all__ = ["run_baseline"]
 
 MAJORITY = "floor:majority"
+"""Stored runs and digests have "floor" for a baseline, so the word stays where it is stored."""
 
 LEARNERS: Mapping[str, Learner] = {
     MAJORITY: learn_majority,
     "floor:bag-of-words": learn_bag_of_words,
 }
-"""By the checkpoint of the floor's ModelSpec."""
+"""By the checkpoint of the baseline's ModelSpec."""
 
 
-def run_floor(job: Job, report: Reporter = lambda _: None) -> Result:
-    """Learns a floor, predicts and scores as the job says.
+def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
+    """Learns a baseline, predicts and scores as the job says.
 
     Raises DataError where a split is no longer what the job was planned with.
     """

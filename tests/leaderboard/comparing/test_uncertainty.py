@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from leaderboard.boards.board import Board
-from leaderboard.boards.entry import Standing
+from leaderboard.boards.entry import Uncertainty
 from leaderboard.boards.terminal import render
 from leaderboard.comparing.resampling import Outcomes, first_part
-from leaderboard.comparing.standings import Known, with_standings
+from leaderboard.comparing.uncertainty import Known, with_uncertainty
 from leaderboard.report.table import build_table
 from leaderboard.statistics import median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
@@ -49,16 +49,16 @@ def right(difficulty: np.ndarray, share: float) -> np.ndarray:
     return found
 
 
-def standings(values: Mapping[str, Sequence[float]], **fields: float) -> dict[str, Standing]:
+def uncertainty(values: Mapping[str, Sequence[float]], **fields: float) -> dict[str, Uncertainty]:
     """Of models whose every task has these values, one a seed."""
     board = one_board([row for name, v in values.items() for row in make_rows(name, v)])
-    shown = with_standings(board, drawn(board, **fields), draws=1_000)
-    return {entry.model: entry.standing for entry in shown.entries if entry.standing}
+    shown = with_uncertainty(board, drawn(board, **fields), draws=1_000)
+    return {entry.model: entry.uncertainty for entry in shown.entries if entry.uncertainty}
 
 
 def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None:
     values = (0.60, 0.61, 0.62, 0.63, 0.64)
-    cell = standings({"a": values})["a"].cells["glue/rte"]
+    cell = uncertainty({"a": values})["a"].cells["glue/rte"]
     assert cell.examples is not None
     assert cell.both is not None
     # The standard error of a share of 62 % of 200 is 3.4 points.
@@ -70,13 +70,13 @@ def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None
 
 
 def test_one_seed_tells_of_examples_alone() -> None:
-    cell = standings({"a": [0.7]})["a"].cells["glue/rte"]
+    cell = uncertainty({"a": [0.7]})["a"].cells["glue/rte"]
     assert (cell.seeds, cell.scope) == (None, "examples")
     assert cell.both == cell.examples
 
 
 def test_the_score_is_surer_than_its_tasks() -> None:
-    found = standings({"a": [0.60, 0.62, 0.64]})["a"]
+    found = uncertainty({"a": [0.60, 0.62, 0.64]})["a"]
     assert found.score.both is not None
     width = found.score.both.high - found.score.both.low
     for cell in found.cells.values():
@@ -86,14 +86,14 @@ def test_the_score_is_surer_than_its_tasks() -> None:
 
 
 def test_models_far_apart_have_one_rank_each() -> None:
-    found = standings({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
+    found = uncertainty({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
     assert [found[name].ranks for name in "abc"] == [(1, 1), (2, 2), (3, 3)]
     assert [found[name].rank_label for name in "abc"] == ["1", "2", "3"]
-    assert all(standing.tied == () for standing in found.values())
+    assert all(each.tied == () for each in found.values())
 
 
 def test_models_close_together_share_their_ranks_and_are_named() -> None:
-    found = standings({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.40, 0.41]})
+    found = uncertainty({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.40, 0.41]})
     assert found["a"].rank_label == found["b"].rank_label == "1-2"
     assert found["a"].tied == ("b (paper)",)
     assert found["b"].tied == ("a (paper)",)
@@ -101,13 +101,13 @@ def test_models_close_together_share_their_ranks_and_are_named() -> None:
 
 
 def test_equal_models_are_tied_whatever_is_drawn() -> None:
-    found = standings({"a": [0.7], "b": [0.7], "c": [0.3]}, noise=0.0)
+    found = uncertainty({"a": [0.7], "b": [0.7], "c": [0.3]}, noise=0.0)
     assert found["a"].ranks == found["b"].ranks == (1, 2)
     assert (found["a"].tied, found["b"].tied) == (("b (paper)",), ("a (paper)",))
 
 
 def test_pairing_tells_apart_what_single_intervals_do_not() -> None:
-    found = standings({"a": [0.74], "b": [0.72]}, noise=0.0)
+    found = uncertainty({"a": [0.74], "b": [0.72]}, noise=0.0)
     one, other = found["a"].score.both, found["b"].score.both
     assert one is not None
     assert other is not None
@@ -125,11 +125,11 @@ def test_ranks_hold_the_true_ones_in_most_draws_of_examples() -> None:
             task: [outcomes_of([draw.random(UNITS) < share]) for share in (0.62, 0.60, 0.58)]
             for task in board.tasks
         }
-        shown = with_standings(board, known, draws=300)
+        shown = with_uncertainty(board, known, draws=300)
         for true, entry in enumerate(shown.entries, start=1):
-            assert entry.standing is not None
-            assert entry.standing.ranks is not None
-            held.append(entry.standing.ranks[0] <= true <= entry.standing.ranks[1])
+            assert entry.uncertainty is not None
+            assert entry.uncertainty.ranks is not None
+            held.append(entry.uncertainty.ranks[0] <= true <= entry.uncertainty.ranks[1])
     assert np.mean(held) >= 0.93
 
 
@@ -137,7 +137,7 @@ def test_examples_that_cannot_be_read_leave_an_interval_over_seeds() -> None:
     board = one_board(make_rows("a", [0.60, 0.64]) + make_rows("b", [0.70, 0.71]))
     known = drawn(board)
     known["glue/rte"][1] = "its examples could not be read."
-    a = with_standings(board, known).entries[1].standing
+    a = with_uncertainty(board, known).entries[1].uncertainty
     assert a is not None
     cell = a.cells["glue/rte"]
     assert (cell.examples, cell.both is None, cell.scope) == (None, False, "seeds")
@@ -149,7 +149,7 @@ def test_where_nothing_is_known_of_a_task_there_is_no_rank() -> None:
     board = one_board(make_rows("a", [0.6]) + make_rows("b", [0.7]))
     known = drawn(board)
     known["glue/rte"][1] = "its examples could not be read."
-    b, a = (entry.standing for entry in with_standings(board, known).entries)
+    b, a = (entry.uncertainty for entry in with_uncertainty(board, known).entries)
     assert b is not None
     assert a is not None
     assert (a.score.both, a.ranks, a.rank_label) == (None, None, "")
@@ -159,7 +159,7 @@ def test_where_nothing_is_known_of_a_task_there_is_no_rank() -> None:
 def test_an_entry_without_every_task_has_intervals_and_no_rank() -> None:
     rows = make_rows("a", [0.6, 0.61]) + [make_row("b", TASKS[0], s, 0.5) for s in range(2)]
     board = one_board(rows)
-    a, b = (entry.standing for entry in with_standings(board, drawn(board)).entries)
+    a, b = (entry.uncertainty for entry in with_uncertainty(board, drawn(board)).entries)
     assert a is not None
     assert b is not None
     assert a.ranks == (1, 1)
@@ -170,11 +170,11 @@ def test_an_entry_without_every_task_has_intervals_and_no_rank() -> None:
 
 def test_the_same_board_gives_the_same_numbers() -> None:
     values = {"a": [0.70, 0.72], "b": [0.71, 0.715]}
-    assert standings(values) == standings(values)
+    assert uncertainty(values) == uncertainty(values)
 
 
 def test_no_interval_goes_beyond_the_best_score_there_is() -> None:
-    cell = standings({"a": [0.90, 0.99]})["a"].cells["glue/rte"]
+    cell = uncertainty({"a": [0.90, 0.99]})["a"].cells["glue/rte"]
     assert cell.both is not None
     assert cell.seeds is not None
     assert cell.both.high == cell.seeds.high == 1.0
@@ -182,7 +182,7 @@ def test_no_interval_goes_beyond_the_best_score_there_is() -> None:
 
 def shown_board() -> Board:
     board = one_board(make_rows("a", [0.70, 0.72]) + make_rows("b", [0.71, 0.715]))
-    return with_standings(board, drawn(board))
+    return with_uncertainty(board, drawn(board))
 
 
 def test_the_terminal_shows_ranks_intervals_and_who_is_tied() -> None:

@@ -1,4 +1,4 @@
-"""What the floors learn: the most frequent answer, or a linear model over words."""
+"""What the baselines learn: the most frequent answer, or a linear model over words."""
 
 import re
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ from tasks.examples import (
 from tasks.read import subset
 from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
-# What a floor is: it learns from a train split, and predicts any rows of that kind.
+# What a baseline is: it learns from a train split, and predicts any rows of that kind.
 
 Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]
 """One prediction for each example, in their order."""
@@ -98,7 +98,7 @@ def learn_sentences(examples: Sequence[SpanExample], values: Mapping[str, Any]) 
 def learn_majority(
     task: Task,
     examples: Sequence[Any],
-    values: Mapping[str, Any],  # noqa: ARG001  (as every floor)
+    values: Mapping[str, Any],  # noqa: ARG001  (as every baseline)
 ) -> Predictor:
     """The most frequent label, place of the right option or tag; the mean of a number.
 
@@ -284,11 +284,11 @@ def learn_words(examples: Sequence[TagExample]) -> Predictor:
     return predict
 
 
-# The bag-of-words floor: TF-IDF of words and pairs of words under a linear model.
+# The bag-of-words baseline: TF-IDF of words and pairs of words under a linear model.
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
-    """The floor of a task, learned from at most `max_examples` of its training examples.
+    """The baseline of a task, learned from at most `max_examples` of its training examples.
 
     A train split with a single label has nothing to tell apart: it gets the majority's answers.
     """

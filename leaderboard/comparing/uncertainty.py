@@ -13,7 +13,7 @@ import numpy as np
 
 from leaderboard.boards.board import Board
 from leaderboard.boards.cell import Cell
-from leaderboard.boards.entry import LEVEL, CellStanding, Entry, Standing
+from leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
 from leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from leaderboard.statistics import Interval, median_error, median_interval
 
@@ -30,13 +30,13 @@ class _Drawn:
 
     examples: Array
     seeds: Array
-    standing: CellStanding
+    intervals: Intervals
 
 
-def with_standings(
+def with_uncertainty(
     board: Board, known: Mapping[str, Sequence[Known | None]], *, draws: int = DRAWS
 ) -> Board:
-    """The board with a standing for each entry.
+    """The board with the uncertainty of each entry.
 
     `known` has for each task what is known of every entry's cell, in the order of the entries,
     None where there is no cell. A cell's score on other examples is the median over its runs; what
@@ -55,7 +55,7 @@ def with_standings(
         for entry, found in zip(board.entries, by_entry, strict=True)
     ]
     entries = [
-        replace(entry, standing=_standing(found, score))
+        replace(entry, uncertainty=_uncertainty(found, score))
         for entry, found, score in zip(board.entries, by_entry, scores, strict=True)
     ]
     return replace(board, entries=tuple(_ranked(entries, scores)))
@@ -69,13 +69,13 @@ def _draw(board: Board, task: str, known: Sequence[Known | None], draws: int) ->
     redrawn = resampled_scores(systems, generator, draws=draws) if systems else []
     by_place = dict(zip(places, redrawn, strict=True))
     return {
-        place: _cell(entry.cells[task], by_place.get(place), known[place], draws)
+        place: _draw_cell(entry.cells[task], by_place.get(place), known[place], draws)
         for place, entry in enumerate(board.entries)
         if task in entry.cells
     }
 
 
-def _cell(cell: Cell, redrawn: Array | None, known: Known | None, draws: int) -> _Drawn:
+def _draw_cell(cell: Cell, redrawn: Array | None, known: Known | None, draws: int) -> _Drawn:
     examples = np.full(draws, cell.median) if redrawn is None else np.median(redrawn, axis=1)
     seeds = _seed_noise(cell, draws)
     has_seeds = len(cell.values) > 1
@@ -83,7 +83,7 @@ def _cell(cell: Cell, redrawn: Array | None, known: Known | None, draws: int) ->
     return _Drawn(
         examples=examples,
         seeds=seeds,
-        standing=CellStanding(
+        intervals=Intervals(
             both=_interval(examples + seeds, top) if has_seeds or redrawn is not None else None,
             examples=None if redrawn is None else _interval(examples),
             seeds=_below(median_interval(cell.values, level=LEVEL), top) if has_seeds else None,
@@ -108,11 +108,11 @@ def _score_of(board: Board, value: float, found: Mapping[str, _Drawn]) -> _Drawn
     cells = [found[task] for task in board.rule.cells]
     examples = np.mean([cell.examples for cell in cells], axis=0)
     seeds = np.mean([cell.seeds for cell in cells], axis=0)
-    parts = [cell.standing for cell in cells]
+    parts = [cell.intervals for cell in cells]
     return _Drawn(
         examples=examples,
         seeds=seeds,
-        standing=CellStanding(
+        intervals=Intervals(
             both=_interval(examples + seeds) if all(part.both for part in parts) else None,
             examples=_interval(examples) if all(part.examples for part in parts) else None,
             seeds=_interval(value + seeds) if all(part.seeds for part in parts) else None,
@@ -121,10 +121,10 @@ def _score_of(board: Board, value: float, found: Mapping[str, _Drawn]) -> _Drawn
     )
 
 
-def _standing(found: Mapping[str, _Drawn], score: _Drawn | None) -> Standing:
-    return Standing(
-        cells={task: drawn.standing for task, drawn in found.items()},
-        score=CellStanding() if score is None else score.standing,
+def _uncertainty(found: Mapping[str, _Drawn], score: _Drawn | None) -> Uncertainty:
+    return Uncertainty(
+        cells={task: drawn.intervals for task, drawn in found.items()},
+        score=Intervals() if score is None else score.intervals,
     )
 
 
@@ -159,13 +159,13 @@ def _not_told_apart(table: Array, row: int) -> list[int]:
 
 
 def _with_ranks(entry: Entry, ranks: tuple[int, int], tied: Sequence[Entry]) -> Entry:
-    """The entry's standing with its ranks, where something is known of each of its tasks."""
-    standing = entry.standing
-    assert standing is not None, "a standing was made of every entry"
-    if standing.score.both is None:
+    """The entry's uncertainty with its ranks, where something is known of each of its tasks."""
+    uncertainty = entry.uncertainty
+    assert uncertainty is not None, "every entry has been given one"
+    if uncertainty.score.both is None:
         return entry
     labels = tuple(f"{other.model} ({other.recipe_label})" for other in tied)
-    return replace(entry, standing=replace(standing, ranks=ranks, tied=labels))
+    return replace(entry, uncertainty=replace(uncertainty, ranks=ranks, tied=labels))
 
 
 def _interval(drawn: Array, top: float = math.inf) -> Interval:
