@@ -115,7 +115,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 type(data[name]) is not known[name] for name in known
             ):
                 raise DataError(
-                    f"line {(count + 1)} of {path} is no run: it needs "
+                    f"line {count + 1} of {path} is no run: it needs "
                     f"{', '.join(kinds)} and nothing else."
                 )
             yield StoredRun(**data)
