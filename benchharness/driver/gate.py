@@ -254,11 +254,7 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
             "weights."
         )
         return
-    yield from _notes_on_losses(now, baseline)
-
-
-def _notes_on_losses(now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:
-    """Why the first losses say nothing, where they do not."""
+    # Why the first losses say nothing, where they do not.
     old = {baseline.tasks[task].maker for task in now}
     new = {sample.maker for sample in now.values()}
     if old == new:

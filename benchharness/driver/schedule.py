@@ -53,11 +53,6 @@ class Schedule:
                 found.setdefault(job.start_from, []).append(job)
         return found
 
-    @property
-    def is_rough(self) -> bool:
-        """True where a job's kind was never run here."""
-        return any(estimate.rough for estimate in self.estimates.values())
-
     def sentence(self) -> str:
         """What will happen, for a person."""
         done = len(self.jobs) - len(self.todo)
@@ -66,7 +61,8 @@ class Schedule:
             parts.append(f"{done} stored already")
         if not self.todo:
             return f"{', '.join(parts)}: nothing is missing."
-        rough = " (a rough guess)" if self.is_rough else ""
+        is_rough = any(estimate.rough for estimate in self.estimates.values())  # new kinds of jobs
+        rough = " (a rough guess)" if is_rough else ""
         parts.append(f"{len(self.todo)} to run, {self.at_once} at once")
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 

@@ -224,7 +224,7 @@ def select_entry(board: Board, name: str) -> Entry | None:
 
     Raises BenchError where several are.
     """
-    found = [entry for entry in board.entries if name in _labels(entry)]
+    found = [entry for entry in board.entries if name in labels_of(entry)]
     if len(found) > 1:
         choices = " or ".join(full_label(entry) for entry in found)
         raise BenchError(f"{name!r} is more than one row of {board.title}: say {choices}.")
@@ -266,7 +266,8 @@ def _only(entry: Entry, key: str) -> Entry:
     return replace(entry, model=f"{entry.model} (run {key[:12]})", cells=cells, failures=())
 
 
-def _labels(entry: Entry) -> tuple[str, ...]:
+def labels_of(entry: Entry) -> tuple[str, ...]:
+    """What an entry may be called: "MODEL", "MODEL:RECIPE" or "MODEL:RECIPE:PRECISION"."""
     return entry.model, f"{entry.model}:{entry.recipe_label}", full_label(entry)
 
 

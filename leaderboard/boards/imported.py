@@ -233,17 +233,14 @@ def to_result(score: ImportedScore) -> Result:
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     """The blocks of what was imported, dev before test; none of it has a rank."""
-    return blocks_of(board, tuple(_published_rows(board)), "imported")
-
-
-def _published_rows(board: Board) -> Iterator[PublishedRow]:
-    """One row for each model, recipe and source, with all its scores on a split."""
+    # One row for each model, recipe and source, with all its scores on a split.
+    rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
         key = (run.model, run.recipe, run.precision, run.source, _split(run))
         groups.setdefault(key, []).append(run)
     for (model, recipe, precision, source, split), runs in groups.items():
-        yield PublishedRow(
+        row = PublishedRow(
             table="imported",
             suite=board.suite,
             split=split,
@@ -256,6 +253,8 @@ def _published_rows(board: Board) -> Iterator[PublishedRow]:
             place="",
             cells=tuple(cell for run in runs for cell in _cells(run)),
         )
+        rows.append(row)
+    return blocks_of(board, rows, "imported")
 
 
 def _cells(run: RunRow) -> Iterator[PublishedCell]:

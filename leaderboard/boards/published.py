@@ -190,25 +190,19 @@ def blocks_of(
     origin: Literal["published", "imported"] = "published",
 ) -> tuple[PublishedBlock, ...]:
     """These rows in blocks that belong under a board, dev before test."""
-    return tuple(_blocks(board, rows, origin))
-
-
-def _blocks(
-    board: Board, every: Sequence[PublishedRow], origin: Literal["published", "imported"]
-) -> Iterator[PublishedBlock]:
+    blocks = []
     for split in ("dev", "test"):
-        rows = [row for row in every if row.split == split]
+        known = [row for row in rows if row.split == split]
         # A board has columns only for what was run; these rows may know other tasks.
-        tasks = dict.fromkeys((*board.tasks, *(c.task for row in rows for c in row.cells)))
-        columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in rows))
-        if rows:
-            yield PublishedBlock(
-                title=board.title,
-                split=split,
-                tasks=columns,
-                lines=tuple(_line(row, board.suite, columns) for row in rows),
-                origin=origin,
+        tasks = dict.fromkeys((*board.tasks, *(c.task for row in known for c in row.cells)))
+        columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in known))
+        lines = tuple(_line(row, board.suite, columns) for row in known)
+        if lines:
+            block = PublishedBlock(
+                title=board.title, split=split, tasks=columns, lines=lines, origin=origin
             )
+            blocks.append(block)
+    return tuple(blocks)
 
 
 def _line(row: PublishedRow, suite: str, tasks: tuple[str, ...]) -> PublishedLine:

@@ -44,13 +44,6 @@ class Pairs:
         return float(self.differences.mean())
 
 
-def pairs_of(one: Any, other: Any) -> Pairs:
-    """Pairs of a score that is the mean of plain outcomes, [units] or [units, seeds]."""
-    arrays = [np.asarray(outcomes, dtype=np.float64) for outcomes in (one, other)]
-    shaped = [array.reshape(len(array), -1, 1) for array in arrays]
-    return Pairs(one=shaped[0], other=shaped[1])
-
-
 # The paired bootstrap: how far a difference moves with other examples and other seeds.
 
 CHUNK = 2**22

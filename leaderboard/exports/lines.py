@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, median
 
-from leaderboard.boards.board import Board, full_label
+from leaderboard.boards.board import Board, full_label, labels_of
 from leaderboard.boards.cell import spread_of
 from leaderboard.boards.entry import Entry
 from leaderboard.result import Measure, RunRow
@@ -145,16 +145,16 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
 
 
 def _narrowed(board: Board, models: Sequence[str], tasks: Sequence[str]) -> Board:
-    entries = [entry for entry in board.entries if not models or set(models) & _names(entry)]
+    entries = [
+        entry
+        for entry in board.entries
+        if not models or not set(models).isdisjoint(labels_of(entry))
+    ]
     columns = tuple(task for task in board.tasks if not tasks or task in tasks)
     if tasks:
         entries = [entry for entry in entries if set(columns) & entry.cells.keys()]
     extras = tuple(task for task in board.extras if task in columns)
     return replace(board, entries=tuple(entries), tasks=columns, extras=extras)
-
-
-def _names(entry: Entry) -> set[str]:
-    return {entry.model, f"{entry.model}:{entry.recipe_label}", full_label(entry)}
 
 
 def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:

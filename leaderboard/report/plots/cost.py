@@ -186,8 +186,3 @@ QUANTITIES = (
         steps=_TIMES,
     ),
 )
-
-
-def find_quantity(name: str) -> Quantity:
-    """The quantity of that name."""
-    return next(quantity for quantity in QUANTITIES if quantity.name == name)

@@ -57,10 +57,7 @@ def histories(board: Board, past: Sequence[PastRun], sections: Iterable[str]) ->
     Only runs that were scored on the board's own rows are taken. `sections` are the keys that the
     page can link to. The points of a sweep are no history.
     """
-    return tuple(_histories(board, past, frozenset(sections)))
-
-
-def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> Iterator[Figure]:
+    keys, figures = frozenset(sections), list[Figure]()
     by_model: dict[str, list[PastRun]] = {}
     for run in past:
         if run.row.is_single and not run.row.is_sweep:
@@ -79,7 +76,8 @@ def _histories(board: Board, past: Sequence[PastRun], keys: frozenset[str]) -> I
             found = _runs_of(board, task, by_model.get(model, ()), evaluated)
             seeds = Counter(run.row.seed for run in found)
             if seeds and max(seeds.values()) > 1:
-                yield _figure(model, title_of(task), found, keys)
+                figures.append(_figure(model, title_of(task), found, keys))
+    return tuple(figures)
 
 
 def _runs_of(

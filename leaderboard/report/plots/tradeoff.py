@@ -80,9 +80,6 @@ class _Plane:
     def cost(self, point: Point) -> float:
         return point.costs[self.quantity.name]
 
-    def cost_text(self, point: Point) -> str:
-        return self.quantity.text(self.cost(point))
-
     def place(self, point: Point) -> tuple[float, float]:
         return self.x(self.cost(point)), self.y(point.score)
 
@@ -163,7 +160,7 @@ def _marks(
         x, y = plane.place(point)
         seeds = polyline([(x, plane.y(point.low)), (x, plane.y(point.high))])
         drawn = {"range": seeds} if point.low < point.high else {}
-        cost = f"{plane.quantity.title} {plane.cost_text(point)}"
+        cost = f"{plane.quantity.title} {plane.quantity.text(plane.cost(point))}"
         score = f"score {point.score:.1f}"
         if point.low < point.high:
             score += f" (seeds from {point.low:.1f} to {point.high:.1f})"

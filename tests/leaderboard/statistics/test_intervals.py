@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leaderboard.comparing.resampling import Pairs, bootstrap_interval, pairs_of
+from leaderboard.comparing.resampling import Pairs, bootstrap_interval
 from leaderboard.statistics import Interval, mean_interval
+from tests.helpers.pairs import pairs_of
 
 
 def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed: int) -> np.ndarray:

@@ -12,7 +12,9 @@ from leaderboard.report.plots.axis import (
     log_axis,
     seconds_of,
 )
-from leaderboard.report.plots.cost import QUANTITIES, find_quantity
+from leaderboard.report.plots.cost import QUANTITIES
+
+BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 DAY = 86400
 
@@ -40,9 +42,7 @@ def test_every_value_stands_inside_and_can_be_read_off_again(values: list[float]
 
 @given(costs)
 def test_costs_too_on_a_logarithmic_axis(values: list[float]) -> None:
-    axis = log_axis(
-        values, "weights", (40.0, 500.0), steps=find_quantity("parameters").steps, text=str
-    )
+    axis = log_axis(values, "weights", (40.0, 500.0), steps=BY_NAME["parameters"].steps, text=str)
     factor = axis.high / axis.low
     for value in values:
         assert 40.0 <= axis(value) <= 500.0
@@ -80,7 +80,7 @@ def test_logarithmic_axes_have_a_few_ticks_that_differ(
     ],
 )
 def test_costs_are_written_with_their_units(name: str, value: float, text: str) -> None:
-    assert find_quantity(name).text(value) == text
+    assert BY_NAME[name].text(value) == text
 
 
 def test_dates_are_read_with_and_without_zone() -> None:

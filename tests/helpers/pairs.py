@@ -1,0 +1,14 @@
+"""Pairs of two systems' outcomes, made from plain numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from leaderboard.comparing.resampling import Pairs
+
+
+def pairs_of(one: Any, other: Any) -> Pairs:
+    """Pairs of a score that is the mean of plain outcomes, [units] or [units, seeds]."""
+    arrays = [np.asarray(outcomes, dtype=np.float64) for outcomes in (one, other)]
+    shaped = [array.reshape(len(array), -1, 1) for array in arrays]
+    return Pairs(one=shaped[0], other=shaped[1])
