@@ -17,7 +17,7 @@ atexit.register(lambda: print("LOADED", *ours(), file=sys.stderr))
 
 DRIVER = """
 from benchharness.cli.app import main
-sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini"]
+sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--task", "rte", "--data", "mini"]
 sys.argv += ["--limit", "8", "--seeds", "1", "--set", "epochs=1", "--jobs", "1"]
 main()
 """
