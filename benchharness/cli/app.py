@@ -74,6 +74,8 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words begin with, loaded, and the words behind it."""
+        if args[0] == "diff":
+            ctx.fail("`bench diff recipe A B` is now `bench show recipe A B`.")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load_command(command.name or ""), rest
 

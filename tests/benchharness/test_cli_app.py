@@ -198,3 +198,9 @@ def test_every_option_is_documented_as_typer_has_it(words):
 def test_the_exit_codes_are_documented():
     documented = re.findall(r"(?m)^\| (\d+) \|", DOCS.read_text(encoding="utf-8"))
     assert documented == re.findall(r"(?:: |; )(\d+) ", module.EXIT_CODES)
+
+
+def test_a_command_that_has_moved_says_where_to(bench):
+    ended = bench("diff", "recipe", "bert", "roberta")
+    assert ended.code == 2
+    assert "is now `bench show recipe A B`" in ended.err
