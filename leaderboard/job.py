@@ -62,10 +62,10 @@ class Job:
     `model` is the name shown on a board, `checkpoint` the folder or hub id it is loaded from, and
     `weights` what identifies its content: a hub revision, or "sha256:..." of a folder's files.
     `data` is the source of its rows ("hub", "mini" or a folder), `limit` the rows kept of each
-    split, and `fingerprints` the digest of every split used, by "task:split": one train split, and every split
-    that is predicted, so that changed data are another job. `start_from` is the key of the job
-    whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the digests
-    of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
+    split, and `fingerprints` the digest of every split used, by "task:split": one train split, and
+    every split that is predicted, so that changed data are another job. `start_from` is the key of
+    the job whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the
+    digests of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
     say what the user allowed the checkpoint to do.
 
     `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is

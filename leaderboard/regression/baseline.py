@@ -18,8 +18,8 @@ class Baseline:
     """A model's samples by task, and what they were made with.
 
     `data` is the source ("mini", "hub" or "files", whose folder the file does not tell), `limit`
-    the rows kept of each split. `environment` says which code, versions and machine made the runs; it
-    is for a reader, and nothing is decided by it (a sample's `maker` says what decides).
+    the rows kept of each split. `environment` says which code, versions and machine made the runs;
+    it is for a reader, and nothing is decided by it (a sample's `maker` says what decides).
     """
 
     model: str
