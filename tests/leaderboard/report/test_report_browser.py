@@ -81,7 +81,7 @@ def test_sorting_works_by_keyboard_and_one_column_says_so(report: Opened) -> Non
     for name in ("CoLA", "SST-2"):
         report.page.get_by_role("button", name=name, exact=True).focus()
         report.page.keyboard.press("Enter")
-    assert report.page.locator("[aria-sort]").all_inner_texts() == ["sst2"]
+    assert report.page.locator("[aria-sort]").all_inner_texts() == ["SST-2"]
 
 
 def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> None:
