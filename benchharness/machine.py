@@ -92,6 +92,8 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
     "NVIDIA H200"), `threads` torch's in each of the `processes` that trained together, `started`
     UTC in ISO 8601.
     """
+    # What the user allowed the checkpoint to do, where it is anything.
+    given = {"trust_remote_code": job.trust_remote_code, "allow_pickle": job.allow_pickle}
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
         "model": {
@@ -99,7 +101,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             "revision": hub_revision(job.weights),
             "weights": job.weights,
             "tokenizer": tokenizer,
-            **_trusted(job),
+            **{name: value for name, value in given.items() if value},
         },
         "data": {
             split: {
@@ -153,12 +155,6 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def text_digest(text: str) -> str:
     """The SHA-256 (hex) of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _trusted(job: Job) -> dict[str, bool]:
-    """What the user allowed the checkpoint to do, where it is anything."""
-    given = {"trust_remote_code": job.trust_remote_code, "allow_pickle": job.allow_pickle}
-    return {name: value for name, value in given.items() if value}
 
 
 def _machine() -> dict[str, Any]:

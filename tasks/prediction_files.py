@@ -231,16 +231,12 @@ def _prediction(path: Path, file: AnswerFile, example: Example, answer: Any) -> 
     if isinstance(file.answers, Text) and isinstance(example, ChoiceExample):
         return ChoicePrediction(id=example.id, option=_option(path, example, answer))
     written = answer.label if isinstance(answer, Option) else answer
-    name = _names(file.answers)[str(written)]
+    assert isinstance(file.answers, Labels), "numbers and texts are read before"
+    names = {str(text): name for name, text in file.answers.written.items()}
+    name = names[str(written)]
     if isinstance(example, ChoiceExample):
         return ChoicePrediction(id=example.id, option=int(name))
     return PairPrediction(id=example.id, label=name)
-
-
-def _names(answers: Answers) -> dict[str, str]:
-    """The task's own names by what is written for them."""
-    assert isinstance(answers, Labels), "numbers and texts are read before"
-    return {str(written): name for name, written in answers.written.items()}
 
 
 def _option(path: Path, example: ChoiceExample, text: str) -> int:

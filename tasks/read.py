@@ -109,7 +109,9 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     chosen = [example for example in examples if not task.leaves_out(split, example)]
     if not chosen:
         raise DataError(f"{place} is empty: expected at least one row, get the official file.")
-    _check_ids(chosen, place)
+    name, times = Counter(example.id for example in chosen).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{place} has {times} rows with the id {name!r}: get the official file.")
     kept = tuple(chosen if limit is None else subset(chosen, limit))
     left_out = len(examples) - len(chosen)
     cut = len(chosen) - len(kept)
@@ -125,13 +127,6 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     if fault := find_fault(task, example):
         raise DataError(f"{place} {fault}.")
     return example
-
-
-def _check_ids(examples: Iterable[Example], place: str) -> None:
-    """Two examples of one id could not be told apart in stored predictions."""
-    name, times = Counter(example.id for example in examples).most_common(1)[0]
-    if times > 1:
-        raise DataError(f"{place} has {times} rows with the id {name!r}: get the official file.")
 
 
 def fingerprint(examples: Iterable[Example]) -> str:

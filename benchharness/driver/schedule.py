@@ -12,7 +12,7 @@ from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.progress import duration, job_name
 from leaderboard.job import Job
 from leaderboard.result import RunRow
-from leaderboard.store.store import Store, open_store
+from leaderboard.store.store import open_store
 from tasks.suites import distinct_title
 
 
@@ -160,20 +160,16 @@ def schedule_missing(
     with open_store(db) as store:
         finished = set() if force else store.finished_keys(job.key for job in plan.jobs)
         missing = [job for job in plan.jobs if job.key not in finished]
+        # The stored runs that may say how long these jobs take, or those that they start from.
+        models = {job.model for job in missing}
         return schedule(
             plan,
             slots,
             checkpoints,
             finished=finished,
-            history=_history(store, missing),
+            history=store.runs(model=models) if models else [],
             kept=checkpoints.whole(),
         )
-
-
-def _history(store: Store, missing: Sequence[Job]) -> list[RunRow]:
-    """The stored runs that may say how long these jobs take, or those that they start from."""
-    models = {job.model for job in missing}
-    return store.runs(model=models) if models else []
 
 
 def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:

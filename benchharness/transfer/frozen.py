@@ -154,10 +154,13 @@ def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is c
     Where the head reads one state of a row, as most classifiers do, its rows have one token from
     now on.
     """
+    # Marked words are pooled from their own tokens' states.
+    has_marks = any(split.marks is not None for split in splits.values())
+    reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
     source = Source(
         network=network.encoder,
         identity=network_digest(network.encoder),
-        tokens=_tokens_read(network, splits),
+        tokens="all" if has_marks or reads not in ("first", "last") else str(reads),
         head=head,
         compute=compute,
     )
@@ -168,14 +171,6 @@ def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is c
         name: _at_places(split, first, count_places(split, source.tokens), per_row)
         for (name, split), first in zip(splits.items(), network.encoder.firsts, strict=False)
     }
-
-
-def _tokens_read(network: Any, splits: Mapping[str, Features]) -> str:
-    """Which tokens' states the head reads: the one that it classifies a text by, or all."""
-    # Marked words are pooled from their own tokens' states.
-    has_marks = any(split.marks is not None for split in splits.values())
-    reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
-    return "all" if has_marks or reads not in ("first", "last") else str(reads)
 
 
 def _at_places(features: Features, first: int, places: int, per_row: bool) -> Features:

@@ -102,7 +102,12 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
     one, other = (_side(splits, known, side) for side in ("one", "other"))
     is_binary = all(bool(np.isin(side[..., 0], (0.0, 1.0)).all()) for side in (one, other))
     alone = len(known) == len(splits) == 1 and known[0][1].is_mean
-    units = _all_units(splits)
+    # The units of all splits, whose examples are counted on from split to split.
+    units: list[list[int]] = []
+    start = 0
+    for split in splits:
+        units += [[start + place for place in unit] for unit in units_of(split.examples)]
+        start += len(split.examples)
     return Headline(
         pairs=Pairs(one=one, other=other, score=_mean_score(known)),
         units=units,
@@ -175,16 +180,6 @@ def _placed(
     parts = np.stack([_parts(own, way, run) for run in runs], axis=1)
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
     return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
-
-
-def _all_units(splits: Sequence[PredictedSplit]) -> Units:
-    """The units of all splits, whose examples are counted on from split to split."""
-    found: list[list[int]] = []
-    start = 0
-    for split in splits:
-        found += [[start + place for place in unit] for unit in units_of(split.examples)]
-        start += len(split.examples)
-    return found
 
 
 def break_down(

@@ -154,19 +154,17 @@ def _slices(splits: Sequence[PredictedSplit], headline: Headline) -> tuple[Slice
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
-            found.append(_slice(name, units, headline))
+            whole = headline.pairs
+            pairs = Pairs(one=whole.one[units], other=whole.other[units], score=whole.score)
+            found.append(
+                Slice(
+                    name=name,
+                    examples=sum(len(headline.units[unit]) for unit in units),
+                    difference=pairs.difference,
+                    interval=bootstrap_interval(pairs, draws=1_000),
+                )
+            )
     return tuple(found)
-
-
-def _slice(name: str, units: Sequence[int], headline: Headline) -> Slice:
-    whole = headline.pairs
-    pairs = Pairs(one=whole.one[units], other=whole.other[units], score=whole.score)
-    return Slice(
-        name=name,
-        examples=sum(len(headline.units[unit]) for unit in units),
-        difference=pairs.difference,
-        interval=bootstrap_interval(pairs, draws=1_000),
-    )
 
 
 NO_ANSWER = "(no answer)"

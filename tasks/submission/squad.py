@@ -55,7 +55,10 @@ def read_answers(name: str, content: bytes, questions: Sequence[str] | None = No
     if not pairs:
         faults.add("it holds no answers")
         return conclude(None, faults)
-    is_scores = _holds_scores(name, [value for _, value in pairs])
+    # By the file's name, or because most values are numbers.
+    values = [value for _, value in pairs]
+    numbers = sum(isinstance(value, int | float) for value in values)
+    is_scores = "na_prob" in name or "null_odds" in name or numbers * 2 > len(values)
     read: Callable[[str, Any, Faults], str | float] = _score if is_scores else _text
     answers = [(question, read(question, value, faults)) for question, value in pairs]
     found = Counter(question for question, _ in answers)
@@ -71,12 +74,6 @@ def read_answers(name: str, content: bytes, questions: Sequence[str] | None = No
     if not is_scores and len(answers) in UNANSWERABLE and all(text for _, text in answers):
         faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
     return conclude(list(dict(answers).items()), faults)
-
-
-def _holds_scores(name: str, values: Sequence[Any]) -> bool:
-    """By the file's name, or because most values are numbers."""
-    numbers = sum(isinstance(value, int | float) for value in values)
-    return "na_prob" in name or "null_odds" in name or numbers * 2 > len(values)
 
 
 def _pairs(text: str, faults: Faults) -> list[tuple[str, Any]] | None:

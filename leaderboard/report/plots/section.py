@@ -96,24 +96,19 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
     found = tuple(_tradeoffs(board, anchor, named, facts, background.sizes))
     spreads = (spread_of_task(named, task) for task in board.tasks)
     categories = (categories_of_task(named, board.rule, task) for task in board.tasks)
+    ranked = sorted(found, key=lambda each: (each.score != board.rule.name, -each.measured))
     return Plots(
         anchor=f"{anchor}-plots",
         title=board.title,
         data=board.data_label,
         entries=tuple((each.id, each.name) for each in named[:MOST_ROWS]),
-        first=_first(found, board.rule.name),
+        first=ranked[0].anchor if ranked else "",
         tradeoffs=found,
         spreads=tuple(figure for figure in spreads if figure is not None),
         categories=tuple(figure for figure in categories if figure is not None),
         histories=past[:_MOST_HISTORIES],
         more_histories=max(len(past) - _MOST_HISTORIES, 0),
     )
-
-
-def _first(found: Sequence[Tradeoff], suite_score: str) -> str:
-    """The suite's score if a model has it, else the task with most measured points."""
-    ranked = sorted(found, key=lambda each: (each.score != suite_score, -each.measured))
-    return ranked[0].anchor if ranked else ""
 
 
 def _tradeoffs(

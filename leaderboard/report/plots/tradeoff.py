@@ -84,22 +84,22 @@ class _Plane:
         return self.x(self.cost(point)), self.y(point.score)
 
 
-def _plane(points: Sequence[Point], quantity: Quantity, score: str) -> _Plane:
+def _figure(points: Sequence[Point], quantity: Quantity, score: str, known: int) -> Figure:
     costs = [point.costs[quantity.name] for point in points]
     scores = [value for point in points for value in (point.low, point.high)]
-    return _Plane(
+    plane = _Plane(
         quantity=quantity,
         x=log_axis(costs, quantity.axis, _ACROSS, steps=quantity.steps, text=quantity.text),
         y=score_axis(scores, score, _UP),
     )
-
-
-def _figure(points: Sequence[Point], quantity: Quantity, score: str, known: int) -> Figure:
-    plane = _plane(points, quantity, score)
     fronts = {kind: front for kind in _SHAPES if (front := _front(points, kind, plane))}
     lines = {kind: _steps(front, plane) for kind, front in fronts.items()}
     best = {id(point) for front in fronts.values() for point in front}
-    marked = _marked(points, best)
+    # The points that are drawn, those on fronts before others, in their order: ours on top.
+    ranked = sorted(points, key=lambda point: (id(point) not in best, -point.score))
+    chosen = {id(point) for point in ranked[:MOST_MARKS]}
+    drawn = [point for point in points if id(point) in chosen]
+    marked = sorted(drawn, key=lambda point: point.kind == "measured")
     machine = quantity.name == "training-time" and points[0].machine
     choice = f"{quantity.title} ({shortened(machine, 40)})" if machine else quantity.title
     return Figure(
@@ -136,14 +136,6 @@ def _steps(front: Sequence[Point], plane: _Plane) -> list[Corner]:
     for x, y in map(plane.place, front):
         corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
     return corners
-
-
-def _marked(points: Sequence[Point], best: Set[int]) -> list[Point]:
-    """The points that are drawn, those on fronts before others, in their order: ours on top."""
-    ranked = sorted(points, key=lambda point: (id(point) not in best, -point.score))
-    chosen = {id(point) for point in ranked[:MOST_MARKS]}
-    marked = [point for point in points if id(point) in chosen]
-    return sorted(marked, key=lambda point: point.kind == "measured")
 
 
 def _marks(
