@@ -65,8 +65,8 @@ class Job:
     split, and `fingerprints` the digest of every split used, by "task:split": one train split, and
     every split that is predicted, so that changed data are another job. `start_from` is the key of
     the job whose encoder it goes on from, None for the checkpoint's own weights. `plugins` are the
-    digests of the plugins that the task is made of, by their names. `trust_remote_code` and `allow_pickle`
-    say what the user allowed the checkpoint to do.
+    digests of the plugins that the task is made of, by their names. `trust_remote_code` and
+    `allow_pickle` say what the user allowed the checkpoint to do.
 
     `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
     `own_recipe`); `overridden` says that the user set some of its values otherwise, `is_sweep` that
