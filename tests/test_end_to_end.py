@@ -52,7 +52,7 @@ def test_a_run_ends_with_the_table_and_the_report(finished):
     )
     assert "GLUE on mini data, at most 32 rows a split" in out
     assert out.endswith("report: results/leaderboard.html\n")
-    assert "2/2] tiny glue/" in err
+    assert "[2/2] tiny STS-B seed" in err or "[2/2] tiny CoLA seed" in err
     page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
     assert "tiny" in page
     assert "stsb" in page

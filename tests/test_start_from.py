@@ -51,7 +51,7 @@ def test_one_training_serves_all_that_start_from_it(finished):
     sentence = "MNLI is trained first: GLUE RTE, MRPC, SuperGLUE RTE start from it"
     assert sentence in out
     ended = [line for line in err.splitlines() if line.startswith("[")]
-    assert ended[0].startswith("[1/4] tiny glue/mnli")
+    assert ended[0].startswith("[1/4] tiny MNLI")
     rows = stored(folder)
     assert [number for _, number in rows.values()] == [1, 1, 1, 1]
     mnli, _ = rows.pop("glue/mnli")
@@ -66,10 +66,10 @@ def test_one_training_serves_all_that_start_from_it(finished):
 def test_a_run_says_what_it_started_from(finished):
     folder, _ = finished
     rows = stored(folder)
-    start = f"glue/mnli (run {rows['glue/mnli'][0].key[:12]})"
-    assert start in bench(folder, "show", rows["glue/rte"][0].key)[1]
+    run = f"(run {rows['glue/mnli'][0].key[:12]})"
+    assert f"glue/mnli {run}" in bench(folder, "show", rows["glue/rte"][0].key)[1]
     page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
-    assert f"started from {start}" in page
+    assert f"started from MNLI {run}" in page
     boards = {board["suite"]: board["entries"][0] for board in json.loads(table(folder))}
     assert boards["glue"]["started_from"] == dict.fromkeys(("glue/mrpc", "glue/rte"), "glue/mnli")
     assert boards["superglue"]["started_from"]["superglue/axb"] == "glue/mnli"

@@ -12,7 +12,7 @@ FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's
 
 def test_44_markdown_shows_names_as_text():
     text = to_markdown(FOUND)
-    assert "mine/\\<b\\>\\|x" in text
+    assert "\\<b\\>\\|x" in text
     assert "\u202e" not in text
     assert "b\\|\\<b\\>c" in text  # a lost example's id
 
@@ -20,6 +20,6 @@ def test_44_markdown_shows_names_as_text():
 def test_44_annotations_are_one_line_each_and_start_no_other_command():
     first, second, third = annotations(FOUND)
     assert first.startswith("::error title=GLUE RTE is worse::19.40 points below the baseline's")
-    assert second.startswith("::error title=mine/<b>|x was not compared::50%25 lost:\\n::error")
+    assert second.startswith("::error title=<b>|x was not compared::50%25 lost:\\n::error")
     assert third.startswith("::notice ")
     assert "\n" not in first + second + third

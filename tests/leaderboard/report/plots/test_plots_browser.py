@@ -84,7 +84,7 @@ def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
     assert "GLUE-9 against parameters" in titles
     assert "minilm on RTE over time" in titles
     assert "AX by category" in titles
-    assert "wnli, seed by seed" in titles
+    assert "WNLI, seed by seed" in titles
     sizes = page.run(
         "[...document.querySelectorAll('.plots svg.chart')].filter((s) => s.checkVisibility())"
         ".map((s) => { const box = s.getBoundingClientRect(); return box.width * box.height; })"
