@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leaderboard.report.plots.axis import (
@@ -50,6 +50,9 @@ def test_costs_too_on_a_logarithmic_axis(values: list[float]) -> None:
 
 
 @given(costs, st.sampled_from(QUANTITIES))
+@example([8508196.0, 40625316620.0], QUANTITIES[0])
+@example([8508196.0, 40625316620.0], QUANTITIES[-1])
+@example([13540030932.0, 598226107532.0], QUANTITIES[-1])
 def test_logarithmic_axes_have_a_few_ticks_that_differ(
     values: list[float], quantity: object
 ) -> None:
