@@ -1,6 +1,6 @@
 """The embedded data: small files in the benchmarks' official layouts, one folder per suite.
 
-`python -m tasks.mini` writes them anew, byte for byte.
+Generated sentences, from a fixed seed: tests/helpers/mini_data writes them again, byte for byte.
 """
 
 from pathlib import Path

@@ -5,9 +5,17 @@ from pathlib import Path
 import pytest
 
 from tasks import mini
-from tasks.mini.__main__ import write
-from tasks.mini.grammar import article, draw_distinct, draw_scene, hypernym, other, seeded, sentence
-from tasks.mini.lexicon import DOMAINS, HELD_OUT, HYPERNYMS, VERBS, opposite
+from tests.helpers.mini_data.__main__ import write
+from tests.helpers.mini_data.grammar import (
+    article,
+    draw_distinct,
+    draw_scene,
+    hypernym,
+    other,
+    seeded,
+    sentence,
+)
+from tests.helpers.mini_data.lexicon import DOMAINS, HELD_OUT, HYPERNYMS, VERBS, opposite
 
 
 def data_files(folder: Path) -> dict[str, bytes]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tasks import mini
-from tasks.mini.grammar import seeded
-from tasks.mini.stories import KINDS, draw_story, tell
+from tests.helpers.mini_data.grammar import seeded
+from tests.helpers.mini_data.stories import KINDS, draw_story, tell
 
 SQUAD, RACE = mini.folder() / "squad", mini.folder() / "race"
 

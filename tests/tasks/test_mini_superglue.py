@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks import mini
-from tasks.mini.lexicon import TOWNS
+from tests.helpers.mini_data.lexicon import TOWNS
 
 SUPERGLUE = mini.folder() / "superglue"
 

@@ -3,16 +3,22 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.mini.grammar import Pair, draw_distinct, draw_splits, flat_parses, write_text
-from tasks.mini.inference import (
+from tests.helpers.mini_data.grammar import (
+    Pair,
+    draw_distinct,
+    draw_splits,
+    flat_parses,
+    write_text,
+)
+from tests.helpers.mini_data.inference import (
     AX_CATEGORIES,
     draw_diagnostic,
     draw_entailment,
     draw_inference,
     draw_winograd,
 )
-from tasks.mini.lexicon import HELD_OUT
-from tasks.mini.sentences import (
+from tests.helpers.mini_data.lexicon import HELD_OUT
+from tests.helpers.mini_data.sentences import (
     draw_acceptability,
     draw_answering,
     draw_paraphrase,

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from tasks.mini.grammar import (
+from tests.helpers.mini_data.grammar import (
     Pair,
     draw_scene,
     draw_splits,
@@ -17,9 +17,9 @@ from tasks.mini.grammar import (
     write_json_lines,
     write_text,
 )
-from tasks.mini.inference import draw_inference
-from tasks.mini.lexicon import NAMES, TIMES, TOWNS
-from tasks.mini.stories import KINDS, Fact, answers_in_kind, draw_story, tell
+from tests.helpers.mini_data.inference import draw_inference
+from tests.helpers.mini_data.lexicon import NAMES, TIMES, TOWNS
+from tests.helpers.mini_data.stories import KINDS, Fact, answers_in_kind, draw_story, tell
 
 Json = dict[str, object]
 Asked = tuple[Fact, str]

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from tasks.mini.lexicon import DOMAINS, HYPERNYMS, VERBS, Domain, Verb, opposite
+from tests.helpers.mini_data.lexicon import DOMAINS, HYPERNYMS, VERBS, Domain, Verb, opposite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Pair(NamedTuple):
 
 def seeded(name: str) -> Random:
     """The generator of that name: one task's rows never depend on another's."""
-    return Random(name)  # noqa: S311 - repeatable words, not secrets
+    return Random(name)
 
 
 def draw_distinct(name: str, count: int, draw: Callable[[Random], DrawnT]) -> list[DrawnT]:

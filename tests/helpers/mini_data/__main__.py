@@ -1,12 +1,18 @@
-"""`python -m tasks.mini [FOLDER]`: write the embedded data (here, or into another folder)."""
+"""`python -m tests.helpers.mini_data [FOLDER]`: write the embedded data, here or elsewhere."""
 
 import sys
 from pathlib import Path
 
 from tasks.mini import folder
-from tasks.mini.glue import write_glue
-from tasks.mini.others import write_conll2003, write_race, write_snli, write_squad, write_swag
-from tasks.mini.superglue import write_superglue
+from tests.helpers.mini_data.glue import write_glue
+from tests.helpers.mini_data.others import (
+    write_conll2003,
+    write_race,
+    write_snli,
+    write_squad,
+    write_swag,
+)
+from tests.helpers.mini_data.superglue import write_superglue
 
 
 def write(target: Path) -> None:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
-from tasks.mini.grammar import Pair, other, plural
-from tasks.mini.lexicon import COUNTS, DOMAINS, NAMES, TIMES, TOWNS, VERBS, Verb
+from tests.helpers.mini_data.grammar import Pair, other, plural
+from tests.helpers.mini_data.lexicon import COUNTS, DOMAINS, NAMES, TIMES, TOWNS, VERBS, Verb
 
 PEOPLE = NAMES["female"] + NAMES["male"]
 PLACES = tuple(place for domain in DOMAINS for place in domain.places)

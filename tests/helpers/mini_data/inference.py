@@ -5,8 +5,16 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from tasks.mini.grammar import Pair, Scene, article, draw_scene, hypernym, other, sentence
-from tasks.mini.lexicon import DOMAINS, HYPERNYMS, OPPOSITES, TIMES, Domain
+from tests.helpers.mini_data.grammar import (
+    Pair,
+    Scene,
+    article,
+    draw_scene,
+    hypernym,
+    other,
+    sentence,
+)
+from tests.helpers.mini_data.lexicon import DOMAINS, HYPERNYMS, OPPOSITES, TIMES, Domain
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tasks.mini.grammar import (
+from tests.helpers.mini_data.grammar import (
     Pair,
     draw_distinct,
     draw_scene,
@@ -15,7 +15,7 @@ from tasks.mini.grammar import (
     sentence,
     write_json_lines,
 )
-from tasks.mini.inference import (
+from tests.helpers.mini_data.inference import (
     PRONOUNS,
     Alternatives,
     draw_alternatives,
@@ -24,9 +24,9 @@ from tasks.mini.inference import (
     draw_entailment,
     draw_gender,
 )
-from tasks.mini.lexicon import DOMAINS
-from tasks.mini.sentences import Usage, draw_usage
-from tasks.mini.stories import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no, tell
+from tests.helpers.mini_data.lexicon import DOMAINS
+from tests.helpers.mini_data.sentences import Usage, draw_usage
+from tests.helpers.mini_data.stories import Cloze, Quiz, draw_cloze, draw_quiz, draw_yes_or_no, tell
 
 # Clauses under verbs that commit the speaker to them, to their denial or to nothing (CB).
 
@@ -74,7 +74,7 @@ def write_superglue(folder: Path) -> None:
         write(folder)
 
 
-def _write(  # noqa: PLR0913, PLR0917
+def _write(  # noqa: PLR0917
     folder: Path,
     task: str,
     draw: Callable[[Random], Any],

@@ -4,8 +4,8 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from tasks.mini.grammar import Pair, Scene, draw_scene, other, plural, sentence
-from tasks.mini.lexicon import DOMAINS, HELD_OUT, NAMES, OPPOSITES, VERBS, Domain, Verb
+from tests.helpers.mini_data.grammar import Pair, Scene, draw_scene, other, plural, sentence
+from tests.helpers.mini_data.lexicon import DOMAINS, HELD_OUT, NAMES, OPPOSITES, VERBS, Domain, Verb
 
 
 def draw_acceptability(rng: Random) -> tuple[str, str]:
