@@ -106,7 +106,7 @@ def log_axis(
     """A logarithmic axis with room on both sides, at least one factor of 4 wide.
 
     `steps` are round values in rising order that a tick may have. Of too many inside, the powers of
-    ten are drawn, or every second or third; of too few, powers of ten, or round numbers.
+    ten are drawn, or every second or third; of too few, round numbers between them too.
     """
     low, high = min(values), max(values)
     room = max((high / low) ** 0.08, 2.0 if high < 2 * low else 1.15)
@@ -115,6 +115,8 @@ def log_axis(
     powers = [value for value in inside if math.log10(value).is_integer()]
     if len(inside) > _MOST_LOG_TICKS and len(powers) >= _MOST_LOG_TICKS // 2:
         inside = powers
+    if len(inside) < _LEAST_LOG_TICKS:
+        inside = [value for value in _nice_ticks([low, high]) if low <= value <= high]
     decades = [10.0**n for n in range(math.floor(math.log10(low)), 1 + int(math.log10(high)))]
     for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):
         if len(inside) < _LEAST_LOG_TICKS:
