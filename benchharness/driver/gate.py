@@ -10,12 +10,12 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_workers, unwatched
 from benchharness.driver.plan import Plan, plan
@@ -205,22 +205,23 @@ def _run(
 def _store_of(planned: Plan) -> Iterator[str]:
     """The store of these jobs by this code, which outlives an interruption alone.
 
-    Where the same check runs already, this one has a store that nobody else can find.
+    Where the same check runs already, or the cache cannot be written, this one has a store that
+    nobody else can find.
     """
     root = cache_folder("checks")
-    root.mkdir(parents=True, exist_ok=True)
-    _delete_old(root)
     # What a check is told apart by: its jobs, our code and the libraries.
     parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
     name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     lock = FileLock(root / f"{name}.lock")
     try:
+        root.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
-    except Timeout:
+    except OSError:  # filelock's Timeout is one
         with TemporaryDirectory(prefix="bench-check-") as folder:
             yield str(Path(folder) / "check.sqlite")
         return
     try:
+        _delete_old(root)
         kept = root / name
         kept.mkdir(exist_ok=True)
         yield str(kept / "check.sqlite")
@@ -231,9 +232,10 @@ def _store_of(planned: Plan) -> Iterator[str]:
 
 def _delete_old(root: Path) -> None:
     """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
-    for folder in filter(Path.is_dir, root.iterdir()):
-        if folder.stat().st_mtime + KEPT_SECONDS < time.time():
-            shutil.rmtree(folder, ignore_errors=True)
+    for path in list(root.iterdir()):
+        with suppress(OSError):  # another check may delete it at the same time
+            if path.stat().st_mtime + KEPT_SECONDS < time.time():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _failure(failure: Failure) -> Unjudged:

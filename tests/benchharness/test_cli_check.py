@@ -1,11 +1,14 @@
 """`bench baseline` and `bench check` as commands, with runs that train nothing."""
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from filelock import Timeout
 
 from tasks.errors import ModelError
 from tests.helpers.learned_engine import LearnedEngine
@@ -240,3 +243,36 @@ def test_an_interrupted_check_resumes_and_leaves_nothing(checked, learn, monkeyp
     started = learn()
     assert checked().code == 0
     assert len(started) == 6, "a check that has ended is no reason to run less"
+
+
+@pytest.mark.parametrize("hindrance", ["a file in the way", "the same check running"])
+def test_a_check_needs_no_cache(checked, monkeypatch, tmp_path, hindrance):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("BENCH_CACHE", str(cache))
+    if hindrance == "a file in the way":
+        cache.write_text("no folder")
+    else:
+        monkeypatch.setattr("benchharness.driver.gate.FileLock", TakenLock)
+    ended = checked()
+    assert ended.code == 0, ended.err
+    assert not list(tmp_path.glob("cache/checks/*/check.sqlite"))
+
+
+class TakenLock:
+    def __init__(self, path):
+        self._path = path
+
+    def acquire(self, timeout):
+        raise Timeout(str(self._path))
+
+
+def test_what_old_checks_left_is_deleted(checked, monkeypatch, tmp_path):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    for name, days in (("old", 8), ("new", 6)):
+        folder = tmp_path / "checks" / name
+        folder.mkdir(parents=True)
+        then = time.time() - days * 86400
+        os.utime(folder, (then, then))
+    assert checked().code == 0
+    assert (tmp_path / "checks" / "new").exists()
+    assert not (tmp_path / "checks" / "old").exists()
