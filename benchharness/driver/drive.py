@@ -95,7 +95,7 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     )
     with open_store(db) as store:
         with watch(schedule, store) as watcher:
-            run = _Run(schedule, store, watcher, force=force)
+            run = _Run(schedule, store, watcher, snapshots, force=force)
             if snapshots is not None:
                 snapshots.delete_all(store.finished_keys(snapshots.keys() - run.going))
             schedule.checkpoints.discard_damaged(run.going)
@@ -103,10 +103,6 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
             with closing(engine.run(run.queue(), watcher.report)) as outcomes:
                 for outcome in outcomes:
                     run.end(outcome)
-                    if snapshots is not None and (
-                        isinstance(outcome, Result) or outcome.kind == "diverged"
-                    ):
-                        snapshots.delete_all([outcome.job.key])
         yield Driven(store, run.stored)
 
 
@@ -116,8 +112,17 @@ class _Run:
     `going` are the keys of those that wait or run, `stored` is what they have left behind.
     """
 
-    def __init__(self, schedule: Schedule, store: Store, watcher: Watcher, *, force: bool) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        store: Store,
+        watcher: Watcher,
+        snapshots: SnapshotFolder | None,
+        *,
+        force: bool,
+    ) -> None:
         self._waiting = list(schedule.todo)
+        self._snapshots = snapshots
         self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._store = store
         self._watcher = watcher
@@ -164,6 +169,8 @@ class _Run:
             self._broken.add(job.weights)
         if _keep(self._store, outcome, force=self._force):
             self.stored.append(outcome)
+        if self._snapshots is not None and _is_final(outcome):
+            self._snapshots.delete_all([job.key])
         self._watcher.finish(outcome)
         if job.start_from is not None:
             self._checkpoints.release(self._store, self.going)
@@ -174,6 +181,11 @@ class _Run:
         if self._force or not self._store.finished_keys([job.key]):
             return False
         return not self._checkpoints.is_missing(job.key, self._store)
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether a job can come to nothing else from the state that it has kept."""
+    return isinstance(outcome, Result) or outcome.kind == "diverged"
 
 
 def _keep(store: Store, outcome: Outcome, *, force: bool) -> bool:

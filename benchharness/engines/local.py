@@ -80,13 +80,9 @@ class LocalEngine:
                         if worker.has_ended or self._is_hanging(worker):
                             running.remove(worker)
                             outcome = self._finish(worker, report)
-                            is_hung = isinstance(outcome, Failure) and outcome.kind == "timeout"
-                            if is_hung and outcome.job.key not in hung:
+                            if _has_hung(outcome) and outcome.job.key not in hung:
                                 hung.add(outcome.job.key)
-                                sentence = f"printed no progress for {self._timeout:g} seconds"
-                                note = f"{sentence} and is started again"
-                                report(worker.job, Progress(phase="loading", note=note))
-                                running.append(begin(worker.job, worker.slot))
+                                running.append(self._again(worker, begin, report))
                                 continue
                             free.append(worker.slot)
                             yield _told_of_hanging(outcome, hung)
@@ -118,6 +114,12 @@ class LocalEngine:
         file.unlink(missing_ok=True)  # of an attempt that hung
         return WorkerProcess(job, slot, file, start, self._options(job))
 
+    def _again(self, hung: WorkerProcess, begin: Begin, report: Report) -> WorkerProcess:
+        """The job of a process that hung, in another one."""
+        sentence = f"printed no progress for {self._timeout:g} seconds and is started again"
+        report(hung.job, Progress(phase="loading", note=sentence))
+        return begin(hung.job, hung.slot)
+
     def _options(self, job: Job) -> list[str]:
         """Where the worker finds the encoder that its job starts from, and leaves what it keeps."""
         options = self._snapshots.options(job.key) if self._snapshots else []
@@ -137,6 +139,10 @@ class LocalEngine:
             end_processes([worker])
         worker.close(report)
         return worker.outcome(timeout=self._timeout if hung else None)
+
+
+def _has_hung(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind == "timeout"
 
 
 def _told_of_hanging(outcome: Outcome, hung: Collection[str]) -> Outcome:

@@ -66,6 +66,3 @@ def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
     """What the stored scores alone say: an interval over seeds, where there are several."""
     several = len(differences) > 1
     return replace(found, interval=mean_interval([differences]) if several else None)
-
-
-# The intervals of a board's entries, and the splits that both are made of.
