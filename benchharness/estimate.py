@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.schema import recipe_digest
 from benchharness.models import find_model
-from leaderboard.job import Job
-from leaderboard.result import RunRow
-from leaderboard.store.schema import recipe_digest
 
 BERT_BASE = 110.0
 """Its parameters in millions."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.text import flush_to_disk
 from benchharness.models.weights import file_digest
-from leaderboard.job import Job
-from leaderboard.text import flush_to_disk
-from tasks.errors import JobError
+from benchharness.tasks.errors import JobError
 
 MANIFEST = "manifest.json"
 

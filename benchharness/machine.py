@@ -16,8 +16,8 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from benchharness import __version__
+from benchharness.leaderboard.job import Job
 from benchharness.models.weights import hub_revision
-from leaderboard.job import Job
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -196,13 +196,14 @@ LOADED = time.time()
 
 SOURCES = {
     "benchharness": "**/*.py",
-    "leaderboard": "*.py",
-    "tasks": "**/*.py",
+    "benchharness.leaderboard": "*.py",
+    "benchharness.tasks": "**/*.py",
 }
 """Our Python files by package, without pages and plots."""
 
 
-NOT_IN_WORKERS = ("cli", "driver", "engines", "pytest_plugin.py")
+NOT_IN_WORKERS = ("cli", "driver", "engines", "leaderboard", "pytest_plugin.py", "tasks")
+"""What the first pattern leaves out; two of these are packages of their own above."""
 
 
 def source_digest() -> str:
@@ -216,7 +217,7 @@ def source_digest() -> str:
         root = Path(str(files(package)))
         for path in sorted(root.glob(pattern)):
             name = path.relative_to(root)
-            if name.parts[0] in NOT_IN_WORKERS:
+            if package == __package__ and name.parts[0] in NOT_IN_WORKERS:
                 continue
             digest.update(f"{package}/{name}\0".encode())
             digest.update(path.read_bytes())

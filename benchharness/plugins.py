@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from benchharness.models import ModelSpec, add_model
 from benchharness.models.weights import file_digest
-from tasks.errors import BenchError
-from tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
-from tasks.task import Metric, Task
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
+from benchharness.tasks.task import Metric, Task
 
 # Whether the plain fields of a plugin's objects have the types that they are declared with.
 

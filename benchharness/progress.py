@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from tasks.suites import distinct_title
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.tasks.suites import distinct_title
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,9 +47,9 @@ def _check(  # noqa: PLR0913  (the marker's arguments)
 ) -> None:
     from benchharness.driver.gate import Gate, read_baseline, run_gate
     from benchharness.driver.request import check_request
+    from benchharness.leaderboard.regression.verdict_text import to_markdown
     from benchharness.plugins import load_plugins
-    from leaderboard.regression.verdict_text import to_markdown
-    from tasks.errors import BenchError
+    from benchharness.tasks.errors import BenchError
 
     try:
         load_plugins()

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from leaderboard.job import Job
-from leaderboard.result import Evaluation, to_row
-from tasks.errors import DataError
-from tasks.examples import Prediction
-from tasks.metrics.classification import prediction_flags
-from tasks.read import SplitRows, read
-from tasks.sources import parse_data
-from tasks.suites import find_task
-from tasks.task import is_hidden, score
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Evaluation, to_row
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import Prediction
+from benchharness.tasks.metrics.classification import prediction_flags
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import is_hidden, score
 
 
 class ChangedRowsError(DataError):

@@ -8,11 +8,11 @@ import io
 import random
 from pathlib import Path
 
-import tasks.mini
+from benchharness.tasks import mini
 
 __all__ = ["made_situations", "made_tags"]
 
-MINI = Path(tasks.mini.__file__).parent
+MINI = Path(mini.__file__).parent
 
 WORDS = 14.5
 """Words of a sentence in CoNLL-2003's training file: 203,621 in 14,041 sentences (Tjong Kim Sang

@@ -16,7 +16,7 @@ from benchmarks.whole_process import Ended, run_whole
 from benchmarks.workloads import Workload
 
 if TYPE_CHECKING:
-    from leaderboard.result import Result
+    from benchharness.leaderboard.result import Result
 
 __all__ = ["SIDES", "USUAL", "Run", "machine", "measure_peak"]
 
@@ -84,8 +84,8 @@ def _bench(*arguments: str) -> list[str]:
 
 def _stored(database: Path, seeds: Sequence[int]) -> "list[Result]":
     """The results of a database, seed by seed."""
-    from leaderboard.result import Failure
-    from leaderboard.store.store import open_store
+    from benchharness.leaderboard.result import Failure
+    from benchharness.leaderboard.store.store import open_store
 
     found = {}
     with open_store(database, create=False) as store:

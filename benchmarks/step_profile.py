@@ -98,7 +98,7 @@ def _named(name: str, forward: Any) -> Any:
 def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
     from benchharness.driver.plan import plan_jobs
     from benchharness.models import find_model
-    from tasks.suites import find_task
+    from benchharness.tasks.suites import find_task
 
     values = asdict(workload.values) | {"evaluations": 1}
     return plan_jobs(

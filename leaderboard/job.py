@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from tasks.suites import distinct_title
+from benchharness.tasks.suites import distinct_title
 
 Kind = Literal["model", "scored", "ensemble", "floor", "imported"]
 """What makes a run: an encoder that is trained here, a file of predictions that is scored here, the

@@ -6,18 +6,18 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from leaderboard.job import SINGLE, Job, Kind, recipe_label
-from tasks.errors import BenchError, JobError
-from tasks.examples import (
+from benchharness.leaderboard.job import SINGLE, Job, Kind, recipe_label
+from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,
     Prediction,
     SpanPrediction,
     TagPrediction,
 )
-from tasks.metrics.classification import CONSTANT
-from tasks.suites import TASKS, find_task
-from tasks.task import ending_of, suffix_of
+from benchharness.tasks.metrics.classification import CONSTANT
+from benchharness.tasks.suites import TASKS, find_task
+from benchharness.tasks.task import ending_of, suffix_of
 
 
 @dataclass(frozen=True, kw_only=True)

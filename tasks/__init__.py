@@ -1,18 +1,35 @@
 """What benchmarks are: sources, adapters, metrics, suites. No torch in here.
 
-The names below are imported when they are first used: every command imports `tasks.errors`, and
-with it this file, and `bench --help` needs no suite.
+The names below are imported when they are first used: every command imports `.errors`, and with it
+this file, and `bench --help` needs no suite.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tasks.errors import BenchError, DataError
-    from tasks.evaluate_metric import as_evaluate
-    from tasks.sources import Data, Source, Split, parse_data
-    from tasks.suites import COLLECTIONS, SUITES, TASKS, Suite, find_suite, find_suites, find_task
-    from tasks.task import ChoiceTask, Metric, PairTask, SpanTask, TagTask, Task, is_hidden, score
+    from benchharness.tasks.errors import BenchError, DataError
+    from benchharness.tasks.evaluate_metric import as_evaluate
+    from benchharness.tasks.sources import Data, Source, Split, parse_data
+    from benchharness.tasks.suites import (
+        COLLECTIONS,
+        SUITES,
+        TASKS,
+        Suite,
+        find_suite,
+        find_suites,
+        find_task,
+    )
+    from benchharness.tasks.task import (
+        ChoiceTask,
+        Metric,
+        PairTask,
+        SpanTask,
+        TagTask,
+        Task,
+        is_hidden,
+        score,
+    )
 
 __all__ = [
     "COLLECTIONS",
@@ -47,7 +64,7 @@ def __getattr__(name: str) -> Any:
     """The public name, from the module that has it (PEP 562)."""
     if name in __all__:
         for module in _MODULES:
-            home = import_module(f"tasks.{module}")
+            home = import_module(f"{__name__}.{module}")
             if hasattr(home, name):
                 return getattr(home, name)
-    raise AttributeError(f"module 'tasks' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 
-from tasks.examples import TagExample
-from tasks.metrics import entity_f1, entity_precision, entity_recall, tag_accuracy, to_iob2
-from tasks.sources import Row, Source, Split
-from tasks.sources.source import texts
-from tasks.task import TagTask
+from benchharness.tasks.examples import TagExample
+from benchharness.tasks.metrics import (
+    entity_f1,
+    entity_precision,
+    entity_recall,
+    tag_accuracy,
+    to_iob2,
+)
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.source import texts
+from benchharness.tasks.task import TagTask
 
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"))
 """In the hub's order."""

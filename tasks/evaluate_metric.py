@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -20,8 +20,8 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.suites import find_task
-from tasks.task import PairTask, SpanTask, Task, score
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import PairTask, SpanTask, Task, score
 
 if TYPE_CHECKING:
     import evaluate
@@ -46,7 +46,7 @@ INPUTS = {
 def as_evaluate(task_name: str, **options: Any) -> "evaluate.Metric":
     """The task's metrics and details as one `evaluate.Metric`, e.g. for `evaluate.combine`.
 
-    `compute(predictions=..., references=...)` gives the scores of `tasks.score`; the metric's
+    `compute(predictions=..., references=...)` gives the scores of `score`; the metric's
     `inputs_description` says what its head type takes. `compute` also takes the lists `groups`
     (MultiRC's question of each answer, RACE's level) and `categories` (AX), which most tasks do
     without. `options` are those of `evaluate.Metric`, such as cache_dir, which must be writable.

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tasks.examples import PairExample, PairPrediction
-from tasks.metrics import accuracy, binary_f1, by_category, matthews, pearson, spearman
-from tasks.sources import Column, Row, Source, Split
-from tasks.sources.source import label_of, text
-from tasks.task import Metric, PairTask
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.metrics import accuracy, binary_f1, by_category, matthews, pearson, spearman
+from benchharness.tasks.sources import Column, Row, Source, Split
+from benchharness.tasks.sources.source import label_of, text
+from benchharness.tasks.task import Metric, PairTask
 
 # Tasks of one or two text columns and a label in tab-separated files, as GLUE's are.
 #

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import BenchError, DataError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -17,15 +17,15 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.metrics import to_iob2
-from tasks.metrics.squad import normalise
-from tasks.read import SplitRows
-from tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
-from tasks.submission.answer_file import Answers, Labels, Number, Text
-from tasks.submission.json_lines import Option
-from tasks.submission.race import LETTERS, read_race
-from tasks.submission.squad import read_answers
-from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.metrics import to_iob2
+from benchharness.tasks.metrics.squad import normalise
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
+from benchharness.tasks.submission.answer_file import Answers, Labels, Number, Text
+from benchharness.tasks.submission.json_lines import Option
+from benchharness.tasks.submission.race import LETTERS, read_race
+from benchharness.tasks.submission.squad import read_answers
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 SHOWN = 3
 """Faults that an error names."""

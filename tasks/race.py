@@ -8,11 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from tasks.examples import ChoiceExample
-from tasks.metrics import choice_accuracy, of_group
-from tasks.sources import Row, Source, Split
-from tasks.sources.source import number, text, texts
-from tasks.task import ChoiceTask
+from benchharness.tasks.examples import ChoiceExample
+from benchharness.tasks.metrics import choice_accuracy, of_group
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.source import number, text, texts
+from benchharness.tasks.task import ChoiceTask
 
 LETTERS = "ABCD"
 LEVELS = ("middle", "high")

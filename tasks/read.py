@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.errors import BenchError, DataError
-from tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
-from tasks.sources import Data, Row, has_rows, rows
-from tasks.task import Task, find_fault
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
+from benchharness.tasks.sources import Data, Row, has_rows, rows
+from benchharness.tasks.task import Task, find_fault
 
 # A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
 #

@@ -4,11 +4,11 @@ Rows without a gold label, on which fewer than three of five annotators agreed, 
 every split, as everyone does since the paper; `SplitRows.left_out` counts them.
 """
 
-from tasks.examples import PairExample
-from tasks.glue import pair
-from tasks.metrics import accuracy
-from tasks.sources import Source, Split
-from tasks.task import PairTask
+from benchharness.tasks.examples import PairExample
+from benchharness.tasks.glue import pair
+from benchharness.tasks.metrics import accuracy
+from benchharness.tasks.sources import Source, Split
+from benchharness.tasks.task import PairTask
 
 LABELS = ("entailment", "neutral", "contradiction")
 

@@ -3,11 +3,11 @@
 Only train and dev are public. Scoring needs the answers' texts alone, training also their place.
 """
 
-from tasks.examples import SpanExample
-from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
-from tasks.sources import Row, Source, Split
-from tasks.sources.source import numbers, text, texts
-from tasks.task import SpanTask
+from benchharness.tasks.examples import SpanExample
+from benchharness.tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.source import numbers, text, texts
+from benchharness.tasks.task import SpanTask
 
 COLUMNS = ("id", "title", "context", "question", "answers.text", "answers.answer_start")
 

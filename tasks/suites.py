@@ -10,15 +10,15 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from tasks.conll2003 import CONLL2003_TASKS
-from tasks.errors import BenchError, unknown_name
-from tasks.glue import GLUE_TASKS
-from tasks.race import RACE_TASKS
-from tasks.snli import SNLI_TASKS
-from tasks.squad import SQUAD_TASKS
-from tasks.superglue import SUPERGLUE_TASKS
-from tasks.swag import SWAG_TASKS
-from tasks.task import Metric, Task
+from benchharness.tasks.conll2003 import CONLL2003_TASKS
+from benchharness.tasks.errors import BenchError, unknown_name
+from benchharness.tasks.glue import GLUE_TASKS
+from benchharness.tasks.race import RACE_TASKS
+from benchharness.tasks.snli import SNLI_TASKS
+from benchharness.tasks.squad import SQUAD_TASKS
+from benchharness.tasks.superglue import SUPERGLUE_TASKS
+from benchharness.tasks.swag import SWAG_TASKS
+from benchharness.tasks.task import Metric, Task
 
 # Score rules: how the scores of a suite's tasks become one number.
 #

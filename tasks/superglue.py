@@ -11,9 +11,9 @@ from dataclasses import replace
 from string import punctuation
 from typing import Any
 
-from tasks.examples import ChoiceExample, Mark, PairExample
-from tasks.glue import pair
-from tasks.metrics import (
+from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
+from benchharness.tasks.glue import pair
+from benchharness.tasks.metrics import (
     accuracy,
     answer_option_f1,
     choice_accuracy,
@@ -25,9 +25,9 @@ from tasks.metrics import (
     question_exact_match,
     question_f1,
 )
-from tasks.sources import Column, Row, Source, Split
-from tasks.sources.source import label_of, number, text, texts
-from tasks.task import ChoiceTask, PairTask, Task
+from benchharness.tasks.sources import Column, Row, Source, Split
+from benchharness.tasks.sources.source import label_of, number, text, texts
+from benchharness.tasks.task import ChoiceTask, PairTask, Task
 
 # SuperGLUE's nested passages: MultiRC's answer options and ReCoRD's queries, each a row.
 

@@ -1,10 +1,10 @@
 """SWAG: which of four endings goes on with a video's caption (Zellers et al., EMNLP 2018)."""
 
-from tasks.examples import ChoiceExample
-from tasks.metrics import choice_accuracy
-from tasks.sources import Row, Source, Split
-from tasks.sources.source import label_of, text
-from tasks.task import ChoiceTask
+from benchharness.tasks.examples import ChoiceExample
+from benchharness.tasks.metrics import choice_accuracy
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.source import label_of, text
+from benchharness.tasks.task import ChoiceTask
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 LABELS = ("0", "1", "2", "3")

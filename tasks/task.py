@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -21,7 +21,7 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.sources.source import Row, Source
+from benchharness.tasks.sources.source import Row, Source
 
 PredictionT = TypeVar("PredictionT")
 ExampleT = TypeVar("ExampleT")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.cluster_nodes import HEAD, Node, cable, network, wait_for, why_not
 
 needs_submitit = pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
@@ -119,7 +119,7 @@ def children(pid, word):
 WATCH = """
 import sys, time
 from benchharness.engines.ray import connect, node_sizes
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 while True:
     try:
         connect(sys.argv[1])

@@ -45,7 +45,7 @@ def planted(folder, file, right, wrong):
     """A copy of the code with the bug in it."""
     for package in ("benchharness", "leaderboard", "tasks"):
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, folder / package, ignore=ignore)
+        shutil.copytree(ROOT / package, folder / package, ignore=ignore, symlinks=True)
     source = (folder / file).read_text()
     assert source.count(right) == 1
     (folder / file).write_text(source.replace(right, wrong))

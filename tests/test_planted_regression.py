@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.job import METHOD
+from benchharness.leaderboard.job import METHOD
 
 ROOT = Path(__file__).parent.parent
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
@@ -27,7 +27,7 @@ def planted(tmp_path):
     """A copy of the code with the bug in it."""
     for package in ("benchharness", "leaderboard", "tasks"):
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, tmp_path / "code" / package, ignore=ignore)
+        shutil.copytree(ROOT / package, tmp_path / "code" / package, ignore=ignore, symlinks=True)
     source = (tmp_path / "code" / HEAD).read_text()
     assert source.count(RIGHT) == 1
     (tmp_path / "code" / HEAD).write_text(source.replace(RIGHT, WRONG))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.bench_process import all_gone, bench, start, table, wait_for_line, workers_of
 
 CHAIN = """

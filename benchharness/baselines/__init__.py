@@ -10,13 +10,13 @@ from typing import Any
 
 from benchharness import __version__
 from benchharness.baselines.learners import Learner, learn_bag_of_words, learn_majority
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.machine import library_versions, source_commit
 from benchharness.progress import Progress, Reporter
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.job import Job
-from leaderboard.result import Cost, Evaluation, Result
-from tasks.read import SplitRows
-from tasks.suites import find_task
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.suites import find_task
 
 __all__ = ["run_baseline"]
 

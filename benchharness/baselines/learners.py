@@ -12,7 +12,7 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from tasks.examples import (
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     PairExample,
@@ -23,8 +23,8 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.read import subset
-from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.read import subset
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 # What a baseline is: it learns from a train split, and predicts any rows of that kind.
 

@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from leaderboard.text import visible
-from tasks.errors import BenchError
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
 
 
 class Command(NamedTuple):

@@ -16,13 +16,13 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
+from benchharness.leaderboard.regression import Baseline
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import Rows, find_rows
 from benchharness.stored.samples import Samples, counted_tasks
-from leaderboard.regression import Baseline
-from leaderboard.store.store import Store, open_store
-from leaderboard.text import visible, whole_file
-from tasks.errors import BenchError
-from tasks.suites import distinct_title
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import distinct_title
 
 Model = Annotated[
     str,

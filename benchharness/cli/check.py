@@ -30,10 +30,8 @@ from benchharness.cli.output import print_json, print_table
 from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
 from benchharness.driver.request import check_request
 from benchharness.driver.schedule import Schedule
-from benchharness.models import Trust
-from benchharness.progress import Watcher
-from leaderboard.regression import Verdict
-from leaderboard.regression.verdict_text import (
+from benchharness.leaderboard.regression import Verdict
+from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
     annotations,
     change_line,
@@ -44,9 +42,11 @@ from leaderboard.regression.verdict_text import (
     to_junit,
     to_markdown,
 )
-from leaderboard.store.store import Store
-from leaderboard.text import visible
-from tasks.errors import BenchError
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import visible
+from benchharness.models import Trust
+from benchharness.progress import Watcher
+from benchharness.tasks.errors import BenchError
 
 Model = Annotated[
     str,

@@ -16,14 +16,14 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
+from benchharness.leaderboard.boards.board import full_label, select_entry_or_run
+from benchharness.leaderboard.comparing.contrast import Contrast
+from benchharness.leaderboard.statistics import Interval
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
 from benchharness.stored.boards import Rows, find_rows
 from benchharness.stored.contrasts import contrasts_of
-from leaderboard.boards.board import full_label, select_entry_or_run
-from leaderboard.comparing.contrast import Contrast
-from leaderboard.statistics import Interval
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
-from tasks.suites import title_of
+from benchharness.tasks.suites import title_of
 
 System = Annotated[
     str,

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.options import DATABASE, Database
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
-from tasks.errors import StoreError
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import StoreError
 
 db_app = typer.Typer(
     no_args_is_help=True, help="Check, back up or merge the leaderboard's database."

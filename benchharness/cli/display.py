@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.text import Text
 
 from benchharness.driver.schedule import Schedule
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import visible
 from benchharness.progress import Progress, duration, job_name
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from leaderboard.store.store import Store
-from leaderboard.text import visible
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""

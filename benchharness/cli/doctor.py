@@ -14,10 +14,10 @@ from benchharness import __version__
 from benchharness.cli.options import DATABASE, AsJson, Database
 from benchharness.cli.output import print_json, print_table
 from benchharness.engines.slots import find_gpus
+from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit
-from leaderboard.store.store import open_store
-from tasks.errors import StoreError
-from tasks.sources.hub import go_offline_if_unreachable
+from benchharness.tasks.errors import StoreError
+from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
 """Less free disk than this is worth a warning: a large checkpoint alone has 1.4 GB."""

@@ -16,14 +16,14 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json
+from benchharness.leaderboard.boards.board import boards_of, full_label
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.stored.boards import Rows, find_rows, gather_boards
 from benchharness.stored.ensemble import make_ensemble
 from benchharness.stored.predictions import StoredPredictions
-from leaderboard.boards.board import boards_of, full_label
-from leaderboard.boards.entry import Entry
-from leaderboard.result import Result
-from leaderboard.store.store import Store, open_store
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 Systems = Annotated[
     list[str],

@@ -19,18 +19,22 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.imported import read_rows, to_result
+from benchharness.leaderboard.exports.cards import (
+    to_eval_results,
+    to_every_eval_ever,
+    to_model_index,
+)
+from benchharness.leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
+from benchharness.leaderboard.exports.table import to_latex, to_markdown
+from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
+from benchharness.leaderboard.store.record import StoredRun, result_to_stored
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import gather_boards
-from leaderboard.boards.board import Board
-from leaderboard.boards.imported import read_rows, to_result
-from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_model_index
-from leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
-from leaderboard.exports.table import to_latex, to_markdown
-from leaderboard.store.archive import check_archive, read_archive, write_archive
-from leaderboard.store.record import StoredRun, result_to_stored
-from leaderboard.store.store import open_store
-from leaderboard.text import visible, whole_file
-from tasks.errors import BenchError
-from tasks.suites import find_suites, select_tasks
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_suites, select_tasks
 
 
 class Format(StrEnum):

@@ -26,11 +26,11 @@ from benchharness.models import Trust, find_model
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
 from benchharness.recipes.resolve import with_start_tasks
-from tasks.errors import BenchError, DataError, ModelError
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.sources.hub import go_offline_if_unreachable
-from tasks.suites import find_suites, find_task, full_title, select_tasks
+from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.sources.hub import go_offline_if_unreachable
+from benchharness.tasks.suites import find_suites, find_task, full_title, select_tasks
 
 Models = Annotated[
     list[str] | None,

@@ -8,14 +8,14 @@ import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, with_plugins
 from benchharness.cli.output import published_facts
+from benchharness.leaderboard.boards.board import TOP, Board, top_of
+from benchharness.leaderboard.boards.entry import Entry, Uncertainty
+from benchharness.leaderboard.boards.imported import imported_blocks
+from benchharness.leaderboard.boards.published import published_blocks
+from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
-from leaderboard.boards.board import TOP, Board, top_of
-from leaderboard.boards.entry import Entry, Uncertainty
-from leaderboard.boards.imported import imported_blocks
-from leaderboard.boards.published import published_blocks
-from leaderboard.boards.reproduction import Reproduction, reproductions
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
 
 Published = Annotated[
     bool,

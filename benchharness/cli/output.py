@@ -9,15 +9,22 @@ from typing import Any
 
 import typer
 
+from benchharness.leaderboard.boards.published import PublishedRow
+from benchharness.leaderboard.boards.systems import System, rows_of_model
+from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM
+from benchharness.leaderboard.result import Failure, Result, RunRow, curve_flags
+from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
-from leaderboard.boards.published import PublishedRow
-from leaderboard.boards.systems import System, rows_of_model
-from leaderboard.job import PRETRAINED, SCRATCH, START_FROM
-from leaderboard.result import Failure, Result, RunRow, curve_flags
-from leaderboard.text import visible
-from tasks.suites import TASKS, Suite, distinct_title, find_suites, split_title, title_of
-from tasks.task import Task
+from benchharness.tasks.suites import (
+    TASKS,
+    Suite,
+    distinct_title,
+    find_suites,
+    split_title,
+    title_of,
+)
+from benchharness.tasks.task import Task
 
 PIPE_WIDTH = 200
 """Columns of a table that no terminal's width bounds: keys and names stay on one line."""

@@ -16,13 +16,13 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
+from benchharness.leaderboard.boards.board import full_label
+from benchharness.leaderboard.comparing.power import Comparison, compare
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
 from benchharness.stored.boards import Rows, find_rows
-from leaderboard.boards.board import full_label
-from leaderboard.comparing.power import Comparison, compare
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
-from tasks.errors import BenchError
-from tasks.suites import title_of
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import title_of
 
 System = Annotated[
     str,

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites, with_plugins
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
 from benchharness.stored.report import make_report
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[

@@ -47,17 +47,17 @@ from benchharness.driver.schedule import Schedule, schedule_missing
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.engines.choice import EngineChoice
 from benchharness.engines.process import Outcome
+from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, is_reported, left_out
-from leaderboard.boards.board import TOP, Board, boards_of, top_of
-from leaderboard.job import Job
-from leaderboard.result import Failure
-from leaderboard.store.store import Store
-from leaderboard.text import visible
-from tasks.errors import JobError, ModelError
-from tasks.suites import distinct_title
+from benchharness.tasks.errors import JobError, ModelError
+from benchharness.tasks.suites import distinct_title
 
 Models = Annotated[
     list[str],

@@ -8,11 +8,11 @@ import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database, with_plugins
 from benchharness.cli.output import print_json
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
 from benchharness.stored.scoring import NoAnswer, Scored, score_files, to_result
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
-from tasks.errors import BenchError
-from tasks.suites import split_title
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import split_title
 
 Files = Annotated[
     list[Path],

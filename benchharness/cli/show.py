@@ -23,19 +23,26 @@ from benchharness.cli.output import (
     system_facts,
     task_facts,
 )
+from benchharness.leaderboard.boards.published import published as published_rows
+from benchharness.leaderboard.boards.systems import systems
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.read import packaged_names
 from benchharness.recipes.resolve import compare_recipes, with_start
-from leaderboard.boards.published import published as published_rows
-from leaderboard.boards.systems import systems
-from tasks.errors import BenchError, ModelError, unknown_name
-from tasks.suites import COLLECTIONS, SUITES, TASKS, distinct_title, find_suites, find_task
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError, ModelError, unknown_name
+from benchharness.tasks.suites import (
+    COLLECTIONS,
+    SUITES,
+    TASKS,
+    distinct_title,
+    find_suites,
+    find_task,
+)
+from benchharness.tasks.task import Task
 
 if TYPE_CHECKING:
-    from leaderboard.result import RunRow
-    from leaderboard.store.store import Store
+    from benchharness.leaderboard.result import RunRow
+    from benchharness.leaderboard.store.store import Store
 
 # The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
 # only lists tasks: it is imported where it is used.
@@ -108,7 +115,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 
 def _open(db: str) -> "Store":
-    from leaderboard.store.store import open_store  # noqa: PLC0415  (SQLAlchemy, as said above)
+    from benchharness.leaderboard.store.store import open_store  # noqa: PLC0415  (SQLAlchemy, as said above)
 
     return open_store(db, create=False)
 

@@ -11,13 +11,13 @@ import typer
 
 from benchharness.cli.options import DATABASE, AsJson, Database
 from benchharness.cli.output import print_json
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
 from benchharness.models import find_model
 from benchharness.stored.submission import Gathered, Wanted, gather
-from leaderboard.store.store import open_store
-from leaderboard.text import visible
-from tasks.errors import BenchError, DataError
-from tasks.submission import Fault, check, repair, write_zip
-from tasks.suites import find_suite
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.submission import Fault, check, repair, write_zip
+from benchharness.tasks.suites import find_suite
 
 Model = Annotated[
     str | None,

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.imported import imported_blocks
-from leaderboard.boards.published import published_blocks
-from leaderboard.boards.terminal import render, render_published, render_reproductions
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.imported import imported_blocks
+from benchharness.leaderboard.boards.published import published_blocks
+from benchharness.leaderboard.boards.terminal import render, render_published, render_reproductions
 
 
 def print_cells(

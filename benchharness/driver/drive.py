@@ -14,13 +14,13 @@ from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.choice import Placement
 from benchharness.engines.process import Outcome
 from benchharness.kept_folders import EVERY_SECONDS, SnapshotFolder
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher
+from benchharness.tasks.errors import ModelError
 from benchharness.worker.fork_server import modules_of
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from leaderboard.store.store import Store, open_store
-from tasks.errors import ModelError
 
 TIMEOUT_SECONDS = 1800.0
 """A job that is silent for so long hangs, or waits for a download."""

@@ -21,10 +21,8 @@ from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_wo
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import schedule_missing
-from benchharness.machine import cache_folder, library_versions, source_digest
-from benchharness.stored.samples import Samples, counted_tasks
-from leaderboard.job import Job
-from leaderboard.regression import (
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.regression import (
     FAILED_JOB,
     NOT_COMPARED,
     Baseline,
@@ -35,9 +33,11 @@ from leaderboard.regression import (
     differences,
     judge,
 )
-from leaderboard.result import Failure
-from tasks.errors import BenchError, DataError
-from tasks.suites import find_task
+from benchharness.leaderboard.result import Failure
+from benchharness.machine import cache_folder, library_versions, source_digest
+from benchharness.stored.samples import Samples, counted_tasks
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.suites import find_task
 
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3

@@ -6,17 +6,17 @@ from itertools import product
 from typing import NamedTuple
 
 from benchharness.driver.request import Request
+from benchharness.leaderboard.job import Job, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, with_start
-from leaderboard.job import Job, Start
-from tasks.errors import BenchError, DataError, ModelError
-from tasks.read import has_split, read
-from tasks.sources import Data, parse_data
-from tasks.suites import TASKS, find_task
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.read import has_split, read
+from benchharness.tasks.sources import Data, parse_data
+from benchharness.tasks.suites import TASKS, find_task
+from benchharness.tasks.task import Task
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 """The points of the recipe of every model on every task: one, or those of a sweep."""

@@ -7,14 +7,14 @@ from typing import TypeVar
 from benchharness.engines.choice import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
+from benchharness.leaderboard.job import PRETRAINED
 from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.recipes.read import current_start
-from leaderboard.job import PRETRAINED
-from tasks.errors import BenchError
-from tasks.suites import TASKS, find_suites, find_task, select_tasks
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS, find_suites, find_task, select_tasks
+from benchharness.tasks.task import Task
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.store import open_store
 from benchharness.progress import duration, job_name
-from leaderboard.job import Job
-from leaderboard.result import RunRow
-from leaderboard.store.store import open_store
-from tasks.suites import distinct_title
+from benchharness.tasks.suites import distinct_title
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchharness.kept_folders import CHECKPOINTS, checkpoint_folder, delete_checkpoint, is_whole
-from leaderboard.job import Job
-from leaderboard.store.store import Store
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.store.store import Store
 
 
 def folder_beside(db: str) -> Path:

@@ -21,8 +21,8 @@ from benchharness.encoder.packing import first_position
 from benchharness.models.find import checkpoint_files
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.models.weights import download
+from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
-from tasks.errors import ModelError
 
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
 

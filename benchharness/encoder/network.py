@@ -11,7 +11,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.models.spec import NOTHING, Trust
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
 """Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""

@@ -13,7 +13,7 @@ from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
 from benchharness.kept_folders import SnapshotFolder
-from tasks.errors import BenchError, unknown_name
+from benchharness.tasks.errors import BenchError, unknown_name
 
 NUMBERS = frozenset({"cpus", "memory", "retries"})
 """The options that every cluster has: cores and gigabytes of a job, and how often it is sent

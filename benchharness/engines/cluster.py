@@ -23,11 +23,11 @@ from benchharness.engines.process import Outcome, Report, worker_command
 from benchharness.engines.slots import Slot
 from benchharness.estimate import estimate_memory
 from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder
+from benchharness.leaderboard.job import METHOD, Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
-from leaderboard.job import METHOD, Job
-from leaderboard.result import Failure, Result
-from tasks.errors import BenchError, JobError
+from benchharness.tasks.errors import BenchError, JobError
 
 # A job for another machine: what the driver sends to a node, and how the node carries it out.
 

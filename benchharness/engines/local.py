@@ -20,9 +20,9 @@ from benchharness.engines.process import (
 )
 from benchharness.engines.slots import Slot
 from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder, checkpoint_folder
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure
 from benchharness.progress import Progress
-from leaderboard.job import Job
-from leaderboard.result import Failure
 
 POLL_SECONDS = 0.1
 

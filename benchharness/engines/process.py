@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from benchharness.engines.slots import Slot
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
 from benchharness.worker.fork_server import modules_for
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]

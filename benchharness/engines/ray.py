@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from benchharness.engines.cluster import Lost, News, RemoteJob, refuse, run_remote, sparsely
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 POLL_SECONDS = 0.2
 

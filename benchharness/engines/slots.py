@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 from benchharness.engines.cluster import Lost, News, RemoteJob, refuse, run_remote, sparsely
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
 """How often the folder is looked at: a network's file system is not to be stormed."""

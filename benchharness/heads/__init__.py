@@ -7,8 +7,8 @@ from benchharness.heads.head import Head, Limits
 from benchharness.heads.pair import PAIR
 from benchharness.heads.span import SPAN
 from benchharness.heads.tag import TAG
-from tasks.errors import BenchError
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.task import Task
 
 __all__ = ["HEADS", "Head", "Limits", "head_for"]
 

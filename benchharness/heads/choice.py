@@ -18,11 +18,11 @@ from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
+from benchharness.tasks.task import ChoiceTask
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.training.compute import in_fp32
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample, ChoicePrediction
-from tasks.task import ChoiceTask
 
 BLANKS = ("@placeholder", "_")
 """What an option is put in the place of: ReCoRD's queries and RACE's cloze questions have one, and

@@ -17,7 +17,7 @@ from benchharness.heads.families import (
     no_dropout,
     rate_of,
 )
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 
 
 class TextClassifier(nn.Module):

@@ -13,10 +13,10 @@ from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import Mark, PairExample, PairPrediction
+from benchharness.tasks.task import PairTask
 from benchharness.training.batching import Features
-from tasks.errors import DataError
-from tasks.examples import Mark, PairExample, PairPrediction
-from tasks.task import PairTask
 
 
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:

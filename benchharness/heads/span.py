@@ -19,11 +19,11 @@ from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.tasks.errors import DataError, ModelError
+from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.task import SpanTask
 from benchharness.training.batching import Features, expand
 from benchharness.training.compute import in_fp32
-from tasks.errors import DataError, ModelError
-from tasks.examples import SpanExample, SpanPrediction
-from tasks.task import SpanTask
 
 MAX_ANSWER_TOKENS = 30
 """The longest answer: google-research/bert run_squad.py, --max_answer_length."""

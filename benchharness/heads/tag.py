@@ -17,11 +17,11 @@ from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import TagExample, TagPrediction
+from benchharness.tasks.task import TagTask
 from benchharness.training.batching import Features, expand
 from benchharness.training.compute import in_fp32
-from tasks.errors import DataError
-from tasks.examples import TagExample, TagPrediction
-from tasks.task import TagTask
 
 IGNORED = -100
 """The tag number of a token without a tag: cross_entropy's own."""

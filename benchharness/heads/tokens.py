@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchharness.heads.head import Limits
+from benchharness.leaderboard.job import METHOD
+from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.read import SplitRows
 from benchharness.training.batching import Features
-from leaderboard.job import METHOD
-from leaderboard.text import whole_file
-from tasks.errors import ModelError
-from tasks.read import SplitRows
 
 Ids = NDArray[np.int32]
 

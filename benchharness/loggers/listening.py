@@ -9,10 +9,10 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.loggers.logger import LoggedRun, Logger, Loggers, curve_of, facts_of
 from benchharness.progress import Progress, Watcher
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
 
 SECONDS_BETWEEN_LOSSES = 1.0
 """Of one job, while it trains; its whole learning curve follows at its end."""

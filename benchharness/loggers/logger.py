@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from tasks.errors import BenchError, unknown_name
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.tasks.errors import BenchError, unknown_name
 
 # A job and its result as a tracker is told them: names, plain values, numbers by step.
 #

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
-from tasks.errors import ModelError, unknown_name
+from benchharness.tasks.errors import ModelError, unknown_name
 
 # A checkpoint folder as transformers' save_pretrained writes it, read without torch.
 

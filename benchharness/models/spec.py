@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.job import Start
-from tasks.errors import BenchError
+from benchharness.leaderboard.job import Start
+from benchharness.tasks.errors import BenchError
 
 # What a checkpoint may do besides being read: both can run whatever its author wrote.
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from benchharness.models.find import checkpoint_files
 from benchharness.models.spec import NOTHING, ModelSpec, Trust
-from tasks.errors import ModelError
-from tasks.sources.hub import arriving, go_offline_if_unreachable
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
 _CHECKPOINT_FILES = (
     "config.json",

@@ -27,8 +27,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting
-from tasks.errors import BenchError
+from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting
+from benchharness.tasks.errors import BenchError
 
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
 #

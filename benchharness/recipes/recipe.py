@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, get_args
 
-from leaderboard.job import Setting
-from tasks.errors import BenchError, unknown_name
+from benchharness.leaderboard.job import Setting
+from benchharness.tasks.errors import BenchError, unknown_name
 
 FINE_TUNED = "fine-tuned"
 FEATURES = (FINE_TUNED, "last", "second-to-last", "sum-last-4", "concat-last-4", "mix")

@@ -4,6 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from benchharness.leaderboard.job import (
+    PRETRAINED,
+    SCRATCH,
+    START_FROM,
+    Setting,
+    Start,
+    recipe_label,
+)
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.read import (
     expand_grid,
@@ -13,10 +21,9 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
-from leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting, Start, recipe_label
-from tasks.errors import BenchError, unknown_name
-from tasks.suites import TASKS
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError, unknown_name
+from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import Task
 
 # The values that the baselines are learned with; `--recipe` and `--set` do not change them.
 

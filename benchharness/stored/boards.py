@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchharness import __version__
-from leaderboard.boards.board import Board, Select, boards_with, build_boards, select_entry
-from leaderboard.boards.entry import Entry
-from leaderboard.result import RunRow
-from leaderboard.store.schema import digest
-from leaderboard.store.store import Store
-from tasks.errors import BenchError
-from tasks.suites import SUITES, find_suites, select_tasks
+from benchharness.leaderboard.boards.board import (
+    Board,
+    Select,
+    boards_with,
+    build_boards,
+    select_entry,
+)
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.schema import digest
+from benchharness.leaderboard.store.store import Store
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
 MANY_RUNS = 5_000
 """Runs of several suites that are shown unasked; reading and ranking so many takes a second."""

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from benchharness.leaderboard.boards.cell import score_names
+from benchharness.leaderboard.comparing.breakdown import match_runs
+from benchharness.leaderboard.comparing.contrast import Contrast, contrast, correct
+from benchharness.leaderboard.result import Measure, RunRow, rule_name
+from benchharness.leaderboard.statistics import mean_interval
+from benchharness.leaderboard.store.store import Store
 from benchharness.stored.boards import Rows
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
 from benchharness.stored.uncertainty import predicted_split
-from leaderboard.boards.cell import score_names
-from leaderboard.comparing.breakdown import match_runs
-from leaderboard.comparing.contrast import Contrast, contrast, correct
-from leaderboard.result import Measure, RunRow, rule_name
-from leaderboard.statistics import mean_interval
-from leaderboard.store.store import Store
-from tasks.errors import BenchError
-from tasks.suites import find_task
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import Task
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:

@@ -9,22 +9,22 @@ from statistics import fmean
 from typing import Any
 
 from benchharness import __version__
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import Cost, Evaluation, Result, predictions_of
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.job import Job, Setting
-from leaderboard.result import Cost, Evaluation, Result, predictions_of
-from tasks.errors import BenchError, DataError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,
     Prediction,
     SpanPrediction,
     TagPrediction,
 )
-from tasks.metrics.squad import normalise
-from tasks.suites import find_task
-from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.metrics.squad import normalise
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:

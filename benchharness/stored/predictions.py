@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import Store
 from benchharness.splits import read_split
-from leaderboard.job import Job
-from leaderboard.result import Result
-from leaderboard.store.store import Store
-from tasks.errors import BenchError
-from tasks.examples import Example
-from tasks.read import SplitRows
-from tasks.task import Task, is_hidden
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import Example
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.task import Task, is_hidden
 
 
 class UnreadableError(Exception):

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchharness.leaderboard.boards.board import Board, best_of
+from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
+from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
 from benchharness.stored.boards import gather_boards, left_out, recent_suites, report_mark
 from benchharness.stored.uncertainty import add_uncertainty
-from leaderboard.boards.board import Board, best_of
-from leaderboard.report.plots.cost import ModelSize, Sizes
-from leaderboard.report.plots.section import Background
-from leaderboard.report.write import write_report
-from leaderboard.result import Failure, Result, RunRow
-from leaderboard.store.store import Store
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 MANY_RUNS = 250
 """Reading more than so many takes longer than a report should."""

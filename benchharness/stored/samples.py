@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from benchharness.leaderboard.boards.cell import build_cell
+from benchharness.leaderboard.regression.sample import Sample, sample_of
+from benchharness.leaderboard.result import Result, RunRow
+from benchharness.leaderboard.store.store import Store
 from benchharness.stored.predictions import StoredPredictions
-from leaderboard.boards.cell import build_cell
-from leaderboard.regression.sample import Sample, sample_of
-from leaderboard.result import Result, RunRow
-from leaderboard.store.store import Store
-from tasks.suites import SUITES, ScoreRule, find_task
+from benchharness.tasks.suites import SUITES, ScoreRule, find_task
 
 
 class Samples:

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness import __version__
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split
-from leaderboard.job import Job, Setting
-from leaderboard.result import Cost, Evaluation, Result
-from tasks.errors import BenchError
-from tasks.examples import Example, Prediction, SpanExample, SpanPrediction
-from tasks.metrics import official_v1, official_v2
-from tasks.prediction_files import PredictionFile, read_predictions
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
-from tasks.task import SpanTask, Task, is_hidden
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import Example, Prediction, SpanExample, SpanPrediction
+from benchharness.tasks.metrics import official_v1, official_v2
+from benchharness.tasks.prediction_files import PredictionFile, read_predictions
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import SpanTask, Task, is_hidden
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchharness.leaderboard.result import Result, RunRow, predictions_of
+from benchharness.leaderboard.store.store import Store
 from benchharness.splits import ChangedRowsError
 from benchharness.stored.predictions import StoredPredictions
-from leaderboard.result import Result, RunRow, predictions_of
-from leaderboard.store.store import Store
-from tasks.errors import BenchError, DataError
-from tasks.examples import ChoicePrediction, Example, Prediction, SpanPrediction
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.submission import (
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import ChoicePrediction, Example, Prediction, SpanPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.submission import (
     SUBMISSIONS,
     AnswerFile,
     compose,
@@ -22,8 +22,8 @@ from tasks.submission import (
     write_predictions,
     write_race,
 )
-from tasks.suites import Suite, find_task
-from tasks.task import SpanTask
+from benchharness.tasks.suites import Suite, find_task
+from benchharness.tasks.task import SpanTask
 
 Split = tuple[str, str]
 """A task's name and one of its splits."""

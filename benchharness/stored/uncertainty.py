@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell, score_names
+from benchharness.leaderboard.comparing.breakdown import PredictedSplit, headline_outcomes
+from benchharness.leaderboard.comparing.uncertainty import Known, with_uncertainty
+from benchharness.leaderboard.result import Result, predictions_of
+from benchharness.leaderboard.store.store import Store
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, score_names
-from leaderboard.comparing.breakdown import PredictedSplit, headline_outcomes
-from leaderboard.comparing.uncertainty import Known, with_uncertainty
-from leaderboard.result import Result, predictions_of
-from leaderboard.store.store import Store
-from tasks.errors import BenchError, DataError
-from tasks.suites import find_task
-from tasks.task import Task
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import Task
 
 
 def add_uncertainty(board: Board, store: Store) -> Board:

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchharness.tasks import mini
 from benchharness.tiny import folder
 from benchharness.tiny.vocabulary import mini_words, train_vocabulary
-from tasks import mini
 
 # the shape of BERT-Tiny, https://github.com/google-research/bert (2 layers of 128)
 SHAPE = {

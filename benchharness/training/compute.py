@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.machine import STORE, count_processes, own_rank
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 # Processes that train one network together, each on its share of every batch.
 #

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchharness.leaderboard.result import CurvePoint
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import JobError
 from benchharness.training.batching import count_steps
 from benchharness.training.compute import Compute
-from leaderboard.result import CurvePoint
-from tasks.errors import JobError
 
 CURVE_POINTS = 40
 """How many losses a learning curve shows at most, besides the evaluations; enough for a small plot,

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.progress import Progress, Reporter
+from benchharness.tasks.errors import JobError
 from benchharness.training.batching import Features, Indices, length_batches, pad
 from benchharness.training.compute import Compute
 from benchharness.training.meter import DivergedError
-from tasks.errors import JobError
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from tasks.errors import BenchError, ModelError
+from benchharness.tasks.errors import BenchError, ModelError
 
 ADAPTED = {
     *("query", "value"),  # BERT and most others

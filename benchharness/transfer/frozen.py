@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.transfer.layer_states import Source, count_places, layer_states, network_digest
-from tasks.errors import ModelError
 
 
 class Sum(nn.Module):

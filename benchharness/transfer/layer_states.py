@@ -24,13 +24,13 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchharness.leaderboard.job import METHOD
 from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
+from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute
 from benchharness.training.predict import PREDICTION_TOKENS, inputs_of
-from leaderboard.job import METHOD
-from tasks.errors import JobError, ModelError
 
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""

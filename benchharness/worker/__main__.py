@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.kept_folders import EVERY_SECONDS
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from tasks.errors import BenchError, JobError
+from benchharness.tasks.errors import BenchError, JobError
 
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that a process gets when the thread that started it ends."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from benchharness.encoder import Encoder
 from benchharness.kept_folders import check_checkpoint, new_checkpoint, require_room
-from leaderboard.job import Job
-from tasks.errors import JobError
+from benchharness.leaderboard.job import Job
+from benchharness.tasks.errors import JobError
 
 WEIGHTS = "model.safetensors"
 """The name by which transformers looks for them."""

@@ -22,10 +22,10 @@ from importlib import import_module
 from select import select
 from typing import Any, NoReturn
 
+from benchharness.leaderboard.job import Job
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import Task
 from benchharness.worker.__main__ import QUIET, die_with, main, parse
-from leaderboard.job import Job
-from tasks.suites import find_task
-from tasks.task import Task
 
 # What jobs import before they compute, so that a process may have it before it forks them.
 

@@ -22,12 +22,18 @@ from benchharness.encoder.load import set_dropout
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.machine import collect, text_digest
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, read_split
+from benchharness.tasks.errors import JobError
+from benchharness.tasks.read import SplitRows, count_repeats
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Ranks
 from benchharness.training.loop import Training
@@ -38,12 +44,6 @@ from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
-from leaderboard.job import Job
-from leaderboard.result import Cost, Evaluation, Result
-from tasks.errors import JobError
-from tasks.read import SplitRows, count_repeats
-from tasks.suites import find_task
-from tasks.task import Task
 
 
 def run_job(  # noqa: PLR0913  (the worker's options)

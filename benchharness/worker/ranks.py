@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure
 from benchharness.machine import STORE
 from benchharness.worker.__main__ import die_with, rank_file
-from leaderboard.job import Job
-from leaderboard.result import Failure
 
 Process = subprocess.Popen[bytes]
 

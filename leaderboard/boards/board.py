@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, 
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from leaderboard.boards.cell import shown
-from leaderboard.boards.entry import Entry, build_entry
-from leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
-from leaderboard.result import RunRow
-from tasks.errors import BenchError
-from tasks.suites import ScoreRule, Suite
+from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.entry import Entry, build_entry
+from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import ScoreRule, Suite
 
 _KINDS = ("model", "scored", "ensemble", "floor")
 """The order in which a board shows its entries; only what was trained here is ranked."""

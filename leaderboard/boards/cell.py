@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from leaderboard.result import COLLAPSED, RunRow
-from tasks.suites import ScoreRule, find_task
-from tasks.task import Task, ending_of
+from benchharness.leaderboard.result import COLLAPSED, RunRow
+from benchharness.tasks.suites import ScoreRule, find_task
+from benchharness.tasks.task import Task, ending_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,18 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leaderboard.boards.cell import (
+from benchharness.leaderboard.boards.cell import (
     Cell,
     best_points,
     build_cell,
     count_points,
     spread_of,
 )
-from leaderboard.boards.grouping import variant_of
-from leaderboard.job import SINGLE, Kind
-from leaderboard.result import RunRow
-from leaderboard.statistics import Interval
-from tasks.suites import ScoreRule, Suite, distinct_title, title_of
+from benchharness.leaderboard.boards.grouping import variant_of
+from benchharness.leaderboard.job import SINGLE, Kind
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.statistics import Interval
+from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
 
 # How sure an entry's numbers are: the intervals of its cells, its score and its rank.
 

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from leaderboard.result import RunRow
-from leaderboard.text import storable
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.text import storable
 
 _SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""

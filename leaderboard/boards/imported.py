@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedRow, blocks_of
-from leaderboard.job import Job, Setting
-from leaderboard.result import (
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.published import (
+    PublishedBlock,
+    PublishedCell,
+    PublishedRow,
+    blocks_of,
+)
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import (
     SUITE_ENDINGS,
     Cost,
     Evaluation,
@@ -22,9 +27,9 @@ from leaderboard.result import (
     rule_name,
     score_name,
 )
-from leaderboard.text import without_apostrophe
-from tasks.errors import BenchError, DataError
-from tasks.suites import RULES, SUITES, TASKS
+from benchharness.leaderboard.text import without_apostrophe
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.suites import RULES, SUITES, TASKS
 
 # Rows that others have measured: CSV or JSON in the layout of our own export.
 

@@ -8,8 +8,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Literal
 
-from leaderboard.boards.board import Board
-from tasks.suites import RULES, complete_mean
+from benchharness.leaderboard.boards.board import Board
+from benchharness.tasks.suites import RULES, complete_mean
 
 # The published tables: one CSV file each, one line a printed number.
 
@@ -85,7 +85,7 @@ def published(suite: str) -> tuple[PublishedRow, ...]:
 @cache
 def every_row() -> tuple[PublishedRow, ...]:
     """The rows of all tables, table by table as printed."""
-    folder = files("leaderboard") / "published"
+    folder = files("benchharness.leaderboard") / "published"
     tables = (file for file in folder.iterdir() if file.name.endswith(".csv"))
     return tuple(
         row

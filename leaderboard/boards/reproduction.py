@@ -9,12 +9,12 @@ from statistics import median, stdev
 from types import MappingProxyType
 from typing import Literal
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.entry import Entry
-from leaderboard.boards.published import PublishedCell, PublishedRow, published
-from leaderboard.boards.systems import rows_of_model
-from leaderboard.statistics import student_t
-from tasks.suites import find_task
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow, published
+from benchharness.leaderboard.boards.systems import rows_of_model
+from benchharness.leaderboard.statistics import student_t
+from benchharness.tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """How the protocols begin of numbers that runs like ours would give: single models, or what is in
@@ -24,7 +24,7 @@ _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
 
 def _read_references() -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
-    file = files("leaderboard") / "published" / "references.toml"
+    file = files("benchharness.leaderboard") / "published" / "references.toml"
     for model, rows in tomllib.loads(file.read_text(encoding="utf-8")).items():
         named = (row.partition(": ") for row in rows)
         yield model, tuple((table, system) for table, _, system in named)

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from leaderboard.boards.published import PublishedRow, every_row
+from benchharness.leaderboard.boards.published import PublishedRow, every_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def _by_model() -> Mapping[str, tuple[PublishedRow, ...]]:
 
 
 def _systems() -> Iterator[System]:
-    file = files("leaderboard") / "published" / "systems.toml"
+    file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     lectures = set(document["lectures"])
     for key, model in document["runs"].items():

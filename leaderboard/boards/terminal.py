@@ -11,14 +11,14 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, column_title, shown
-from leaderboard.boards.entry import Entry, Intervals
-from leaderboard.boards.published import PublishedBlock, PublishedCell
-from leaderboard.boards.reproduction import reproductions
-from leaderboard.statistics import Interval
-from leaderboard.text import visible
-from tasks.suites import title_of
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell, column_title, shown
+from benchharness.leaderboard.boards.entry import Entry, Intervals
+from benchharness.leaderboard.boards.published import PublishedBlock, PublishedCell
+from benchharness.leaderboard.boards.reproduction import reproductions
+from benchharness.leaderboard.statistics import Interval
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.suites import title_of
 
 _NAMES = 1
 """The place of the column of names, the one that may be folded to fit."""

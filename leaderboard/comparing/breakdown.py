@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded on first use
 
-from leaderboard.comparing.resampling import Array, Outcomes, Pairs
-from leaderboard.result import RunRow
-from tasks.errors import BenchError
-from tasks.examples import Example, PairExample, Prediction
-from tasks.metrics.entities import entities
-from tasks.task import Metric, PairTask, TagTask, Task
+from benchharness.leaderboard.comparing.resampling import Array, Outcomes, Pairs
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import Example, PairExample, Prediction
+from benchharness.tasks.metrics.entities import entities
+from benchharness.tasks.task import Metric, PairTask, TagTask, Task
 
 Units = Sequence[Sequence[int]]
 """The places of each unit's examples."""

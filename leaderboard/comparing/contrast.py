@@ -4,11 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
-from leaderboard.comparing.resampling import Pairs, bootstrap_interval, permutation_p_value
-from leaderboard.comparing.slices import slices_of
-from leaderboard.statistics import Interval, holm, mcnemar_exact
-from tasks.examples import (
+from benchharness.leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
+from benchharness.leaderboard.comparing.resampling import (
+    Pairs,
+    bootstrap_interval,
+    permutation_p_value,
+)
+from benchharness.leaderboard.comparing.slices import slices_of
+from benchharness.leaderboard.statistics import Interval, holm, mcnemar_exact
+from benchharness.tasks.examples import (
     ChoiceExample,
     Example,
     PairExample,
@@ -16,8 +20,8 @@ from tasks.examples import (
     SpanExample,
     TagExample,
 )
-from tasks.metrics.right import is_right, may_abstain
-from tasks.task import PairTask, Task
+from benchharness.tasks.metrics.right import is_right, may_abstain
+from benchharness.tasks.task import PairTask, Task
 
 ALPHA = 0.05
 """The chance to call even one task of a board different where none is."""

@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 
 import scipy  # its parts are loaded on first use
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
 
 MOST_SEEDS = 10_000
 """Beyond so many the answer is no plan any more."""

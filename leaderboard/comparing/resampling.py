@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leaderboard.statistics import Interval
+from benchharness.leaderboard.statistics import Interval
 
 Array = npt.NDArray[np.float64]
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import quantiles
 
-from tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
-from tasks.task import SpanTask, Task
+from benchharness.tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
+from benchharness.tasks.task import SpanTask, Task
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell
-from leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
-from leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
-from leaderboard.statistics import Interval, median_error, median_interval
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell
+from benchharness.leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
+from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
+from benchharness.leaderboard.statistics import Interval, median_error, median_interval
 
 DRAWS = 2_000
 """The ends of a 95 % interval are those of 50 draws on either side."""

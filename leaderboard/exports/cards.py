@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import score_names
-from leaderboard.boards.entry import Entry
-from leaderboard.exports.lines import ScoreLine, score_lines, the_model
-from leaderboard.text import visible
-from tasks.errors import BenchError
-from tasks.suites import TASKS, full_title
-from tasks.task import Task
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import score_names
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS, full_title
+from benchharness.tasks.task import Task
 
 _TASK_TYPES = {
     "pair": "text-classification",

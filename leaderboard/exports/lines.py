@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, median
 
-from leaderboard.boards.board import Board, full_label, labels_of
-from leaderboard.boards.cell import spread_of
-from leaderboard.boards.entry import Entry
-from leaderboard.result import Measure, RunRow
-from leaderboard.text import inert, visible
-from tasks.errors import BenchError
+from benchharness.leaderboard.boards.board import Board, full_label, labels_of
+from benchharness.leaderboard.boards.cell import spread_of
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.result import Measure, RunRow
+from benchharness.leaderboard.text import inert, visible
+from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, column_title, shown
-from leaderboard.boards.entry import Entry
-from leaderboard.text import visible
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell, column_title, shown
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.text import visible
 
 
 @dataclass(frozen=True, kw_only=True)

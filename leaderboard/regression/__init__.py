@@ -1,7 +1,7 @@
 """The regression gate: is a task worse than its baseline, beyond what another seed does? Pure."""
 
-from leaderboard.regression.baseline import Baseline
-from leaderboard.regression.judge import (
+from benchharness.leaderboard.regression.baseline import Baseline
+from benchharness.leaderboard.regression.judge import (
     FAILED_JOB,
     NOT_COMPARED,
     TaskVerdict,
@@ -9,7 +9,13 @@ from leaderboard.regression.judge import (
     Verdict,
     judge,
 )
-from leaderboard.regression.sample import Conditions, Sample, conditions_of, differences, sample_of
+from benchharness.leaderboard.regression.sample import (
+    Conditions,
+    Sample,
+    conditions_of,
+    differences,
+    sample_of,
+)
 
 __all__ = [
     "FAILED_JOB",

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from types import UnionType
 from typing import Any
 
-from leaderboard.regression.sample import Sample
-from tasks.errors import DataError
+from benchharness.leaderboard.regression.sample import Sample
+from benchharness.tasks.errors import DataError
 
 FORMAT = 1
 """Goes up when the file's fields change."""

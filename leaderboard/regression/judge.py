@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded on first use
 
-from leaderboard.regression.sample import Change, Sample, find_change
-from leaderboard.statistics import holm
-from tasks.errors import DataError
-from tasks.metrics.right import may_abstain
-from tasks.suites import distinct_title, find_task
+from benchharness.leaderboard.regression.sample import Change, Sample, find_change
+from benchharness.leaderboard.statistics import holm
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.metrics.right import may_abstain
+from benchharness.tasks.suites import distinct_title, find_task
 
 Array = npt.NDArray[np.float64]
 

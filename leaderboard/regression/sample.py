@@ -7,13 +7,13 @@ from itertools import takewhile
 from statistics import fmean
 from typing import Any
 
-from leaderboard.boards.cell import spread_of
-from leaderboard.job import Job
-from leaderboard.result import Evaluation, Result, predictions_of
-from tasks.errors import DataError
-from tasks.examples import Example
-from tasks.metrics.right import is_right
-from tasks.suites import find_task
+from benchharness.leaderboard.boards.cell import spread_of
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Evaluation, Result, predictions_of
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import Example
+from benchharness.tasks.metrics.right import is_right
+from benchharness.tasks.suites import find_task
 
 # What two sets of runs must have in common, so that only code or weights can make one worse.
 

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Verdict
-from leaderboard.regression.sample import Sample
-from leaderboard.text import visible
-from tasks.suites import distinct_title
+from benchharness.leaderboard.regression.judge import FAILED_JOB, TaskVerdict, Verdict
+from benchharness.leaderboard.regression.sample import Sample
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.suites import distinct_title
 
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 

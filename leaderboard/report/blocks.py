@@ -5,11 +5,18 @@ from dataclasses import dataclass
 from statistics import fmean
 from types import MappingProxyType
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.entry import Entry
-from leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
-from leaderboard.boards.reproduction import Reproduction, reproductions
-from leaderboard.report.rows import CellView, Column, RowGroup, RowView, basis_of, row_anchor
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.published import PublishedBlock, PublishedCell, PublishedLine
+from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.report.rows import (
+    CellView,
+    Column,
+    RowGroup,
+    RowView,
+    basis_of,
+    row_anchor,
+)
 
 _NOTES: Mapping[str, str] = MappingProxyType(
     {

@@ -4,16 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.entry import Entry
-from leaderboard.report.blocks import ReproductionView, reproduction_views
-from leaderboard.report.plots.cost import RunFacts, facts_of
-from leaderboard.report.plots.curve import seed_figures
-from leaderboard.report.plots.figure import Figure
-from leaderboard.report.plots.section import Background, Plots, build_plots
-from leaderboard.report.run import RunSection, build_run
-from leaderboard.report.table import Statistics, TableView, build_table, group_anchor, statistics
-from leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.report.blocks import ReproductionView, reproduction_views
+from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
+from benchharness.leaderboard.report.plots.curve import seed_figures
+from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.section import Background, Plots, build_plots
+from benchharness.leaderboard.report.run import RunSection, build_run
+from benchharness.leaderboard.report.table import (
+    Statistics,
+    TableView,
+    build_table,
+    group_anchor,
+    statistics,
+)
+from benchharness.leaderboard.result import Failure, Result, RunRow
 
 INLINE_RUNS = 300
 """Runs whose sections need no script; those of more would make the page slow to open."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import column_title, score_names
-from tasks.suites import find_task
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import column_title, score_names
+from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
 """Rows of one kind that stand in the page itself and so need no script; more are packed."""

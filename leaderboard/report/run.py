@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from leaderboard.boards.cell import shown
-from leaderboard.job import PRETRAINED, START_FROM, Job
-from leaderboard.report.plots.curve import curve_figures
-from leaderboard.report.plots.figure import Figure
-from leaderboard.report.table import run_anchor
-from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result, curve_flags
-from tasks.suites import split_title
+from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.job import PRETRAINED, START_FROM, Job
+from benchharness.leaderboard.report.plots.curve import curve_figures
+from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.table import run_anchor
+from benchharness.leaderboard.result import (
+    Cost,
+    CurvePoint,
+    Evaluation,
+    Failure,
+    Result,
+    curve_flags,
+)
+from benchharness.tasks.suites import split_title
 
 
 @dataclass(frozen=True, kw_only=True)

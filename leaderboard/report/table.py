@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from types import MappingProxyType
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, shown
-from leaderboard.boards.entry import Entry, Intervals
-from leaderboard.boards.imported import imported_blocks
-from leaderboard.boards.published import published_blocks
-from leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
-from leaderboard.report.rows import (
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell, shown
+from benchharness.leaderboard.boards.entry import Entry, Intervals
+from benchharness.leaderboard.boards.imported import imported_blocks
+from benchharness.leaderboard.boards.published import published_blocks
+from benchharness.leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
+from benchharness.leaderboard.report.rows import (
     CellView,
     Column,
     RowGroup,
@@ -22,7 +22,7 @@ from leaderboard.report.rows import (
     percent,
     row_anchor,
 )
-from tasks.suites import title_of
+from benchharness.tasks.suites import title_of
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {

@@ -12,13 +12,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from leaderboard.boards.board import Board
-from leaderboard.report.page import build_page
-from leaderboard.report.plots.section import Background
-from leaderboard.report.rows import RowView
-from leaderboard.result import Failure, Result
-from leaderboard.text import visible, whole_file
-from tasks.suites import distinct_title
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.page import build_page
+from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.rows import RowView
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.text import visible, whole_file
+from benchharness.tasks.suites import distinct_title
 
 _HERE = Path(__file__).parent
 
@@ -96,7 +96,7 @@ def _asset(name: str) -> Markup:
 def _templates() -> Environment:
     # Escaping is on for every file: the default looks at the name's ending, and ours is .j2.
     found = Environment(
-        loader=PackageLoader("leaderboard.report"),
+        loader=PackageLoader("benchharness.leaderboard.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

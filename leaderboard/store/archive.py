@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from leaderboard.store.record import StoredRun, stored_to_run
-from leaderboard.store.schema import to_text
-from tasks.errors import DataError, StoreError
+from benchharness.leaderboard.store.record import StoredRun, stored_to_run
+from benchharness.leaderboard.store.schema import to_text
+from benchharness.tasks.errors import DataError, StoreError
 
 _FORMAT = "benchharness archive"
 

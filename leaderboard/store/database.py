@@ -29,11 +29,11 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
-from leaderboard.store.archive import write_archive
-from leaderboard.store.record import StoredRun
-from leaderboard.store.schema import DamagedError
-from leaderboard.text import flush_to_disk, whole_file
-from tasks.errors import BenchError, StoreError
+from benchharness.leaderboard.store.archive import write_archive
+from benchharness.leaderboard.store.record import StoredRun
+from benchharness.leaderboard.store.schema import DamagedError
+from benchharness.leaderboard.text import flush_to_disk, whole_file
+from benchharness.tasks.errors import BenchError, StoreError
 
 BUSY_SECONDS = 300
 """How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more

@@ -6,11 +6,19 @@ from functools import partial
 from sqlalchemy import Engine, exists, func, select, text
 from sqlalchemy.orm import Session
 
-from leaderboard.store.database import reading
-from leaderboard.store.merging import portions, run_ids, whole_runs
-from leaderboard.store.record import headline_data, run_to_stored
-from leaderboard.store.schema import FINISHED, Base, Headline, Predictions, Run, Score, plain
-from tasks.errors import StoreError
+from benchharness.leaderboard.store.database import reading
+from benchharness.leaderboard.store.merging import portions, run_ids, whole_runs
+from benchharness.leaderboard.store.record import headline_data, run_to_stored
+from benchharness.leaderboard.store.schema import (
+    FINISHED,
+    Base,
+    Headline,
+    Predictions,
+    Run,
+    Score,
+    plain,
+)
+from benchharness.tasks.errors import StoreError
 
 
 def faults_in(engine: Engine) -> Iterator[str]:

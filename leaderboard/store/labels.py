@@ -9,7 +9,7 @@ the facts that they find, and old archives are read by them.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from leaderboard.job import SCRATCH, START_FROM
+from benchharness.leaderboard.job import SCRATCH, START_FROM
 
 _PACKAGED = ("paper", "fast")
 """The recipes that are no user's file."""

@@ -16,16 +16,16 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session, selectinload
 
-from leaderboard.store.database import name_of, reading
-from leaderboard.store.record import (
+from benchharness.leaderboard.store.database import name_of, reading
+from benchharness.leaderboard.store.record import (
     StoredRun,
     not_as_written,
     place_headline,
     replace_headline,
     stored_to_run,
 )
-from leaderboard.store.schema import FINISHED, Run
-from tasks.errors import StoreError
+from benchharness.leaderboard.store.schema import FINISHED, Run
+from benchharness.tasks.errors import StoreError
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """What a database says of a row that its schema does not take."""

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from leaderboard.job import Job
-from leaderboard.result import (
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import (
     Failure,
     Measure,
     Result,
@@ -18,8 +18,8 @@ from leaderboard.result import (
     flags_of_ends,
     measures_of,
 )
-from leaderboard.store.labels import facts_of, metric_of
-from leaderboard.store.schema import (
+from benchharness.leaderboard.store.labels import facts_of, metric_of
+from benchharness.leaderboard.store.schema import (
     FINISHED,
     Headline,
     Predictions,
@@ -29,8 +29,8 @@ from leaderboard.store.schema import (
     plain,
     recipe_digest,
 )
-from leaderboard.text import storable
-from tasks.errors import StoreError
+from benchharness.leaderboard.text import storable
+from benchharness.tasks.errors import StoreError
 
 # Headlines: of each job's listed run, what lists and boards need, in one short row.
 #

@@ -31,9 +31,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from leaderboard.job import Job
-from leaderboard.text import storable
-from tasks.errors import StoreError
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.text import storable
+from benchharness.tasks.errors import StoreError
 
 # One text for one value: the JSON that is stored, and digests that show damage and sameness.
 

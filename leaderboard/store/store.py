@@ -10,8 +10,8 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Engine, Subquery, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
-from leaderboard.result import Failure, Result, RunRow
-from leaderboard.store.database import (
+from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store.database import (
     archive_runs,
     check_new,
     copy_sqlite,
@@ -22,9 +22,15 @@ from leaderboard.store.database import (
     reading,
     writing,
 )
-from leaderboard.store.integrity import faults_in
-from leaderboard.store.merging import Merged, append_run, merge_runs, run_ids, whole_runs
-from leaderboard.store.record import (
+from benchharness.leaderboard.store.integrity import faults_in
+from benchharness.leaderboard.store.merging import (
+    Merged,
+    append_run,
+    merge_runs,
+    run_ids,
+    whole_runs,
+)
+from benchharness.leaderboard.store.record import (
     StoredRun,
     failure_to_run,
     headline_data,
@@ -33,9 +39,9 @@ from leaderboard.store.record import (
     run_to_outcome,
     run_to_stored,
 )
-from leaderboard.store.schema import FINISHED, Headline, Predictions, Run
-from leaderboard.text import storable
-from tasks.errors import BenchError, StoreError
+from benchharness.leaderboard.store.schema import FINISHED, Headline, Predictions, Run
+from benchharness.leaderboard.text import storable
+from benchharness.tasks.errors import BenchError, StoreError
 
 # The queries behind lists and boards: runs with their scores, without their bulk.
 

@@ -1,7 +1,12 @@
 """Metrics: (predictions, examples) -> a number, each as its benchmark's official scorer counts."""
 
-from tasks.metrics.choices import choice_accuracy, of_group, option_exact_match, option_f1
-from tasks.metrics.classification import (
+from benchharness.tasks.metrics.choices import (
+    choice_accuracy,
+    of_group,
+    option_exact_match,
+    option_f1,
+)
+from benchharness.tasks.metrics.classification import (
     accuracy,
     answer_option_f1,
     binary_f1,
@@ -15,7 +20,7 @@ from tasks.metrics.classification import (
     question_f1,
     spearman,
 )
-from tasks.metrics.entities import (
+from benchharness.tasks.metrics.entities import (
     entity_f1,
     entity_precision,
     entity_recall,
@@ -23,7 +28,13 @@ from tasks.metrics.entities import (
     to_iob1,
     to_iob2,
 )
-from tasks.metrics.squad import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, official_v2
+from benchharness.tasks.metrics.squad import (
+    SQUAD_V1,
+    SQUAD_V2,
+    SQUAD_V2_DETAILS,
+    official_v1,
+    official_v2,
+)
 
 __all__ = [
     "SQUAD_V1",

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from tasks.errors import BenchError
-from tasks.examples import ChoiceExample, ChoicePrediction
-from tasks.metrics.squad import exact_match, token_f1
-from tasks.task import Metric
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
+from benchharness.tasks.metrics.squad import exact_match, token_f1
+from benchharness.tasks.task import Metric
 
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoicePrediction,
     PairExample,
     PairPrediction,
@@ -20,7 +20,7 @@ from tasks.examples import (
     SpanPrediction,
     TagPrediction,
 )
-from tasks.task import Metric
+from benchharness.tasks.task import Metric
 
 PairMetric = Metric[PairPrediction, PairExample]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from tasks.errors import BenchError
-from tasks.examples import TagExample, TagPrediction
-from tasks.task import Metric
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import TagExample, TagPrediction
+from benchharness.tasks.task import Metric
 
 TagMetric = Metric[TagPrediction, TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]

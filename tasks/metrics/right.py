@@ -1,7 +1,7 @@
 """Whether one prediction is right: what two systems, or two checks, are compared by."""
 
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -13,8 +13,8 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.metrics.squad import SQUAD_V1, SQUAD_V2
-from tasks.task import SpanTask, Task
+from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2
+from benchharness.tasks.task import SpanTask, Task
 
 NEAR = 0.5
 """How far a predicted number may be from the gold one: it rounds to the same step of STS-B."""

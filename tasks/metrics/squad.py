@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tasks.errors import BenchError
-from tasks.examples import SpanExample, SpanPrediction
-from tasks.task import Metric
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.task import Metric
 
 # Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
 #

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.errors import BenchError, DataError
-from tasks.mini import folder as mini_folder
-from tasks.sources.files import file_rows, find_files
-from tasks.sources.hub import hub_rows
-from tasks.sources.source import Column, Data, Row, Source, Split, parse_data
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.sources.files import file_rows, find_files
+from benchharness.tasks.sources.hub import hub_rows
+from benchharness.tasks.sources.source import Column, Data, Row, Source, Split, parse_data
 
 __all__ = ["Column", "Data", "Row", "Source", "Split", "has_rows", "parse_data", "rows"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from tasks.errors import DataError
-from tasks.sources.formats import (
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.sources.formats import (
     OfficialFiles,
     Record,
     conll_records,
@@ -18,7 +18,7 @@ from tasks.sources.formats import (
     squad_records,
     tsv_records,
 )
-from tasks.sources.source import Format, Row, Source, Split
+from benchharness.tasks.sources.source import Format, Row, Source, Split
 
 Reader = Callable[[OfficialFiles], Iterable[Record]]
 

@@ -7,8 +7,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tasks.errors import DataError
-from tasks.sources.source import Column, Source, Split
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.sources.source import Column, Source, Split
 
 
 class OfficialFiles(NamedTuple):

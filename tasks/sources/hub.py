@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import DataError
-from tasks.sources.source import Row, Source, Split
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.sources.source import Row, Source, Split
 
 # Files that come from the hub: whether what has arrived is what the hub has.
 #

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.errors import BenchError, DataError
+from benchharness.tasks.errors import BenchError, DataError
 
 Row = Mapping[str, object]
 """One row with the hub's column names; class labels are names, or None where they are hidden.

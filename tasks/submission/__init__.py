@@ -1,11 +1,11 @@
 """Submissions: the files that the benchmarks' servers take, written, checked and repaired."""
 
-from tasks.submission.answer_file import AnswerFile, Fault, Reading
-from tasks.submission.compose import compose, filled, needs_examples
-from tasks.submission.inspection import check, read_answer_file, repair, write_zip
-from tasks.submission.race import write_race
-from tasks.submission.squad import write_no_answer_scores, write_predictions
-from tasks.submission.suites import SUBMISSIONS, Submission
+from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Reading
+from benchharness.tasks.submission.compose import compose, filled, needs_examples
+from benchharness.tasks.submission.inspection import check, read_answer_file, repair, write_zip
+from benchharness.tasks.submission.race import write_race
+from benchharness.tasks.submission.squad import write_no_answer_scores, write_predictions
+from benchharness.tasks.submission.suites import SUBMISSIONS, Submission
 
 __all__ = [
     "SUBMISSIONS",

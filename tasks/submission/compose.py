@@ -4,11 +4,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tasks.errors import BenchError
-from tasks.examples import ChoiceExample, ChoicePrediction, Example, PairPrediction, Prediction
-from tasks.submission.answer_file import AnswerFile, Faults, Text
-from tasks.submission.json_lines import Option, write_json_lines, write_multirc
-from tasks.submission.table import Numbered, in_order, write_table
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    Example,
+    PairPrediction,
+    Prediction,
+)
+from benchharness.tasks.submission.answer_file import AnswerFile, Faults, Text
+from benchharness.tasks.submission.json_lines import Option, write_json_lines, write_multirc
+from benchharness.tasks.submission.table import Numbered, in_order, write_table
 
 WRITERS: Mapping[str, Callable[[Sequence[Any]], bytes]] = {
     "tsv": write_table,

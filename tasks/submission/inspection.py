@@ -9,14 +9,14 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tasks.errors import DataError
-from tasks.submission.answer_file import AnswerFile, Fault, Faults, Reading
-from tasks.submission.compose import write_answers
-from tasks.submission.json_lines import read_json_lines, read_multirc
-from tasks.submission.race import read_race, rewrite_race
-from tasks.submission.squad import read_answers, rewrite_answers
-from tasks.submission.suites import SUBMISSIONS, Submission
-from tasks.submission.table import read_table
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults, Reading
+from benchharness.tasks.submission.compose import write_answers
+from benchharness.tasks.submission.json_lines import read_json_lines, read_multirc
+from benchharness.tasks.submission.race import read_race, rewrite_race
+from benchharness.tasks.submission.squad import read_answers, rewrite_answers
+from benchharness.tasks.submission.suites import SUBMISSIONS, Submission
+from benchharness.tasks.submission.table import read_table
 
 # Zips: which files one holds, without trusting it, and how one is written.
 

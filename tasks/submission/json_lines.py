@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from tasks.submission.answer_file import (
+from benchharness.tasks.submission.answer_file import (
     AnswerFile,
     Faults,
     Reading,
@@ -14,7 +14,7 @@ from tasks.submission.answer_file import (
     decoded,
     lines_of,
 )
-from tasks.submission.table import Numbered, in_order
+from benchharness.tasks.submission.table import Numbered, in_order
 
 Object = tuple[int, Mapping[str, Any]]
 """A line's number from 1 and the object on it."""

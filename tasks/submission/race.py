@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from tasks.errors import BenchError
-from tasks.examples import ChoicePrediction
-from tasks.submission.answer_file import Faults, Reading, conclude, decoded, lines_of
-from tasks.submission.table import read_rows
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoicePrediction
+from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded, lines_of
+from benchharness.tasks.submission.table import read_rows
 
 HEADER = ("id", "answer")
 LETTERS = "ABCD"

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from tasks.examples import SpanPrediction
-from tasks.submission.answer_file import Faults, Reading, conclude, decoded
+from benchharness.tasks.examples import SpanPrediction
+from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
 QUESTIONS = {
     10_570: "1.1 dev",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tasks.submission.answer_file import AnswerFile, Labels, Number, Text
+from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number, Text
 
 # GLUE's submission: eleven tables in one flat zip.
 #

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from tasks.submission.answer_file import (
+from benchharness.tasks.submission.answer_file import (
     AnswerFile,
     Faults,
     Line,

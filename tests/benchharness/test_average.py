@@ -1,8 +1,13 @@
 import pytest
 
 from benchharness.stored.ensemble import average
-from tasks.examples import ChoicePrediction, PairPrediction, SpanPrediction, TagPrediction
-from tasks.suites import find_task
+from benchharness.tasks.examples import (
+    ChoicePrediction,
+    PairPrediction,
+    SpanPrediction,
+    TagPrediction,
+)
+from benchharness.tasks.suites import find_task
 
 RTE, STSB, SWAG = find_task("glue/rte"), find_task("stsb"), find_task("swag/regular")
 SQUAD, NER = find_task("squad/v2.0"), find_task("ner")

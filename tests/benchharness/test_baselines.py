@@ -9,13 +9,13 @@ import pytest
 from benchharness.baselines import run_baseline
 from benchharness.baselines.learners import learn_bag_of_words, learn_majority, split_sentences
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
 from benchharness.models import BASELINES
 from benchharness.recipes.resolve import baseline_settings
-from leaderboard.job import Job
-from leaderboard.result import Result
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
-from tasks.suites import find_task
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
+from benchharness.tasks.suites import find_task
 
 VALUES = {name: s.value for name, s in baseline_settings("bag-of-words", "pair").items()}
 MAJORITY, BAG = BASELINES

@@ -16,7 +16,7 @@ from benchharness.kept_folders import (
     new_checkpoint,
     require_room,
 )
-from tasks.errors import JobError
+from benchharness.tasks.errors import JobError
 from tests.helpers.fake_worker import make_job
 
 JOB = make_job(task="glue/mnli")

@@ -11,14 +11,14 @@ from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample
+from benchharness.tasks.task import ChoiceTask
 from benchharness.training import batching
 from benchharness.training.batching import pad
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample
-from tasks.task import ChoiceTask
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 

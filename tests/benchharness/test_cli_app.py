@@ -11,7 +11,7 @@ import pytest
 
 from benchharness import __version__
 from benchharness.cli import app as module
-from tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
+from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"

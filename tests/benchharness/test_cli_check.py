@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from filelock import Timeout
 
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 from tests.helpers.learned_engine import LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from leaderboard.statistics import mcnemar_exact
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.statistics import mcnemar_exact
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.compared_runs import made
 
 

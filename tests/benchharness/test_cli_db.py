@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_failure, make_job, make_result
 
 

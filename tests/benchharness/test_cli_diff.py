@@ -8,8 +8,8 @@ from benchharness.cli.show import show
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.resolve import compare_recipes
-from tasks.errors import BenchError
-from tasks.suites import TASKS
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS
 
 APP = typer.Typer()
 APP.command()(show)

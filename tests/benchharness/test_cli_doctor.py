@@ -8,8 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from benchharness.cli.doctor import doctor
-from leaderboard.store.store import open_store
-from tasks.sources import hub
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.sources import hub
 from tests.helpers.hub_server import serve_hub
 from tests.helpers.results import make_result
 

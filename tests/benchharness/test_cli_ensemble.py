@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
+from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import evaluate_split, read_split
 from benchharness.stored.ensemble import make_ensemble
-from leaderboard.store.store import open_store
-from tasks.errors import BenchError, DataError
-from tasks.examples import PairPrediction
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import PairPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from tests.helpers.results import make_job, make_result
 
 RTE = find_task("glue/rte")

@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import make_job, make_runs
 from tests.helpers.results import make_failure, make_result
 

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from benchharness.cli import fetch as fetch_module
 from benchharness.cli.fetch import fetch
 from benchharness.models import MODELS
-from tasks.errors import BenchError, DataError, ModelError
-from tasks.sources import Data, hub, rows
-from tasks.suites import SUITES, TASKS
+from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.sources import Data, hub, rows
+from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_server import HubServer, serve_hub
 
@@ -78,7 +78,7 @@ def test_data_are_fetched_whole_and_serve_without_the_hub(
 ) -> None:
     suite = SUITES["glue"]
     small = type(suite)(**{**vars(suite), "tasks": ("glue/rte",)})
-    monkeypatch.setattr("tasks.suites.SUITES", {"glue": small})
+    monkeypatch.setattr("benchharness.tasks.suites.SUITES", {"glue": small})
     (fetched,) = call("--suite", "glue")["fetched"]
     sizes = {name: len(rows(RTE.source, name, Data(source="mini"))) for name in RTE.source.splits}
     assert fetched == {"task": "glue/rte", "rows": sizes}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers import ROOT
 
 DRIVER = """

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.statistics import median_interval
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.statistics import median_interval
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.compared_runs import made
 
 MODELS = {"good": [{0}, {1}, {2}], "near": [{3}, {4, 5}, {6}], "bad": [set(range(50))] * 3}
@@ -47,7 +47,7 @@ def test_the_same_store_gives_the_same_intervals(bench, stored):
 
 
 def test_the_default_reads_no_prediction(bench, stored, monkeypatch):
-    monkeypatch.setattr("leaderboard.store.store.Store.result", None)
+    monkeypatch.setattr("benchharness.leaderboard.store.store.Store.result", None)
     for entry in entries(bench).values():
         assert "ranks" not in entry
         assert "intervals" not in entry["tasks"]["glue/rte"]

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from benchharness.cli.output import outline, print_json, print_table
 from benchharness.cli.show import list_app, show
+from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
-from leaderboard.store.store import open_store
-from tasks.errors import BenchError, ModelError, StoreError
-from tasks.suites import COLLECTIONS, SUITES, TASKS
+from benchharness.tasks.errors import BenchError, ModelError, StoreError
+from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from tests.helpers.results import make_failure, make_job, make_result
 
 APP = typer.Typer()

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.comparing.power import seeds_needed
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.comparing.power import seeds_needed
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_evaluation, make_job, make_result
 
 RTE = {"good": (0.80, 0.82, 0.84), "bad": (0.70, 0.75, 0.80)}

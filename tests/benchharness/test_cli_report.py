@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 
 DB = ("--db", "board.sqlite")

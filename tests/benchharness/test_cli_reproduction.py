@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_evaluation, make_job, make_result
 
 SEEDS = (-0.004, -0.002, 0.0, 0.002, 0.004)

@@ -1,8 +1,8 @@
 import pytest
 
 from benchharness.driver.request import check_request
-from tasks.errors import BenchError, ModelError
-from tasks.suites import SUITES, TASKS
+from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.suites import SUITES, TASKS
 
 
 def check(**words):

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.store.store import open_store
 from benchharness.models import BASELINES
-from leaderboard.store.store import open_store
-from tasks.suites import find_task
+from benchharness.tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
 
 RUN = (
@@ -250,7 +250,7 @@ def test_a_failure_does_not_hide_what_another_process_finished(bench, fake_jobs,
     fake_jobs([job])
     answers = iter([set(), {job.key}, {job.key}])
     monkeypatch.setattr(
-        "leaderboard.store.store.Store.finished_keys", lambda self, keys: next(answers)
+        "benchharness.leaderboard.store.store.Store.finished_keys", lambda self, keys: next(answers)
     )
     bench(*RUN)
     with open_store("board.sqlite") as store:

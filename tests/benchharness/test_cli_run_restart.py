@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_job, make_result
 
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.kept_folders import is_whole, new_checkpoint
-from leaderboard.job import START_FROM, Setting, Start
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.job import START_FROM, Setting, Start
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_job, make_result
 
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
-from tasks import parse_data
-from tasks.read import read
-from tasks.suites import TASKS
-from tasks.task import score
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks import parse_data
+from benchharness.tasks.read import read
+from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import score
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
 

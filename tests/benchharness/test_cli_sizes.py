@@ -1,6 +1,6 @@
+from benchharness.leaderboard.boards.systems import systems
 from benchharness.models import MODELS
 from benchharness.stored.report import NOT_DENSE, known_sizes
-from leaderboard.boards.systems import systems
 
 
 def test_sizes_are_found_by_every_name_of_a_checkpoint() -> None:

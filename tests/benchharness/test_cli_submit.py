@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from benchharness.leaderboard.result import Evaluation, to_row
+from benchharness.leaderboard.store.store import open_store
 from benchharness.stored.submission import choose_runs
-from leaderboard.result import Evaluation, to_row
-from leaderboard.store.store import open_store
-from tasks.errors import BenchError
-from tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
-from tasks.mini import folder as mini_folder
-from tasks.read import read
-from tasks.sources import Data
-from tasks.submission import SUBMISSIONS, check
-from tasks.submission.answer_file import Labels
-from tasks.suites import SUITES, find_task
-from tasks.task import PairTask
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import Data
+from benchharness.tasks.submission import SUBMISSIONS, check
+from benchharness.tasks.submission.answer_file import Labels
+from benchharness.tasks.suites import SUITES, find_task
+from benchharness.tasks.task import PairTask
 from tests.helpers.boards import make_row
 from tests.helpers.prediction_files import guess
 from tests.helpers.results import make_job, make_result
@@ -209,7 +209,7 @@ def superglue(monkeypatch, bench):
                 store.add_result(make_result(job, evaluations=(tested,)))
     shrunk = {"superglue": replace(SUBMISSIONS["superglue"], files=tuple(files))}
     monkeypatch.setattr("benchharness.stored.submission.SUBMISSIONS", shrunk)
-    monkeypatch.setattr("tasks.submission.inspection.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("benchharness.tasks.submission.inspection.SUBMISSIONS", shrunk)
     return shrunk["superglue"]
 
 
@@ -263,7 +263,7 @@ def test_squad_is_a_folder_with_the_threshold_applied(bench):
 
 
 def test_race_is_a_table(bench, monkeypatch):
-    monkeypatch.setattr("tasks.submission.race.QUESTIONS", 2)
+    monkeypatch.setattr("benchharness.tasks.submission.race.QUESTIONS", 2)
     choices = [ChoicePrediction(id=f"high{i}/0", option=i) for i in range(2)]
     store_run("race/all", predictions=choices)
     call = ("submit", "--model", "minilm", "--suite", "race", "--db", "board.sqlite")

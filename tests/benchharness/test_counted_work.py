@@ -15,12 +15,12 @@ from torch import nn
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
+from benchharness.leaderboard.job import Job
 from benchharness.models import find_model
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
 from tests.helpers.counted_work import counted_work
 from tests.helpers.gold import check_gold
 

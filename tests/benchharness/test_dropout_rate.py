@@ -7,7 +7,7 @@ import transformers
 from benchharness.encoder import Encoder
 from benchharness.encoder.load import set_dropout
 from benchharness.heads import head_for
-from tasks.suites import find_task
+from benchharness.tasks.suites import find_task
 from tests.helpers import families
 
 SIZES: dict[str, Any] = {

@@ -11,10 +11,10 @@ from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.heads import tokens as encoded
 from benchharness.heads.tokens import encode_once
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features
-from tasks.read import SplitRows, read
-from tasks.sources import parse_data
-from tasks.suites import find_task
 
 LIMITS = Limits(max_tokens=64, stride=16, max_question_tokens=16)
 

@@ -9,7 +9,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import load_encoder
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
 
 

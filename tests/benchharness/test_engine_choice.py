@@ -12,7 +12,7 @@ from benchharness.engines.cluster import ClusterEngine
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.ray import NodeSize, jobs_at_once
 from benchharness.engines.slots import find_slots
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 GB = 10**9
 CPU_NODES = [NodeSize(0, 8, 64 * GB), NodeSize(0, 4, 32 * GB)]

@@ -18,8 +18,8 @@ from benchharness.engines.cluster import (
 )
 from benchharness.engines.process import Engine
 from benchharness.kept_folders import SnapshotFolder
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from leaderboard.result import Failure, Result
 from tests.helpers.fake_cluster import FakeCluster
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 

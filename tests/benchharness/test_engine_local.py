@@ -11,8 +11,8 @@ import pytest
 from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from leaderboard.result import Failure, Result
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
 

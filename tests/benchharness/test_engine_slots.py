@@ -4,7 +4,7 @@ import pytest
 
 from benchharness.engines import slots
 from benchharness.engines.slots import find_gpus, find_slots
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 TWO_GPUS = "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
 ONE_SPLIT = """GPU 0: NVIDIA A100 (UUID: GPU-11)

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.estimate import estimate_seconds
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.schema import recipe_digest
 from benchharness.models import MODELS, ModelSpec
-from leaderboard.job import Job
-from leaderboard.result import RunRow
-from leaderboard.store.schema import recipe_digest
 from tests.helpers.plans import RTE, plan_mini
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
-from tasks import mini
-from tasks.suites import SUITES, TASKS
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks import mini
+from benchharness.tasks.suites import SUITES, TASKS
 
 SEEDS = ("run", "--model", "tiny", "--suite", "seeds", "--seed", "1", "--db", "board.sqlite")
 SHORT = (

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.report.run import command_of
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.archive import read_archive, write_archive
+from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
-from leaderboard.boards.board import Board, build_boards
-from leaderboard.job import Job
-from leaderboard.report.run import command_of
-from leaderboard.result import Result
-from leaderboard.store.archive import read_archive, write_archive
-from leaderboard.store.store import open_store
-from tasks.suites import SUITES, find_task
+from benchharness.tasks.suites import SUITES, find_task
 from tests.helpers.results import make_evaluation, make_result
 
 SCORES = {"accuracy": 0.7}

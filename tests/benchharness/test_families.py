@@ -13,11 +13,11 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads import Limits, head_for
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
-from tasks.errors import ModelError
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.family_tokenizers import make_family_tokenizer
 from tests.helpers.fitting import fit

@@ -18,14 +18,14 @@ from benchharness.engines import fork_server
 from benchharness.engines.fork_server import Fork, ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import find_slots
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.tasks.suites import TASKS
 from benchharness.worker.fork_server import (
     LARGEST_MESSAGE,
     MODULES,
     modules_for,
     modules_of,
 )
-from leaderboard.result import Failure, Result
-from tasks.suites import TASKS
 from tests.helpers.mini_jobs import make_job
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this kernel cannot tell of forks' ends")
@@ -170,7 +170,7 @@ def test_a_failure_comes_back_with_its_log() -> None:
 
 
 def test_a_server_imports_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
-    server.prepare(ENVIRONMENT, ["unheard_of", "leaderboard.boards.systems"])
+    server.prepare(ENVIRONMENT, ["unheard_of", "benchharness.leaderboard.boards.systems"])
     process = process_of(server)
     fork = begin(server, tmp_path / "result.json")
     assert process_of(server) is process

@@ -15,11 +15,11 @@ from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
 from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
+from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, pad
 from benchharness.training.compute import Compute
 from benchharness.training.predict import predict
 from benchharness.transfer.frozen import FrozenEncoder, freeze
-from tasks.errors import JobError, ModelError
 from tests.helpers.families import FAMILIES, make_config, make_network
 from tests.helpers.training import CPU, RECIPE, make_data, train
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 from tests.helpers.families import FAMILIES, make_config, make_network
 from tests.helpers.parity import (
     KINDS,

@@ -10,7 +10,7 @@ import pytest
 from benchharness.loggers import LOGGERS, Listening, open_loggers
 from benchharness.loggers.logger import LoggedRun, curve_of, facts_of
 from benchharness.progress import Progress
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_failure, make_job, make_result
 
 TRAINING = Progress(phase="training", step=7, steps=20, loss=0.61, examples_per_second=30.0)

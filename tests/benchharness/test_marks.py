@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.pair import MarkPooling, encode, network
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import Mark, PairExample
+from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features, pad
-from tasks.errors import DataError
-from tasks.examples import Mark, PairExample
-from tasks.suites import find_task
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 WIC, WSC, RTE = (find_task(f"superglue/{name}") for name in ("wic", "wsc", "rte"))

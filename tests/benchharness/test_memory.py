@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness.leaderboard.result import Result
 from benchharness.progress import Progress
+from benchharness.tasks.errors import JobError
 from benchharness.training.predict import (
     OutOfMemoryError,
     each_batch,
@@ -20,8 +22,6 @@ from benchharness.training.predict import (
     trim_memory,
 )
 from benchharness.worker.job import in_enough_parts
-from leaderboard.result import Result
-from tasks.errors import JobError
 from tests.helpers.fitting import fit
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.training import (

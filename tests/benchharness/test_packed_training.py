@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from benchharness.encoder import cpu, load_encoder
 from benchharness.encoder.packing import PACKABLE, is_packed
 from benchharness.heads import Limits, head_for
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchharness.training import loop as training
 from benchharness.training.loop import Training
 from benchharness.worker import job as run
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
 from tests.helpers.families import save_family
 from tests.helpers.training import CPU, RECIPE, begin_task, weights_of
 

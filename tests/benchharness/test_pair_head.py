@@ -10,10 +10,10 @@ from torch.nn import functional
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import HEADS, Limits, head_for
 from benchharness.heads.pair import decode, encode, loss, network, targets
-from tasks.errors import BenchError, DataError
-from tasks.examples import PairExample
-from tasks.suites import TASKS, find_task
-from tasks.task import PairTask
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import PairExample
+from benchharness.tasks.suites import TASKS, find_task
+from benchharness.tasks.task import PairTask
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 ANY = None

@@ -5,10 +5,10 @@ import pytest
 
 from benchharness.driver import plan
 from benchharness.driver.plan import plan_jobs, resolve_precision
-from tasks.errors import BenchError, DataError
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import TASKS
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import TASKS
 from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_mini, write_rte
 
 # jobs

@@ -7,13 +7,13 @@ import pytest
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.driver.request import check_request
+from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.find import describe_folder
 from benchharness.recipes.read import _warn_of_old_word, packaged_names, read_starts
 from benchharness.recipes.resolve import with_start_tasks
-from leaderboard.job import START_FROM, Job
-from tasks.errors import BenchError, DataError, ModelError
-from tasks.suites import TASKS, find_task
+from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import TINY, write_rte
 

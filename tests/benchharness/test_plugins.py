@@ -9,18 +9,18 @@ import pytest
 
 from benchharness import plugins as load
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.plugins import VARIABLE, load_plugins, plugins_of
+from benchharness.tasks import suites
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import SUITES, TASKS, find_task
 from benchharness.worker.__main__ import _load_plugins
-from leaderboard.job import Job
-from tasks import suites
-from tasks.errors import BenchError
-from tasks.suites import SUITES, TASKS, find_task
 
 SPEC = "from benchharness.models import ModelSpec\n"
 OURS = """
 from dataclasses import replace
-from tasks.suites import SUITES as SUITES_, TASKS as TASKS_
+from benchharness.tasks.suites import SUITES as SUITES_, TASKS as TASKS_
 """
 DOCS = Path(__file__).parents[2] / "docs" / "plugins.md"
 
@@ -166,7 +166,7 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
             "cannot be added: no task is called 'glue/rtee'. Did you",
         ),
         (
-            "from tasks.metrics import accuracy\nMETRICS = {'glue/rte': [accuracy]}\n",
+            "from benchharness.tasks.metrics import accuracy\nMETRICS = {'glue/rte': [accuracy]}\n",
             "glue/rte has a metric 'accuracy' already: give yours another name.",
         ),
         (

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
+from benchharness.tasks.errors import BenchError
 from benchharness.training.compute import Compute
-from tasks.errors import BenchError
 
 CPU = torch.device("cpu")
 

@@ -8,8 +8,8 @@ import pytest
 
 from benchharness import __version__
 from benchharness import machine as provenance
+from benchharness.leaderboard.job import Job, Setting
 from benchharness.machine import collect, cpu_model, library_versions, source_commit, text_digest
-from leaderboard.job import Job, Setting
 
 
 def make_job() -> Job:

@@ -10,9 +10,9 @@ from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names, read_recipe
 from benchharness.recipes.resolve import start_task, with_start
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS
 from benchharness.training.batching import count_steps
-from tasks.errors import BenchError
-from tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]
 ROBERTA = MODELS["roberta-large"]

@@ -7,8 +7,8 @@ import pytest
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
-from tasks.errors import BenchError
-from tasks.suites import find_task
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_task
 
 BERT = MODELS["bert-base-uncased"]
 TINY = MODELS["tiny"]

@@ -3,12 +3,12 @@
 import pytest
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from leaderboard.job import Job
-from tasks.errors import BenchError
-from tasks.suites import find_task
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_task
 
 BERT = MODELS["bert-base-uncased"]
 OFF = {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.store.store import open_store
-from tasks.examples import SpanPrediction
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
+from benchharness.tasks.examples import SpanPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from tests.helpers.results import make_job, make_result
 
 TASK = find_task("squad/v2.0")

@@ -192,16 +192,16 @@ def test_smaller_micro_batches_are_taken_over_and_larger_ones_not(tmp_path: Path
 
 
 def test_edited_code_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for package in ("benchharness", "leaderboard", "tasks"):
+    for package in ("benchharness", "benchharness.leaderboard", "benchharness.tasks"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("x = 1\n")
     monkeypatch.setattr(conditions_module, "files", tmp_path.joinpath)
     monkeypatch.setattr(conditions_module, "LOADED", 1e12)
     before = source_digest()
     assert source_digest() == before
-    (tmp_path / "tasks" / "a.py").write_text("x = 2\n")
+    (tmp_path / "benchharness.tasks" / "a.py").write_text("x = 2\n")
     assert source_digest() != before
-    (tmp_path / "tasks" / "a.py").write_text("x = 1\n")
+    (tmp_path / "benchharness.tasks" / "a.py").write_text("x = 1\n")
     assert source_digest() == before
     monkeypatch.setattr(conditions_module, "LOADED", 0.0)
     assert source_digest() != before, "edited since it was loaded: nobody knows what runs"

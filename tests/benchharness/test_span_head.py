@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.span import SpanFeatures, decode, encode, loss, network, targets
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import SpanExample
 from benchharness.training.batching import pad
-from tasks.errors import DataError
-from tasks.examples import SpanExample
 from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
 from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question, window_texts
 

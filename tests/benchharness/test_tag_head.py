@@ -11,12 +11,12 @@ from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, targets
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import TagExample
+from benchharness.tasks.task import TagTask
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
-from tasks.errors import DataError
-from tasks.examples import TagExample
-from tasks.task import TagTask
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchharness import tiny
+from benchharness.tasks import mini
 from benchharness.tiny.__main__ import write
 from benchharness.tiny.vocabulary import SPECIAL_TOKENS, mini_words, train_vocabulary
-from tasks import mini
 
 FILES = ("config.json", "tokenizer_config.json", "vocab.txt")
 

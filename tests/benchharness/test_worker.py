@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from benchharness.engines.process import WORKER
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from benchharness.tasks.errors import DataError, JobError, ModelError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchharness.worker.__main__ import _failure, _write
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from tasks.errors import DataError, JobError, ModelError
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import make_job
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, count_processes, forget_others, own_rank
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
 from tests.helpers import ROOT
 from tests.helpers.fake_worker import make_job as make_fake_job
 from tests.helpers.mini_jobs import make_job
@@ -28,7 +28,7 @@ import json, os, signal, sys, time
 sys.path.insert(0, sys.argv.pop(1))
 from tests.helpers.fake_worker import keep, make_failure, make_result
 from benchharness.worker.__main__ import rank_file
-from leaderboard.job import Job
+from benchharness.leaderboard.job import Job
 from pathlib import Path
 file, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 job = Job.from_json(json.load(sys.stdin))

@@ -9,10 +9,10 @@ from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import load_encoder
 from benchharness.kept_folders import is_whole, new_checkpoint
+from benchharness.leaderboard.job import Job
+from benchharness.tasks.errors import JobError
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from tasks.errors import JobError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import make_job
 

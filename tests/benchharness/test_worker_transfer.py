@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
 from benchharness.models import find_model
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
+from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from leaderboard.result import Result
-from tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 
 TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")

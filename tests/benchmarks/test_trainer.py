@@ -10,6 +10,9 @@ from datasets import Dataset
 
 from benchharness.encoder.load import load_tokenizer
 from benchharness.heads import Limits, head_for
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchmarks.sample import draw_sample
 from benchmarks.shapes import MINI
 from benchmarks.trainer import choice, pair, span, tag
@@ -17,9 +20,6 @@ from benchmarks.trainer.fine_tune import _predict, fine_tune
 from benchmarks.trainer.flags import FLAGS
 from benchmarks.trainer.problem import Request
 from benchmarks.workloads import WORKLOADS, Values, find_workload
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
 from tests.helpers.checkpoints import make_config, save_checkpoint
 
 pytest.importorskip("accelerate")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.result import Result
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.stopped_jobs import (
     ENVIRONMENT,
     EVERY_STEP,

@@ -7,8 +7,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from leaderboard.result import Result
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.store_writer import start
 
 

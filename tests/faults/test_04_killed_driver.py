@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.stopped_jobs import ENVIRONMENT, wait_for_step
 
 RUN = (

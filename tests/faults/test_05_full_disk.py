@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store import database as migration
-from leaderboard.store.store import open_store
-from leaderboard.text import whole_file
-from tasks.errors import StoreError
+from benchharness.leaderboard.store import database as migration
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import whole_file
+from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_job, make_result
 
 

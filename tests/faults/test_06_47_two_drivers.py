@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.engines.process import Outcome
-from leaderboard.job import Job
-from leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.store.store import Store, open_store
 from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.postgres import server
 from tests.helpers.results import make_job
 from tests.helpers.store_writer import start

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
-from tasks.errors import BenchError, StoreError
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 
@@ -162,7 +162,9 @@ def test_09_a_run_that_only_an_index_knows_is_damage(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flipped bit in a row's number does this; here the look-up of the key plays the index."""
-    monkeypatch.setattr("leaderboard.store.store._find_key", lambda session, prefix: "ab" * 32)
+    monkeypatch.setattr(
+        "benchharness.leaderboard.store.store._find_key", lambda session, prefix: "ab" * 32
+    )
     with open_store(path) as store, pytest.raises(StoreError, match="is damaged"):
         store.result("ab")
 

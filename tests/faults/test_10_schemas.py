@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.store import database as migration
-from leaderboard.store.store import open_store
-from tasks.errors import StoreError
+from benchharness.leaderboard.store import database as migration
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import StoreError
 
 STORES = Path(__file__).parents[1] / "leaderboard" / "stores"
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leaderboard.store.store import open_store
-from leaderboard.text import whole_file
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import whole_file
 
 OLD, NEW = b"the old table\n" * 50, b"the new table, which is longer\n" * 400
 

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_job, make_result
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.store import open_store
-from tasks.errors import StoreError
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_result
 
 NOWHERE = Path("/proc/nowhere")

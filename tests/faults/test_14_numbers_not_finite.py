@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchharness.leaderboard.store.store import open_store
 from benchharness.progress import Progress
 from benchharness.training import meter
 from benchharness.training.meter import DivergedError
 from benchharness.training.snapshots import State, read_state
 from benchharness.worker.__main__ import _failure as failure_of
 from benchharness.worker.job import run_job
-from leaderboard.store.store import open_store
 from tests.helpers.stopped_jobs import EVERY_STEP, small_job
 
 DIVERGING = small_job(learning_rate="1e30", warmup_ratio="0", epochs="40")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
+from benchharness.tasks.errors import JobError
 from benchharness.training import loop as training
 from benchharness.training import predict as prediction
 from benchharness.worker.job import run_job
-from tasks.errors import JobError
 from tests.helpers.stopped_jobs import EVERY_STEP, Reporter, deterministic, small_job, stop
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.result import Failure
 from benchharness.worker.job import run_job
-from leaderboard.result import Failure
 from tests.helpers.stopped_jobs import deterministic, outcome_of, small_job, start
 
 

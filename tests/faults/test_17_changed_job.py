@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.job import Job
 from benchharness.training import snapshots
 from benchharness.training import snapshots as conditions
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
 from tests.helpers.stopped_jobs import Reporter, deterministic, small_job, stop
 
 JOB = small_job()

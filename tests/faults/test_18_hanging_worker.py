@@ -7,7 +7,7 @@ import pytest
 from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.fake_worker import COMMAND, make_job
 
 

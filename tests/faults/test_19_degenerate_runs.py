@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from leaderboard.store.schema import to_text
-from leaderboard.store.store import open_store
-from tasks.errors import StoreError
-from tasks.examples import PairExample, PairPrediction
-from tasks.metrics import matthews, pearson, prediction_flags, spearman
+from benchharness.leaderboard.store.schema import to_text
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import StoreError
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.metrics import matthews, pearson, prediction_flags, spearman
 from tests.helpers.results import make_evaluation, make_job, make_result
 
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import HEADS
-from tasks.errors import ModelError
-from tasks.suites import find_task
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 
 

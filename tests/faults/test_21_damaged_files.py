@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import DataError
-from tasks.mini import folder as mini_folder
-from tasks.read import read
-from tasks.sources import Data
-from tasks.sources.files import find_files
-from tasks.sources.hub import hub_rows
-from tasks.suites import find_task
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import Data
+from benchharness.tasks.sources.files import find_files
+from benchharness.tasks.sources.hub import hub_rows
+from benchharness.tasks.suites import find_task
 
 TASKS = ("glue/sst2", "superglue/boolq", "squad/v2.0", "race/all", "swag/regular", "conll2003/ner")
 """One of each layout: tab-separated, JSON lines, SQuAD's JSON, a folder, quoted CSV, columns."""
@@ -83,7 +83,7 @@ def test_21_a_damaged_parquet_file_is_one_sentence(tmp_path: Path, number: int) 
 
     source = replace(find_task("glue/cola").source, revision="main")
     with (
-        patch("tasks.sources.hub.go_offline_if_unreachable", lambda: False),
+        patch("benchharness.tasks.sources.hub.go_offline_if_unreachable", lambda: False),
         patch("datasets.load_dataset", load),
         pytest.raises(DataError, match=r"nyu-mll/glue \(cola\) could not be loaded"),
     ):

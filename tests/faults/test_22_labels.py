@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.glue import HUB, REVISION
-from tasks.suites import find_task
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.glue import HUB, REVISION
+from benchharness.tasks.suites import find_task
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_reader import ask
 from tests.helpers.hub_server import serve_hub

@@ -7,11 +7,11 @@ import pytest
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, SpanExample, TagExample
+from benchharness.tasks.read import SplitRows, count_repeats
+from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample, SpanExample, TagExample
-from tasks.read import SplitRows, count_repeats
-from tasks.suites import find_task
 from tests.helpers.official_files import read_file, write_file
 
 

@@ -10,11 +10,11 @@ import torch
 from benchharness.encoder import load_encoder
 from benchharness.heads import HEADS, Limits
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
+from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
-from tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
-from tasks.suites import find_task
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchharness.heads import Limits
 from benchharness.heads.span import decode, encode, targets
-from tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question
 

@@ -8,10 +8,10 @@ import torch
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, pair, span
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.examples import PairExample
+from benchharness.tasks.suites import find_task
 from benchharness.training.batching import pad
-from tasks.errors import ModelError
-from tasks.examples import PairExample
-from tasks.suites import find_task
 from tests.helpers.made_tokenizers import make_tokenizer
 from tests.helpers.span_features import TASK, points, question
 

@@ -8,8 +8,8 @@ import pytest
 
 from benchharness.heads import Limits
 from benchharness.heads.span import encode, targets
-from tasks.errors import DataError
-from tasks.examples import SpanExample
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import SpanExample
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.official_files import read_file, write_file
 from tests.helpers.span_features import CONTEXT, TASK, question, window_texts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model, weights_identity
-from tasks.suites import find_task
+from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.official_files import read_file, write_file
 

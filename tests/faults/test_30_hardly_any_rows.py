@@ -6,9 +6,9 @@ import pytest
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
-from tasks.errors import DataError
-from tasks.suites import find_task
 from tests.helpers.official_files import read_file, write_file
 
 HEADER = "sentence\tlabel\n"

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import confusion_matrix
 
-from tasks.examples import PairExample, PairPrediction
-from tasks.metrics import (
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.metrics import (
     accuracy,
     answer_option_f1,
     binary_f1,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.glue import COLA, REVISION
+from benchharness.tasks.glue import COLA, REVISION
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_reader import ask
 from tests.helpers.hub_server import serve_hub

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.glue import COLA
+from benchharness.tasks.glue import COLA
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_server import serve_hub

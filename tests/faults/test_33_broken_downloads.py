@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.glue import COLA, HUB, REVISION
+from benchharness.tasks.glue import COLA, HUB, REVISION
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_reader import ask
@@ -21,7 +21,7 @@ WEIGHTS = "model.safetensors"
 FETCH = """
 import sys
 from benchharness.models.weights import download
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 try:
     print(download("org/name", sys.argv[1]))
 except BenchError as error:

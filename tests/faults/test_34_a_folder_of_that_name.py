@@ -6,8 +6,8 @@ import pytest
 
 from benchharness.encoder import load_encoder
 from benchharness.models import MODELS, find_model
-from tasks.errors import ModelError
-from tasks.glue import COLA, HUB
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.glue import COLA, HUB
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_reader import ask

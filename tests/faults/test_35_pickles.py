@@ -11,8 +11,8 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.models import Trust, find_model
 from benchharness.models.find import checkpoint_files
-from tasks.errors import ModelError
-from tasks.suites import find_task
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 
 PICKLE = Trust(pickle=True)

@@ -8,13 +8,13 @@ import pytest
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
+from benchharness.leaderboard.job import Job
 from benchharness.models import BASELINES, Trust, find_model, weights_identity
 from benchharness.models import weights as download
 from benchharness.models.find import checkpoint_files
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from tasks.errors import ModelError
-from tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 
 CODE, PICKLE = Trust(remote_code=True), Trust(pickle=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.archive import check_archive
-from tasks.errors import DataError
-from tasks.submission import check
+from benchharness.leaderboard.store.archive import check_archive
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.submission import check
 from tests.helpers.small_submissions import clean, shrink_all, zipped
 
 PACKAGES = ("tasks", "leaderboard", "benchharness")
@@ -68,7 +68,7 @@ def test_37_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "submission.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("CoLA.tsv", b"0" * 200_000)
-    monkeypatch.setattr("tasks.submission.inspection.LARGEST", 100_000)
+    monkeypatch.setattr("benchharness.tasks.submission.inspection.LARGEST", 100_000)
     assert "submission.zip: it unpacks to 200,000 bytes" in str(check(path)[0])
 
 
@@ -80,7 +80,7 @@ def test_37_a_bomb_inside_a_zip_is_not_unpacked(
         archive.writestr("CoLA.tsv", b"0" * 200_000)
     path = tmp_path / "submission.zip"
     path.write_bytes(zipped({"in.zip": inner.getvalue()}))
-    monkeypatch.setattr("tasks.submission.inspection.LARGEST", 100_000)
+    monkeypatch.setattr("benchharness.tasks.submission.inspection.LARGEST", 100_000)
     assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))
 
 
@@ -92,7 +92,7 @@ def test_37_a_zip_that_lies_about_its_sizes_is_damage(tmp_path: Path):
 
 
 def test_37_a_gzip_bomb_of_one_line_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("leaderboard.store.archive.LONGEST_LINE", 100_000)
+    monkeypatch.setattr("benchharness.leaderboard.store.archive.LONGEST_LINE", 100_000)
     path = tmp_path / "runs.jsonl.gz"
     path.write_bytes(gzip.compress(b"[" * 50_000_000))
     assert path.stat().st_size < 100_000

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.job import Setting
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import make_job
 from tests.helpers.browser import opened, save
 from tests.helpers.hostile import HOSTILE_HTML

@@ -7,7 +7,7 @@ import pytest
 
 from benchharness.models import find_model
 from benchharness.recipes.resolve import resolve_sweep
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from leaderboard.exports.lines import score_lines, to_csv
-from leaderboard.text import inert, visible, without_apostrophe
+from benchharness.leaderboard.exports.lines import score_lines, to_csv
+from benchharness.leaderboard.text import inert, visible, without_apostrophe
 from tests.helpers.boards import make_rows, one_board
 
 FORMULAS = (

@@ -1,7 +1,7 @@
 """Fault 44: names that are Markdown, or begin another command of GitHub's, in a step summary."""
 
-from leaderboard.regression import NOT_COMPARED, Unjudged
-from leaderboard.regression.verdict_text import annotations, to_markdown
+from benchharness.leaderboard.regression import NOT_COMPARED, Unjudged
+from benchharness.leaderboard.regression.verdict_text import annotations, to_markdown
 from tests.helpers.samples import verdict
 
 HOSTILE = Unjudged(

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from benchharness.cli.display import Display
-from leaderboard.boards.terminal import render
-from tasks.errors import BenchError
+from benchharness.leaderboard.boards.terminal import render
+from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.fake_worker import make_failure, make_job
 
@@ -54,7 +54,7 @@ def test_45_control_characters_in_names_are_spelled_out(name: str, seen: str) ->
 
 
 def test_45_a_failures_log_is_shown_without_its_escapes(bench, tmp_path):
-    from leaderboard.store.store import open_store
+    from benchharness.leaderboard.store.store import open_store
 
     job = make_job(model="\x1b]0;title\x07")
     failure = replace(make_failure(job, error="\x1b[31mred"), details="\x1b[2Jgone\nnext line")

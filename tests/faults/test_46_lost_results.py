@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchharness.engines.process import Outcome
-from leaderboard.job import Job
-from leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.store.store import Store, open_store
 from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.results import make_result
 

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
-from leaderboard.store.store import open_store
-from tasks.suites import SUITES
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import SCORES, make_job
 from tests.helpers.results import make_evaluation, make_failure, make_result
 

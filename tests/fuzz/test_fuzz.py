@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError
 from tests.helpers.fuzz.damage import anything, damaged
 from tests.helpers.fuzz.of_models import MODELS_AND_RECIPES
 from tests.helpers.fuzz.of_rows import ROWS

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leaderboard.boards.board import Board, build_boards
-from leaderboard.job import Job
-from leaderboard.result import (
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import (
     CurvePoint,
     Evaluation,
     Failure,
@@ -17,7 +17,7 @@ from leaderboard.result import (
     RunRow,
     measures_of,
 )
-from tasks.suites import SUITES
+from benchharness.tasks.suites import SUITES
 from tests.helpers import results
 from tests.helpers.results import make_failure, make_result
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import TASKS, make_job, make_runs
 from tests.helpers.results import make_result
 
@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from leaderboard.boards.board import build_boards
-from leaderboard.report.write import write_report
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report.write import write_report
 from tests.helpers.boards import GLUE, row_of
 from tests.helpers.report_page import WHEN
 

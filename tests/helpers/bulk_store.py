@@ -13,10 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leaderboard.result import Evaluation, Result
-from leaderboard.store.record import COPIES, _result_data, headline_columns, result_to_run
-from leaderboard.store.schema import PackedJson, Predictions, Run, Score, to_text
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.result import Evaluation, Result
+from benchharness.leaderboard.store.record import (
+    COPIES,
+    _result_data,
+    headline_columns,
+    result_to_run,
+)
+from benchharness.leaderboard.store.schema import PackedJson, Predictions, Run, Score, to_text
+from benchharness.leaderboard.store.store import open_store
 
 MODEL, SEED, SCORE = "model-00000", 777_777_777, 0.7654321
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from benchharness.splits import evaluate_split, read_split
-from tasks.examples import PairPrediction
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
+from benchharness.tasks.examples import PairPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from tests.helpers.results import make_job, make_result
 
 TASKS = {

@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-from leaderboard.comparing.breakdown import PredictedSplit
-from tasks.examples import (
+from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.tasks.examples import (
     ChoicePrediction,
     Example,
     PairPrediction,
@@ -13,10 +13,10 @@ from tasks.examples import (
     SpanPrediction,
     TagPrediction,
 )
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
-from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 
 @cache

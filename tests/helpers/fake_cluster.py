@@ -3,8 +3,8 @@
 from contextlib import contextmanager
 
 from benchharness.engines.cluster import Lost
+from benchharness.leaderboard.job import Job
 from benchharness.progress import Progress
-from leaderboard.job import Job
 from tests.helpers.fake_worker import make_result
 
 

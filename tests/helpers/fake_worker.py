@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from benchharness.kept_folders import check_checkpoint, new_checkpoint
-from leaderboard.job import Job, Setting
-from leaderboard.result import Cost, Evaluation, Failure, Result
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import Cost, Evaluation, Failure, Result
 
 COMMAND = (sys.executable, "-P", __file__)
 

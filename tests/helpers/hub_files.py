@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from tasks import sources
-from tasks.sources import Data, Source
+from benchharness.tasks import sources
+from benchharness.tasks.sources import Data, Source
 
 __all__ = ["write_configs", "write_dataset_config", "write_embedded", "write_parquet"]
 

@@ -14,10 +14,10 @@ __all__ = ["Answer", "ask"]
 
 PROGRAM = """
 import json, sys
-from tasks.errors import BenchError
-from tasks.read import read
-from tasks.sources import parse_data, rows
-from tasks.suites import TASKS
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data, rows
+from benchharness.tasks.suites import TASKS
 
 answer, status = {}, 0
 for name in sys.argv[1:]:

@@ -2,10 +2,10 @@
 
 import random
 
+from benchharness.leaderboard.result import Cost, Failure, Result
 from benchharness.splits import evaluate_split, read_split
-from leaderboard.result import Cost, Failure, Result
-from tasks.examples import PairPrediction
-from tasks.suites import find_task
+from benchharness.tasks.examples import PairPrediction
+from benchharness.tasks.suites import find_task
 
 
 class LearnedEngine:

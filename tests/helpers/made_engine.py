@@ -11,9 +11,9 @@ from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.choice import Placement
 from benchharness.engines.process import Outcome
 from benchharness.engines.slots import Slot
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
-from leaderboard.store.store import Store
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.store import Store
 from tests.helpers.results import make_job, make_result
 
 CPU = (Slot(device="cpu", environment={}),)

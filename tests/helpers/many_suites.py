@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from leaderboard.result import Result
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.suites import find_task
+from benchharness.leaderboard.result import Result
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from tests.helpers.bulk_store import fill, names_of, template
 from tests.helpers.results import SCORES, make_job, make_result
 
@@ -21,8 +21,8 @@ TASKS, SEEDS = 10, 5
 """Of each suite."""
 
 PLUGIN = """
-from tasks.metrics import accuracy
-from tasks.glue import pair_task
+from benchharness.tasks.metrics import accuracy
+from benchharness.tasks.glue import pair_task
 
 TASKS = tuple(
     pair_task(

@@ -1,9 +1,9 @@
 """Jobs on the packaged data that train for a few steps."""
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
 from benchharness.models import find_model
-from leaderboard.job import Job
-from tasks.suites import find_task
+from benchharness.tasks.suites import find_task
 
 QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tasks.examples import Example
-from tasks.read import SplitRows, read
-from tasks.sources import Data
-from tasks.suites import TASKS
+from benchharness.tasks.examples import Example
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.sources import Data
+from benchharness.tasks.suites import TASKS
 
 __all__ = ["only", "read_file", "to_lines", "write_file"]
 

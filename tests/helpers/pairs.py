@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.comparing.resampling import Pairs
+from benchharness.leaderboard.comparing.resampling import Pairs
 
 
 def pairs_of(one: Any, other: Any) -> Pairs:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
-from leaderboard.job import Job
-from tasks.suites import TASKS
+from benchharness.tasks.suites import TASKS
 
 TINY = MODELS["tiny"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from leaderboard.boards.board import Board
-from leaderboard.report.plots.cost import RunFacts, facts_of
-from leaderboard.result import Result
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
+from benchharness.leaderboard.result import Result
 from tests.helpers.boards import SCORES, TASKS, make_job, one_board, row_of
 from tests.helpers.results import make_cost, make_evaluation, make_result
 

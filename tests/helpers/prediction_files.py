@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.examples import (
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -17,13 +17,13 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.metrics import to_iob1, to_iob2
-from tasks.prediction_files import OFFICIAL
-from tasks.submission import AnswerFile
-from tasks.submission.answer_file import Labels, Text
-from tasks.submission.compose import write_answers
-from tasks.submission.json_lines import Option
-from tasks.task import PairTask, Task
+from benchharness.tasks.metrics import to_iob1, to_iob2
+from benchharness.tasks.prediction_files import OFFICIAL
+from benchharness.tasks.submission import AnswerFile
+from benchharness.tasks.submission.answer_file import Labels, Text
+from benchharness.tasks.submission.compose import write_answers
+from benchharness.tasks.submission.json_lines import Option
+from benchharness.tasks.task import PairTask, Task
 
 Pair = tuple[Prediction, Example]
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from html.parser import HTMLParser
 
-from leaderboard.boards.board import build_boards
-from leaderboard.report import write
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report import write
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, row_of
 
 WHEN = "2026-08-01 12:00 UTC"

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from leaderboard.job import Job, Setting
-from leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result
 
 SCORES: Mapping[str, Mapping[str, float]] = {
     "glue/cola": {"matthews": 0.4712},

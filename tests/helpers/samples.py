@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from leaderboard.regression import Conditions, Sample, judge
+from benchharness.leaderboard.regression import Conditions, Sample, judge
 
 SPLIT = "glue/rte:dev"
 IDS = {SPLIT: ["a", "b|<b>c", "d\u202e", "e"], "glue/cola:dev": ["w", "x", "y", "z"]}

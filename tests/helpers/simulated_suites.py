@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from leaderboard.regression.judge import drop_p_values
-from leaderboard.statistics import holm
+from benchharness.leaderboard.regression.judge import drop_p_values
+from benchharness.leaderboard.statistics import holm
 
 
 class PaperTask(NamedTuple):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.submission import SUBMISSIONS, AnswerFile, Submission
-from tasks.submission.answer_file import Labels, Number
-from tasks.submission.compose import write_answers
-from tasks.submission.json_lines import Option
+from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Submission
+from benchharness.tasks.submission.answer_file import Labels, Number
+from benchharness.tasks.submission.compose import write_answers
+from benchharness.tasks.submission.json_lines import Option
 
 ROWS = 6
 PARAGRAPHS, QUESTIONS = 2, 3
@@ -39,7 +39,7 @@ def shrink(submission: Submission) -> Submission:
 def shrink_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the checker expect small files."""
     small = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
-    monkeypatch.setattr("tasks.submission.inspection.SUBMISSIONS", small)
+    monkeypatch.setattr("benchharness.tasks.submission.inspection.SUBMISSIONS", small)
 
 
 def answers(file: AnswerFile, rows: int) -> list[object]:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from benchharness.heads.span import SpanFeatures
-from tasks.examples import SpanExample
-from tasks.task import SpanTask
+from benchharness.tasks.examples import SpanExample
+from benchharness.tasks.task import SpanTask
 from tests.helpers.made_tokenizers import CORPUS
 
 TASK: SpanTask = SimpleNamespace(name="squad/v2.0")  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.examples import SpanExample, SpanPrediction
 
 WORDS = (
     *("the", "The", "a", "an", "An", "A", "Paris", "paris", "PARIS.", "1,000", "1000", "U.S."),

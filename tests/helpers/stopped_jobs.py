@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.engines.process import WORKER
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Interrupted, Progress
 from benchharness.worker.job import run_job
-from leaderboard.job import Job
-from leaderboard.result import Failure, Result
 from tests.helpers.mini_jobs import make_job
 
 EVERY_STEP = 0.0

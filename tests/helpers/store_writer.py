@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from leaderboard.result import Result
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers import ROOT
 from tests.helpers.results import make_job, make_result
 

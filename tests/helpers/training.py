@@ -12,12 +12,12 @@ from benchharness.heads import head_for
 from benchharness.heads.pair import PairNetwork, loss
 from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.examples import Example
+from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
-from tasks.examples import Example
-from tasks.task import Task
 from tests.helpers.checkpoints import make_config
 from tests.helpers.fitting import fit
 

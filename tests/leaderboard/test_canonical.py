@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leaderboard.job import Setting
-from leaderboard.store.schema import digest, plain, recipe_digest, to_text
-from leaderboard.text import storable
-from tasks.errors import StoreError
+from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.store.schema import digest, plain, recipe_digest, to_text
+from benchharness.leaderboard.text import storable
+from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_job
 
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.job import START_FROM, Job, Setting, Start
-from leaderboard.store.schema import recipe_digest
+from benchharness.leaderboard.job import START_FROM, Job, Setting, Start
+from benchharness.leaderboard.store.schema import recipe_digest
 from tests.helpers.results import make_job
 
 KEY = "ab" * 32

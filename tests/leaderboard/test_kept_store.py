@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.boards.board import Board, build_boards
-from leaderboard.job import Start
-from leaderboard.regression import Baseline
-from leaderboard.store.archive import read_archive
-from leaderboard.store.store import Store, open_store
-from tasks.suites import SUITES
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.job import Start
+from benchharness.leaderboard.regression import Baseline
+from benchharness.leaderboard.store.archive import read_archive
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.tasks.suites import SUITES
 
 KEPT = Path(__file__).parent / "stores" / "kept"
 

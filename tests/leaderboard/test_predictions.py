@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from leaderboard.result import Evaluation, predictions_of, to_row
-from tasks.examples import (
+from benchharness.leaderboard.result import Evaluation, predictions_of, to_row
+from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,
     Prediction,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leaderboard.result import Measure, measures_of, rule_name, score_name
-from leaderboard.store.labels import metric_of
-from tasks.suites import TASKS
+from benchharness.leaderboard.result import Measure, measures_of, rule_name, score_name
+from benchharness.leaderboard.store.labels import metric_of
+from benchharness.tasks.suites import TASKS
 
 
 @pytest.mark.parametrize(

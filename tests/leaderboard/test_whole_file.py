@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.text import whole_file
+from benchharness.leaderboard.text import whole_file
 
 
 def test_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:

@@ -2,9 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.examples import ChoiceExample, Example, Mark, PairExample, SpanExample, TagExample
-from tasks.suites import TASKS
-from tasks.task import find_fault
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    Example,
+    Mark,
+    PairExample,
+    SpanExample,
+    TagExample,
+)
+from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import find_fault
 
 CB, STSB = TASKS["superglue/cb"], TASKS["glue/stsb"]
 ONE_MARK = replace(CB, marks=1)

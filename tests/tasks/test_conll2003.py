@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.conll2003 import NER, TAGS
-from tasks.errors import DataError
-from tasks.examples import TagExample
+from benchharness.tasks.conll2003 import NER, TAGS
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import TagExample
 from tests.helpers.official_files import read_file, write_file
 
 IOB1 = """-DOCSTART- -X- O O

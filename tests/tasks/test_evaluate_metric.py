@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.evaluate_metric import _metric_class, as_evaluate
-from tasks.metrics import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.evaluate_metric import _metric_class, as_evaluate
+from benchharness.tasks.metrics import (
     SQUAD_V1,
     SQUAD_V2,
     SQUAD_V2_DETAILS,
@@ -17,8 +17,8 @@ from tasks.metrics import (
     option_f1,
     question_exact_match,
 )
-from tasks.sources import Source
-from tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.sources import Source
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 SOURCE = Source(hub="", config="", revision="", splits={})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tasks.examples import (
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -22,10 +22,10 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.read import has_split, read
-from tasks.sources import Data, Source, rows
-from tasks.suites import TASKS
-from tasks.task import PairTask, TagTask, Task, is_hidden, score
+from benchharness.tasks.read import has_split, read
+from benchharness.tasks.sources import Data, Source, rows
+from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import PairTask, TagTask, Task, is_hidden, score
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_reader import Answer, ask
 from tests.helpers.hub_server import serve_hub

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.examples import Example, PairExample, PairPrediction
-from tasks.glue import GLUE_TASKS
-from tasks.read import has_split, read
-from tasks.sources import Data
-from tasks.task import PairTask, score
+from benchharness.tasks.examples import Example, PairExample, PairPrediction
+from benchharness.tasks.glue import GLUE_TASKS
+from benchharness.tasks.read import has_split, read
+from benchharness.tasks.sources import Data
+from benchharness.tasks.task import PairTask, score
 
 GLUE = {task.name: task for task in GLUE_TASKS}
 MINI = Data(source="mini")

@@ -1,7 +1,7 @@
 import pytest
 
-from tasks.examples import Mark
-from tasks.superglue import character_mark, word_mark
+from benchharness.tasks.examples import Mark
+from benchharness.tasks.superglue import character_mark, word_mark
 
 
 def marked(text: str, index: int, span: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import mini
+from benchharness.tasks import mini
 from tests.helpers.mini_data.__main__ import write
 from tests.helpers.mini_data.grammar import (
     article,

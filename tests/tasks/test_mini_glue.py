@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tasks import mini
+from benchharness.tasks import mini
 
 GLUE = mini.folder() / "glue"
 

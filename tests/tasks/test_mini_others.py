@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks import mini
+from benchharness.tasks import mini
 
 CONLL, SWAG, SNLI = (mini.folder() / name for name in ("conll2003", "swag", "snli"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks import mini
+from benchharness.tasks import mini
 from tests.helpers.mini_data.grammar import seeded
 from tests.helpers.mini_data.stories import KINDS, draw_story, tell
 

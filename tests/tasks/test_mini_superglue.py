@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks import mini
+from benchharness.tasks import mini
 from tests.helpers.mini_data.lexicon import TOWNS
 
 SUPERGLUE = mini.folder() / "superglue"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks.examples import PairExample, PairPrediction
-from tasks.glue import pair_task
-from tasks.metrics import accuracy
-from tasks.read import read
-from tasks.sources import parse_data
-from tasks.task import score
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.glue import pair_task
+from benchharness.tasks.metrics import accuracy
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.task import score
 
 IRONY = pair_task(
     name="mine/irony",

@@ -4,8 +4,8 @@ from types import ModuleType
 
 import pytest
 
-import tasks
-from tasks.suites import SUITES
+from benchharness import tasks
+from benchharness.tasks.suites import SUITES
 
 
 def test_every_public_name_is_the_modules_own() -> None:
@@ -16,7 +16,7 @@ def test_every_public_name_is_the_modules_own() -> None:
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'tasks' has no attribute 'SUITE'"):
+    with pytest.raises(AttributeError, match=r"'benchharness\.tasks' has no attribute 'SUITE'"):
         _ = tasks.SUITE
 
 
@@ -26,5 +26,12 @@ def test_the_command_line_starts_without_a_suite() -> None:
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
-    assert "tasks.errors" in loaded
-    assert not loaded & {"tasks.suites", "tasks.task", "numpy", "torch", "sqlalchemy", "rich"}
+    assert "benchharness.tasks.errors" in loaded
+    assert not loaded & {
+        "benchharness.tasks.suites",
+        "benchharness.tasks.task",
+        "numpy",
+        "torch",
+        "sqlalchemy",
+        "rich",
+    }

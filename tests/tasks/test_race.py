@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample, ChoicePrediction
-from tasks.race import RACE
-from tasks.read import subset
-from tasks.sources import Data
-from tasks.task import score
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
+from benchharness.tasks.race import RACE
+from benchharness.tasks.read import subset
+from benchharness.tasks.sources import Data
+from benchharness.tasks.task import score
 from tests.helpers.official_files import read_file, write_file
 
 OPTIONS = [["a", "b", "c", "d"], ["e", "f", "g", "h"]]

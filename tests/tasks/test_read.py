@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import BenchError, DataError
-from tasks.examples import Example, Mark, PairExample
-from tasks.glue import pair, pair_task
-from tasks.read import fingerprint, has_split, read
-from tasks.sources import Data, Row
-from tasks.task import PairTask
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import Example, Mark, PairExample
+from benchharness.tasks.glue import pair, pair_task
+from benchharness.tasks.read import fingerprint, has_split, read
+from benchharness.tasks.sources import Data, Row
+from benchharness.tasks.task import PairTask
 
 IRONY = pair_task(
     name="mine/irony",

@@ -6,7 +6,7 @@ human baseline (gluebenchmark.com), and the human row of SuperGLUE (super.gluebe
 
 import pytest
 
-from tasks.suites import (
+from benchharness.tasks.suites import (
     GLUE_8,
     GLUE_8_DEV,
     GLUE_8_DEV_SPEARMAN,

@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from tasks import find_task, parse_data
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks import find_task, parse_data
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     PairExample,
@@ -17,7 +17,7 @@ from tasks.examples import (
     SpanExample,
     SpanPrediction,
 )
-from tasks.metrics import (
+from benchharness.tasks.metrics import (
     SQUAD_V2,
     SQUAD_V2_DETAILS,
     accuracy,
@@ -30,9 +30,9 @@ from tasks.metrics import (
     question_exact_match,
     question_f1,
 )
-from tasks.read import read, subset
-from tasks.suites import GLUE_9
-from tasks.task import score
+from benchharness.tasks.read import read, subset
+from benchharness.tasks.suites import GLUE_9
+from benchharness.tasks.task import score
 
 MINI = parse_data("mini")
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.examples import PairExample
-from tasks.read import SplitRows, read
-from tasks.snli import SNLI
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import PairExample
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.snli import SNLI
 from tests.helpers.official_files import read_file, to_lines, write_file
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.mini import folder as mini_folder
-from tasks.sources import Data, parse_data
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.sources import Data, parse_data
 
 
 @pytest.mark.parametrize("source", ["hub", "mini"])

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import BenchError, DataError
-from tasks.sources import Data, Row, Source, Split, has_rows, rows
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.sources import Data, Row, Source, Split, has_rows, rows
 
 SOURCE = Source(
     hub="org/irony",

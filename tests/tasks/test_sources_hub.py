@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.glue import GLUE_TASKS, HUB, REVISION
-from tasks.mini import folder as mini_folder
-from tasks.read import read
-from tasks.sources import Data, Row, parse_data, rows
-from tasks.sources.hub import hub_is_reachable
-from tasks.task import PairTask
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.glue import GLUE_TASKS, HUB, REVISION
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import Data, Row, parse_data, rows
+from benchharness.tasks.sources.hub import hub_is_reachable
+from benchharness.tasks.task import PairTask
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_reader import ask
 from tests.helpers.hub_server import HubServer, serve_hub

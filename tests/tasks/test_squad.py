@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.examples import SpanExample
-from tasks.read import SplitRows, has_split, read, subset
-from tasks.sources import Data
-from tasks.squad import SQUAD_TASKS
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import SpanExample
+from benchharness.tasks.read import SplitRows, has_split, read, subset
+from benchharness.tasks.sources import Data
+from benchharness.tasks.squad import SQUAD_TASKS
 from tests.helpers.official_files import read_file, write_file
 
 CONTEXT = "Ann met Bob. Later Ann left."

@@ -2,9 +2,9 @@ from collections import Counter
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.examples import Example, PairExample, SpanExample
-from tasks.read import subset
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import Example, PairExample, SpanExample
+from benchharness.tasks.read import subset
 
 
 def pairs(labels: list[str | float | None]) -> list[Example]:

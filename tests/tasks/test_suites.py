@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-import tasks
-from tasks.errors import BenchError
-from tasks.suites import COLLECTIONS, SUITES, TASKS, find_suite, find_suites, find_task
+from benchharness import tasks
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suite, find_suites, find_task
 
 
 def test_every_name_in_the_table_is_the_tasks_own() -> None:

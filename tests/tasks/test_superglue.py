@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample, Mark, PairExample
-from tasks.metrics import gender_parity
-from tasks.suites import SUPERGLUE_8
-from tasks.superglue import SUPERGLUE_TASKS
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
+from benchharness.tasks.metrics import gender_parity
+from benchharness.tasks.suites import SUPERGLUE_8
+from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from tests.helpers.official_files import only, read_file, to_lines, write_file
 
 NAMES = {task.name: task for task in SUPERGLUE_TASKS}

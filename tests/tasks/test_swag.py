@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.examples import ChoiceExample
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample
 from tests.helpers.official_files import read_file, write_file
 
 HEADER = (

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.examples import PairExample, PairPrediction
-from tasks.sources import Split
-from tasks.suites import find_task
-from tasks.task import PairTask, score
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.sources import Split
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import PairTask, score
 
 PREDICTIONS = [PairPrediction(id="0", label="entailment")]
 EXAMPLES = [PairExample(id="0", text_a="a", text_b="b", label="entailment")]

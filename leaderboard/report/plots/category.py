@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
-from leaderboard.boards.cell import Cell, score_names, shown
-from leaderboard.report.plots.axis import Axis, linear_axis
-from leaderboard.report.plots.figure import (
+from benchharness.leaderboard.boards.cell import Cell, score_names, shown
+from benchharness.leaderboard.report.plots.axis import Axis, linear_axis
+from benchharness.leaderboard.report.plots.figure import (
     WIDTH,
     Figure,
     Mark,
@@ -17,8 +17,8 @@ from leaderboard.report.plots.figure import (
     Text,
     shortened,
 )
-from leaderboard.report.plots.point import NamedEntry
-from tasks.suites import ScoreRule, find_task, title_of
+from benchharness.leaderboard.report.plots.point import NamedEntry
+from benchharness.tasks.suites import ScoreRule, find_task, title_of
 
 CATEGORIES: Mapping[str, str] = MappingProxyType(
     {

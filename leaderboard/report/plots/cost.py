@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.result import Failure, Result
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
 """The settings of a recipe that trains every weight at every step; they stand where others do."""

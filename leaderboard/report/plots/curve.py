@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from leaderboard.report.plots.axis import Axis, linear_axis
-from leaderboard.report.plots.figure import Figure, Key, Path, polyline
-from leaderboard.result import CurvePoint
+from benchharness.leaderboard.report.plots.axis import Axis, linear_axis
+from benchharness.leaderboard.report.plots.figure import Figure, Key, Path, polyline
+from benchharness.leaderboard.result import CurvePoint
 
 _WIDTH, _ACROSS, _UP = 340, (44, 328), (150, 12)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from leaderboard.report.plots.axis import Axis
-from leaderboard.text import visible
+from benchharness.leaderboard.report.plots.axis import Axis
+from benchharness.leaderboard.text import visible
 
 WIDTH = 520
 """Of every chart but the small learning curves, in its own units; a page scales it."""

@@ -5,11 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import build_cell, shown
-from leaderboard.boards.grouping import evaluation_fingerprints
-from leaderboard.report.plots.axis import Axis, date_axis, date_text, score_axis, seconds_of
-from leaderboard.report.plots.figure import (
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import build_cell, shown
+from benchharness.leaderboard.boards.grouping import evaluation_fingerprints
+from benchharness.leaderboard.report.plots.axis import (
+    Axis,
+    date_axis,
+    date_text,
+    score_axis,
+    seconds_of,
+)
+from benchharness.leaderboard.report.plots.figure import (
     WIDTH,
     Figure,
     Key,
@@ -23,10 +29,10 @@ from leaderboard.report.plots.figure import (
     shape,
     shortened,
 )
-from leaderboard.report.table import run_anchor
-from leaderboard.result import RunRow
-from leaderboard.store.store import PastRun
-from tasks.suites import title_of
+from benchharness.leaderboard.report.table import run_anchor
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.store import PastRun
+from benchharness.tasks.suites import title_of
 
 _ACROSS, _UP = (48, WIDTH - 36), (204, 16)
 """Where the axes lie."""

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.cell import Cell, score_names
-from leaderboard.boards.entry import Entry
-from leaderboard.boards.published import PublishedRow, published
-from leaderboard.boards.reproduction import LIKE_OURS
-from leaderboard.boards.systems import find_system
-from leaderboard.report.plots.cost import (
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell, score_names
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.published import PublishedRow, published
+from benchharness.leaderboard.boards.reproduction import LIKE_OURS
+from benchharness.leaderboard.boards.systems import find_system
+from benchharness.leaderboard.report.plots.cost import (
     Facts,
     Sizes,
     size_of_run,
     training_flops,
 )
-from leaderboard.report.table import group_anchor
-from tasks.suites import ScoreRule, complete_mean
+from benchharness.leaderboard.report.table import group_anchor
+from benchharness.tasks.suites import ScoreRule, complete_mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,21 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leaderboard.boards.board import Board
-from leaderboard.report.plots.category import categories_of_task
-from leaderboard.report.plots.cost import Facts, Sizes
-from leaderboard.report.plots.figure import Figure, Table
-from leaderboard.report.plots.history import histories
-from leaderboard.report.plots.point import (
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.plots.category import categories_of_task
+from benchharness.leaderboard.report.plots.cost import Facts, Sizes
+from benchharness.leaderboard.report.plots.figure import Figure, Table
+from benchharness.leaderboard.report.plots.history import histories
+from benchharness.leaderboard.report.plots.point import (
     NamedEntry,
     measured_points,
     named_entries,
     published_points,
 )
-from leaderboard.report.plots.spread import MOST_ROWS, spread_of_task
-from leaderboard.report.plots.tradeoff import cost_table, tradeoffs
-from leaderboard.store.store import PastRun
-from tasks.suites import title_of
+from benchharness.leaderboard.report.plots.spread import MOST_ROWS, spread_of_task
+from benchharness.leaderboard.report.plots.tradeoff import cost_table, tradeoffs
+from benchharness.leaderboard.store.store import PastRun
+from benchharness.tasks.suites import title_of
 
 _FEW_ROWS = 60
 """Of all spreads: one or two screens."""

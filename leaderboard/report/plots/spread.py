@@ -2,13 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 
-from leaderboard.boards.cell import Cell, shown
-from leaderboard.report.plots.axis import Axis, score_axis
-from leaderboard.report.plots.figure import WIDTH, Figure, Mark, Table, TableRow, Text, shortened
-from leaderboard.report.plots.point import NamedEntry
-from leaderboard.result import COLLAPSED
-from leaderboard.statistics import Interval, median_interval
-from tasks.suites import title_of
+from benchharness.leaderboard.boards.cell import Cell, shown
+from benchharness.leaderboard.report.plots.axis import Axis, score_axis
+from benchharness.leaderboard.report.plots.figure import (
+    WIDTH,
+    Figure,
+    Mark,
+    Table,
+    TableRow,
+    Text,
+    shortened,
+)
+from benchharness.leaderboard.report.plots.point import NamedEntry
+from benchharness.leaderboard.result import COLLAPSED
+from benchharness.leaderboard.statistics import Interval, median_interval
+from benchharness.tasks.suites import title_of
 
 _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
 """Names stand left of the axis; rows are STEP apart."""

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from leaderboard.report.plots.axis import Axis, log_axis, score_axis
-from leaderboard.report.plots.cost import QUANTITIES, Quantity
-from leaderboard.report.plots.figure import (
+from benchharness.leaderboard.report.plots.axis import Axis, log_axis, score_axis
+from benchharness.leaderboard.report.plots.cost import QUANTITIES, Quantity
+from benchharness.leaderboard.report.plots.figure import (
     WIDTH,
     Corner,
     Figure,
@@ -22,7 +22,7 @@ from leaderboard.report.plots.figure import (
     shape,
     shortened,
 )
-from leaderboard.report.plots.point import Point
+from benchharness.leaderboard.report.plots.point import Point
 
 _ACROSS, _UP = (48, WIDTH - 14), (284, 14)
 """Where the axes lie."""

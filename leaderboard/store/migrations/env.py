@@ -5,7 +5,7 @@ leaderboard.store.database opens both, so that a migration that fails leaves the
 
 from alembic import context
 
-from leaderboard.store.schema import Base
+from benchharness.leaderboard.store.schema import Base
 
 context.configure(
     connection=context.config.attributes["connection"],

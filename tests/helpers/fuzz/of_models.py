@@ -15,8 +15,8 @@ from benchharness.models.find import describe_folder
 from benchharness.models.weights import weights_identity
 from benchharness.plugins import VARIABLE, load_plugins
 from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
-from tasks import suites
-from tasks.suites import TASKS, find_task
+from benchharness.tasks import suites
+from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers import ROOT
 from tests.helpers.fuzz.reader import Case, Reader
 
@@ -132,7 +132,7 @@ def _plugins() -> list[Case]:
 NUMBERS = "nan, inf = float('nan'), float('inf')\n"
 MODEL_PLUGIN = "from benchharness.models import ModelSpec\nMODELS = [ModelSpec(**{fields})]\n"
 TASK_PLUGIN = (
-    "from tasks.glue import pair_task\nfrom tasks.metrics import accuracy\n"
+    "from benchharness.tasks.glue import pair_task\nfrom tasks.metrics import accuracy\n"
     "TASKS = [pair_task(**{fields}, metrics=(accuracy,))]\n"
 )
 

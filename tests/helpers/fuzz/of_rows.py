@@ -11,15 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from tasks.errors import DataError
-from tasks.mini import folder as mini_folder
-from tasks.prediction_files import read_predictions
-from tasks.read import read
-from tasks.sources import Data
-from tasks.sources.files import find_files
-from tasks.submission import SUBMISSIONS, check, repair
-from tasks.suites import TASKS
-from tasks.task import Task, score
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import Data
+from benchharness.tasks.sources.files import find_files
+from benchharness.tasks.submission import SUBMISSIONS, check, repair
+from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import Task, score
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.small_submissions import clean, shrink, zipped
@@ -128,7 +128,7 @@ def _check(name: str, content: bytes, folder: Path) -> None:
     path, out = folder / name, folder / f"mended{Path(name).suffix}"
     path.write_bytes(content)
     small = {suite: shrink(submission) for suite, submission in SUBMISSIONS.items()}
-    with patch("tasks.submission.inspection.SUBMISSIONS", small):
+    with patch("benchharness.tasks.submission.inspection.SUBMISSIONS", small):
         faults = check(path)
         if not all(fault.mendable for fault in faults):
             _require_refusal(partial(repair, path, out))
@@ -171,7 +171,7 @@ def _read_parquet(content: bytes, folder: Path) -> None:
     """Through the real loader, which takes a local file in the place of the hub's."""
     import datasets
 
-    from tasks.sources.hub import hub_rows
+    from benchharness.tasks.sources.hub import hub_rows
 
     path = folder / "train.parquet"
     path.write_bytes(content)
@@ -185,7 +185,7 @@ def _read_parquet(content: bytes, folder: Path) -> None:
         download_mode="force_redownload",
     )
     with (
-        patch("tasks.sources.hub.go_offline_if_unreachable", lambda: False),
+        patch("benchharness.tasks.sources.hub.go_offline_if_unreachable", lambda: False),
         patch("datasets.load_dataset", lambda *_, **__: load()),
     ):
         hub_rows(source, "train")

@@ -15,14 +15,14 @@ from typing import Any
 
 from benchharness.engines.process import _parse_progress, _read_outcome
 from benchharness.kept_folders import check_checkpoint, new_checkpoint
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.boards.imported import read_rows
+from benchharness.leaderboard.regression import Baseline, judge
+from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
+from benchharness.leaderboard.store.record import StoredRun, _failed_run, _finished_run
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import Progress
-from leaderboard.boards.board import build_boards
-from leaderboard.boards.imported import read_rows
-from leaderboard.regression import Baseline, judge
-from leaderboard.store.archive import check_archive, read_archive, write_archive
-from leaderboard.store.record import StoredRun, _failed_run, _finished_run
-from leaderboard.store.store import Store, open_store
-from tasks.suites import SUITES
+from benchharness.tasks.suites import SUITES
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.results import make_failure, make_job, make_result
 from tests.helpers.samples import BEFORE, MORE_IDS
@@ -167,7 +167,7 @@ def _rows() -> list[Case]:
 
 
 def _read_rows(name: str, content: bytes, folder: Path) -> None:
-    from leaderboard.boards.imported import to_result
+    from benchharness.leaderboard.boards.imported import to_result
 
     (folder / name).write_bytes(content)
     for score in read_rows(folder / name):

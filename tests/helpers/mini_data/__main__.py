@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tasks.mini import folder
+from benchharness.tasks.mini import folder
 from tests.helpers.mini_data.glue import write_glue
 from tests.helpers.mini_data.others import (
     write_conll2003,

@@ -5,8 +5,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from leaderboard.boards.board import Board, build_boards
-from leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.cell import shown
 from tests.helpers.boards import (
     GLUE,
     TASKS,

@@ -10,15 +10,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from leaderboard.boards.board import Board, build_boards
-from leaderboard.boards.imported import ImportedScore, imported_blocks, read_rows, to_result
-from leaderboard.boards.terminal import render, render_published
-from leaderboard.exports.lines import score_lines, to_csv, to_json
-from leaderboard.report.write import render_report
-from leaderboard.result import Result
-from leaderboard.store.record import result_to_stored
-from leaderboard.store.store import Store, open_store
-from tasks.errors import DataError
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.imported import (
+    ImportedScore,
+    imported_blocks,
+    read_rows,
+    to_result,
+)
+from benchharness.leaderboard.boards.terminal import render, render_published
+from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
+from benchharness.leaderboard.report.write import render_report
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.record import result_to_stored
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.tasks.errors import DataError
 from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
 from tests.helpers.hostile import HOSTILE_CELLS
 from tests.helpers.results import make_result

@@ -1,10 +1,10 @@
 """Rows of a board whose runs started from other runs."""
 
-from leaderboard.boards.board import build_boards
-from leaderboard.boards.entry import Entry
-from leaderboard.boards.grouping import UNKNOWN, with_starts
-from leaderboard.result import RunRow
-from tasks.suites import SUITES
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.grouping import UNKNOWN, with_starts
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import GLUE, make_row, one_board
 
 

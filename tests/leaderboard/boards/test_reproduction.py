@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from scipy.stats import t
 
-from leaderboard.boards.board import build_boards
-from leaderboard.boards.published import published
-from leaderboard.boards.reproduction import REFERENCES, Reproduction, reproductions
-from leaderboard.boards.terminal import render_reproductions
-from leaderboard.result import RunRow
-from tasks.suites import SUITES
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.boards.published import published
+from benchharness.leaderboard.boards.reproduction import REFERENCES, Reproduction, reproductions
+from benchharness.leaderboard.boards.terminal import render_reproductions
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row, make_rows, one_board
 
 
@@ -128,7 +128,9 @@ def test_an_ensemble_and_the_best_of_several_are_another_protocol(
         "one seed": "above",
     }.items():
         row = replace(theirs, protocol=protocol)
-        monkeypatch.setattr("leaderboard.boards.reproduction.published", lambda _, row=row: (row,))
+        monkeypatch.setattr(
+            "benchharness.leaderboard.boards.reproduction.published", lambda _, row=row: (row,)
+        )
         reproduction = cola([0.5, 0.501])
         assert reproduction.verdict == verdict
         said = f"different protocol: theirs is {protocol}" if verdict == "not comparable" else ""

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from leaderboard.boards.board import build_boards
-from leaderboard.boards.cell import best_points, count_points
-from leaderboard.result import RunRow
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.boards.cell import best_points, count_points
+from benchharness.leaderboard.result import RunRow
 from tests.helpers.boards import GLUE, make_failed_row, make_row, one_board
 
 SWEEP = {"overridden": True, "is_sweep": True}

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 import pytest
 from rich.console import Console
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.terminal import render
-from leaderboard.result import RunRow
-from tasks.suites import title_of
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.terminal import render
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.suites import title_of
 from tests.helpers.boards import (
     make_failed_row,
     make_row,

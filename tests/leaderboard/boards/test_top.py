@@ -1,4 +1,4 @@
-from leaderboard.boards.board import Board, best_of, top_of
+from benchharness.leaderboard.boards.board import Board, best_of, top_of
 from tests.helpers.boards import make_row, make_rows, one_board
 
 

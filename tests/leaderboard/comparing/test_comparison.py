@@ -1,8 +1,8 @@
 import pytest
 
-from leaderboard.boards.board import boards_with, full_label, select_entry
-from leaderboard.comparing.power import SCORE, compare
-from tasks.errors import BenchError
+from benchharness.leaderboard.boards.board import boards_with, full_label, select_entry
+from benchharness.leaderboard.comparing.power import SCORE, compare
+from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.comparing.breakdown import match_runs
-from leaderboard.comparing.contrast import Contrast, contrast, correct, flips_of
-from leaderboard.comparing.slices import slices_of
-from leaderboard.statistics import Interval, mcnemar_exact
-from tasks.errors import BenchError
-from tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
-from tasks.suites import find_task
+from benchharness.leaderboard.comparing.breakdown import match_runs
+from benchharness.leaderboard.comparing.contrast import Contrast, contrast, correct, flips_of
+from benchharness.leaderboard.comparing.slices import slices_of
+from benchharness.leaderboard.statistics import Interval, mcnemar_exact
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
+from benchharness.tasks.suites import find_task
 from tests.helpers.boards import make_row
 from tests.helpers.drawn_predictions import drawn, mini
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from leaderboard.boards.cell import score_names
-from leaderboard.comparing.breakdown import (
+from benchharness.leaderboard.boards.cell import score_names
+from benchharness.leaderboard.comparing.breakdown import (
     break_down,
     correlation,
     f1_of_counts,
@@ -18,9 +18,9 @@ from leaderboard.comparing.breakdown import (
     ratio,
     units_of,
 )
-from tasks.suites import SUITES, find_task
-from tasks.task import Metric
-from tasks.task import score as score_split
+from benchharness.tasks.suites import SUITES, find_task
+from benchharness.tasks.task import Metric
+from benchharness.tasks.task import score as score_split
 from tests.helpers.drawn_predictions import drawn, mini
 
 RULES = {task: suite.rule for suite in SUITES.values() for task in suite.tasks}

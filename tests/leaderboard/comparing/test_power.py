@@ -4,7 +4,12 @@ import random
 
 import pytest
 
-from leaderboard.comparing.power import MOST_SEEDS, seeds_needed, welch_p_value, welch_power
+from benchharness.leaderboard.comparing.power import (
+    MOST_SEEDS,
+    seeds_needed,
+    welch_p_value,
+    welch_power,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.entry import Uncertainty
-from leaderboard.boards.terminal import render
-from leaderboard.comparing.resampling import Outcomes, first_part
-from leaderboard.comparing.uncertainty import Known, with_uncertainty
-from leaderboard.report.table import build_table
-from leaderboard.statistics import median_interval
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Uncertainty
+from benchharness.leaderboard.boards.terminal import render
+from benchharness.leaderboard.comparing.resampling import Outcomes, first_part
+from benchharness.leaderboard.comparing.uncertainty import Known, with_uncertainty
+from benchharness.leaderboard.report.table import build_table
+from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
 
 UNITS = 200

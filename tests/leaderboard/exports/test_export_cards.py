@@ -11,11 +11,15 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
-from leaderboard.boards.board import Board
-from leaderboard.exports.cards import to_eval_results, to_every_eval_ever, to_model_index
-from leaderboard.exports.lines import score_lines
-from leaderboard.text import visible
-from tasks.errors import BenchError
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.exports.cards import (
+    to_eval_results,
+    to_every_eval_ever,
+    to_model_index,
+)
+from benchharness.leaderboard.exports.lines import score_lines
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
 

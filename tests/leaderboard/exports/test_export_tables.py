@@ -9,11 +9,18 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
-from leaderboard.boards.board import Board
-from leaderboard.exports.lines import COLUMNS, narrowed, score_lines, the_model, to_csv, to_json
-from leaderboard.exports.table import latex_escaped, to_latex, to_markdown
-from leaderboard.text import visible
-from tasks.errors import BenchError
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.exports.lines import (
+    COLUMNS,
+    narrowed,
+    score_lines,
+    the_model,
+    to_csv,
+    to_json,
+)
+from benchharness.leaderboard.exports.table import latex_escaped, to_latex, to_markdown
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
 

@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.job import Job, Setting
-from leaderboard.regression import Baseline, conditions_of, judge, sample_of
-from leaderboard.regression.verdict_text import facts_of, to_markdown
-from leaderboard.result import Cost, Evaluation, Result
-from tasks.errors import DataError
-from tasks.examples import PairExample
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.regression import Baseline, conditions_of, judge, sample_of
+from benchharness.leaderboard.regression.verdict_text import facts_of, to_markdown
+from benchharness.leaderboard.result import Cost, Evaluation, Result
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import PairExample
 from tests.helpers.samples import BEFORE, MORE_IDS, sample
 
 BASELINE = Baseline(

@@ -5,10 +5,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from leaderboard.regression import Baseline, judge
-from leaderboard.regression.sample import Beginning, beginning_of, find_change, maker_of
-from leaderboard.regression.verdict_text import annotations, facts_of, to_junit, to_markdown
-from leaderboard.result import CurvePoint
+from benchharness.leaderboard.regression import Baseline, judge
+from benchharness.leaderboard.regression.sample import (
+    Beginning,
+    beginning_of,
+    find_change,
+    maker_of,
+)
+from benchharness.leaderboard.regression.verdict_text import (
+    annotations,
+    facts_of,
+    to_junit,
+    to_markdown,
+)
+from benchharness.leaderboard.result import CurvePoint
 from tests.helpers.results import make_result
 from tests.helpers.samples import BEFORE, LARGE, MORE_IDS, sample
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leaderboard.regression.judge import (
+from benchharness.leaderboard.regression.judge import (
     POWER,
     detectable_drop,
     drop_p_values,

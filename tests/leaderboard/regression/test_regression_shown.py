@@ -3,8 +3,8 @@
 import json
 from xml.etree import ElementTree as ET
 
-from leaderboard.regression import NOT_COMPARED, Unjudged
-from leaderboard.regression.verdict_text import (
+from benchharness.leaderboard.regression import NOT_COMPARED, Unjudged
+from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
     annotations,
     facts_of,

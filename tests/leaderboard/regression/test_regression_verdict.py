@@ -1,7 +1,13 @@
 import pytest
 
-from leaderboard.regression import FAILED_JOB, NOT_COMPARED, Unjudged, differences, judge
-from leaderboard.regression.judge import find_flips
+from benchharness.leaderboard.regression import (
+    FAILED_JOB,
+    NOT_COMPARED,
+    Unjudged,
+    differences,
+    judge,
+)
+from benchharness.leaderboard.regression.judge import find_flips
 from tests.helpers.samples import BEFORE, IDS, LARGE, MORE_IDS, SPLIT, conditions, sample, verdict
 
 GONE = Unjudged(task="glue/wnli", reason="the baseline does not have it", exit_code=NOT_COMPARED)

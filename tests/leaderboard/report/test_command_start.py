@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.job import START_FROM, Job, Setting, Start
-from leaderboard.report.run import build_run, command_of
+from benchharness.leaderboard.job import START_FROM, Job, Setting, Start
+from benchharness.leaderboard.report.run import build_run, command_of
 from tests.helpers.results import make_job, make_result
 
 KEY = "ab" * 32

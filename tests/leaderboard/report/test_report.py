@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.boards.board import build_boards
-from leaderboard.job import Setting
-from leaderboard.report import write
-from leaderboard.report.run import build_run
-from leaderboard.report.write import write_report
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.report import write
+from benchharness.leaderboard.report.run import build_run
+from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, make_job, make_rows, make_runs, row_of
 from tests.helpers.gold import check_gold
 from tests.helpers.report_page import PACKED, WHEN, Page, report, unpacked

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from leaderboard.report.plots.curve import curve_figures, seed_figures
-from leaderboard.report.plots.figure import Figure
-from leaderboard.result import CurvePoint
+from benchharness.leaderboard.report.plots.curve import curve_figures, seed_figures
+from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.result import CurvePoint
 
 
 def point(step: int, loss: float, scores: Mapping[str, float] | None = None) -> CurvePoint:

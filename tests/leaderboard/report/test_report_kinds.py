@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from leaderboard.boards.board import build_boards
-from leaderboard.job import Setting
-from leaderboard.report.run import build_run, command_of
-from leaderboard.report.table import build_table
-from leaderboard.report.write import render_report
-from leaderboard.result import CurvePoint
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.report.run import build_run, command_of
+from benchharness.leaderboard.report.table import build_table
+from benchharness.leaderboard.report.write import render_report
+from benchharness.leaderboard.result import CurvePoint
 from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
 from tests.helpers.results import make_result
 

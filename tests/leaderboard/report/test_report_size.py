@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.boards.board import build_boards
-from leaderboard.report import page, rows
-from leaderboard.report.write import write_report
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report import page, rows
+from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, make_job, make_rows
 from tests.helpers.browser import Opened, opened, save
 from tests.helpers.report_page import WHEN

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leaderboard.comparing.resampling import Pairs, permutation_p_value
-from leaderboard.statistics import holm, mcnemar_exact
+from benchharness.leaderboard.comparing.resampling import Pairs, permutation_p_value
+from benchharness.leaderboard.statistics import holm, mcnemar_exact
 from tests.helpers.pairs import pairs_of
 
 

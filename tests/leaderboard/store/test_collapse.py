@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.result import NEVER_FELL, CurvePoint, curve_flags
-from leaderboard.store.store import open_store
+from benchharness.leaderboard.result import NEVER_FELL, CurvePoint, curve_flags
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.results import make_job, make_result
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, text
 
-from leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import Store, open_store
 from tests.helpers.many_suites import make_store
 
 SUITES, MODELS = 101, 200

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from leaderboard.result import Result
-from leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import Store, open_store
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 

@@ -13,11 +13,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from leaderboard.result import Failure, Result
-from leaderboard.store import database as migration
-from leaderboard.store.schema import Base
-from leaderboard.store.store import open_store
-from tasks.errors import StoreError
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store import database as migration
+from benchharness.leaderboard.store.schema import Base
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_failure, make_job, make_result
 
 STORES = Path(__file__).parents[1] / "stores"
@@ -116,7 +116,7 @@ def test_revisions_are_one_line_and_numbered() -> None:
 
 
 def test_the_migrations_are_packaged() -> None:
-    folder = files("leaderboard") / "store" / "migrations"
+    folder = files("benchharness.leaderboard") / "store" / "migrations"
     assert (folder / "env.py").is_file()
     assert (folder / "versions" / "r0001.py").is_file()
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.store.database import BUSY_SECONDS
-from leaderboard.store.store import open_store
-from tasks.errors import StoreError
+from benchharness.leaderboard.store.database import BUSY_SECONDS
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 
@@ -117,7 +117,7 @@ def test_a_dangling_link_is_said(tmp_path: Path) -> None:
 
 
 def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leaderboard.store.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("benchharness.leaderboard.store.database.BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with open_store(path) as store:

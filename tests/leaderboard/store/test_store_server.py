@@ -16,11 +16,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, Table, text
 from sqlalchemy.orm import Session
 
-from leaderboard.store.archive import read_archive
-from leaderboard.store.database import MIGRATIONS, open_engine, writing
-from leaderboard.store.schema import Base
-from leaderboard.store.store import open_store
-from tasks.errors import BenchError, StoreError
+from benchharness.leaderboard.store.archive import read_archive
+from benchharness.leaderboard.store.database import MIGRATIONS, open_engine, writing
+from benchharness.leaderboard.store.schema import Base
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 

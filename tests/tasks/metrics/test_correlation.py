@@ -5,9 +5,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from tasks.errors import BenchError
-from tasks.examples import PairExample, PairPrediction
-from tasks.metrics import pearson, spearman
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.metrics import pearson, spearman
 
 numbers = st.floats(min_value=0.0, max_value=5.0).map(lambda x: round(x, 3))
 columns = st.lists(st.tuples(numbers, numbers), min_size=3, max_size=50)

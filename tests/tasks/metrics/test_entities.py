@@ -2,9 +2,9 @@ from random import Random
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.examples import TagExample, TagPrediction
-from tasks.metrics import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import TagExample, TagPrediction
+from benchharness.tasks.metrics import (
     entity_f1,
     entity_precision,
     entity_recall,
@@ -12,7 +12,7 @@ from tasks.metrics import (
     to_iob1,
     to_iob2,
 )
-from tasks.metrics.entities import Entity, entities
+from benchharness.tasks.metrics.entities import Entity, entities
 
 TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "I-MISC")
 

@@ -1,7 +1,12 @@
 import pytest
 
-from tasks.examples import ChoicePrediction, PairPrediction, SpanPrediction, TagPrediction
-from tasks.metrics import prediction_flags
+from benchharness.tasks.examples import (
+    ChoicePrediction,
+    PairPrediction,
+    SpanPrediction,
+    TagPrediction,
+)
+from benchharness.tasks.metrics import prediction_flags
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.errors import BenchError
-from tasks.examples import PairExample, PairPrediction
-from tasks.metrics import answer_option_f1, gender_parity, question_exact_match, question_f1
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.metrics import (
+    answer_option_f1,
+    gender_parity,
+    question_exact_match,
+    question_f1,
+)
 
 rows_of_questions = st.lists(
     st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), min_size=1, max_size=60

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     PairExample,
@@ -15,9 +15,9 @@ from tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from tasks.metrics import official_v1, official_v2
-from tasks.metrics.right import is_right
-from tasks.suites import find_task
+from benchharness.tasks.metrics import official_v1, official_v2
+from benchharness.tasks.metrics.right import is_right
+from benchharness.tasks.suites import find_task
 from tests.helpers.squad_sets import examples_of, random_set
 
 LABEL = PairExample(id="1", text_a="x", label="entailment")

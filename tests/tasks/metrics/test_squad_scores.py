@@ -5,10 +5,16 @@ from random import Random
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.examples import SpanExample, SpanPrediction
-from tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS, official_v1, official_v2
-from tasks.metrics.squad import normalise
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.metrics import (
+    SQUAD_V1,
+    SQUAD_V2,
+    SQUAD_V2_DETAILS,
+    official_v1,
+    official_v2,
+)
+from benchharness.tasks.metrics.squad import normalise
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
 from tests.helpers.squad_sets import examples_of, random_set
 

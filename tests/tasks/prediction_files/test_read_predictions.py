@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks import parse_data
-from tasks.errors import DataError
-from tasks.examples import ChoicePrediction, PairPrediction, Prediction
-from tasks.prediction_files import read_predictions
-from tasks.read import SplitRows, read
-from tasks.suites import TASKS
+from benchharness.tasks import parse_data
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction
+from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.suites import TASKS
 from tests.helpers.prediction_files import guess, write
 
 MINI = parse_data("mini")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import DataError
-from tasks.submission import check, repair
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.submission import check, repair
 from tests.helpers.small_submissions import Files, clean, shrink_all, zipped
 
 PIECES = (

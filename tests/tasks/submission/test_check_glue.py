@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import BenchError, DataError
-from tasks.submission import check, repair
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.submission import check, repair
 from tests.helpers.small_submissions import (
     Files,
     clean,

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.examples import ChoicePrediction, SpanPrediction
-from tasks.submission import check, repair, write_no_answer_scores, write_predictions, write_race
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoicePrediction, SpanPrediction
+from benchharness.tasks.submission import (
+    check,
+    repair,
+    write_no_answer_scores,
+    write_predictions,
+    write_race,
+)
 
 QUESTIONS = [f"{number:024x}" for number in range(11_873)]
 SPANS = [

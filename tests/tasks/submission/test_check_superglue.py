@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.submission import check, repair
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.submission import check, repair
 from tests.helpers.small_submissions import (
     Files,
     clean,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.errors import BenchError
-from tasks.examples import (
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
     Example,
@@ -17,7 +17,7 @@ from tasks.examples import (
     PairPrediction,
     Prediction,
 )
-from tasks.submission import (
+from benchharness.tasks.submission import (
     SUBMISSIONS,
     AnswerFile,
     check,
@@ -27,9 +27,9 @@ from tasks.submission import (
     read_answer_file,
     write_zip,
 )
-from tasks.submission.answer_file import Labels, Number
-from tasks.suites import TASKS
-from tasks.task import PairTask
+from benchharness.tasks.submission.answer_file import Labels, Number
+from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import PairTask
 from tests.helpers.small_submissions import members
 
 FILES = {f"{s.suite} {f.name}": f for s in SUBMISSIONS.values() for f in s.files}

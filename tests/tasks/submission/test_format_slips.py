@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.examples import PairPrediction
-from tasks.submission import SUBMISSIONS, check, compose, repair, write_zip
-from tasks.suites import find_task
+from benchharness.tasks.examples import PairPrediction
+from benchharness.tasks.submission import SUBMISSIONS, check, compose, repair, write_zip
+from benchharness.tasks.suites import find_task
 from tests.helpers.small_submissions import clean, members, shrink_all, zipped
 
 GLUE = {file.name: file for file in SUBMISSIONS["glue"].files}

@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from leaderboard.store.labels import facts_of, metric_of
-from leaderboard.text import storable
+from benchharness.leaderboard.store.labels import facts_of, metric_of
+from benchharness.leaderboard.text import storable
 
 revision = "0003"
 down_revision = "0002"

@@ -6,10 +6,10 @@ import re
 import pytest
 from rich.console import Console
 
-from leaderboard.boards.board import Board
-from leaderboard.boards.published import published, published_blocks
-from leaderboard.boards.terminal import render_published
-from leaderboard.report.write import render_report
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.published import published, published_blocks
+from benchharness.leaderboard.boards.terminal import render_published
+from benchharness.leaderboard.report.write import render_report
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.report_page import WHEN
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leaderboard.boards.board import Board, build_boards
-from leaderboard.boards.published import published, published_blocks
-from tasks.suites import SUITES
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.published import published, published_blocks
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row
 
 SCORES = {"em": 0.890, "f1": 0.915}

@@ -6,14 +6,14 @@ from itertools import chain
 
 import pytest
 
-from leaderboard.boards.published import (
+from benchharness.leaderboard.boards.published import (
     PLAIN_MEANS,
     PublishedCell,
     PublishedRow,
     published,
     reproduced,
 )
-from tasks.suites import RULES, SUITES, TASKS
+from benchharness.tasks.suites import RULES, SUITES, TASKS
 
 ROWS = tuple(chain.from_iterable(published(suite) for suite in SUITES))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leaderboard.report.plots.axis import (
+from benchharness.leaderboard.report.plots.axis import (
     Axis,
     date_axis,
     date_text,
@@ -12,7 +12,7 @@ from leaderboard.report.plots.axis import (
     log_axis,
     seconds_of,
 )
-from leaderboard.report.plots.cost import QUANTITIES
+from benchharness.leaderboard.report.plots.cost import QUANTITIES
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 

@@ -2,12 +2,16 @@ import re
 
 import pytest
 
-from leaderboard.boards.board import build_boards
-from leaderboard.report.plots.category import CATEGORIES, categories_of_task, category_names
-from leaderboard.report.plots.figure import Figure, Mark
-from leaderboard.report.plots.point import named_entries
-from leaderboard.result import Result
-from tasks.suites import SUITES, TASKS
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report.plots.category import (
+    CATEGORIES,
+    categories_of_task,
+    category_names,
+)
+from benchharness.leaderboard.report.plots.figure import Figure, Mark
+from benchharness.leaderboard.report.plots.point import named_entries
+from benchharness.leaderboard.result import Result
+from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.boards import row_of
 from tests.helpers.plotted_runs import plotted
 

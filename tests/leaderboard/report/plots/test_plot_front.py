@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.report.plots.tradeoff import pareto_front
+from benchharness.leaderboard.report.plots.tradeoff import pareto_front
 
 # Few different values, so that points often share a cost, a score or both.
 points = st.lists(

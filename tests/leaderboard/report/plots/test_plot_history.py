@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.report.plots.figure import Figure
-from leaderboard.report.plots.history import histories
-from leaderboard.result import Result
-from leaderboard.store.store import PastRun, Store, open_store
+from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.history import histories
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import PastRun, Store, open_store
 from tests.helpers.boards import one_board, row_of
 from tests.helpers.plotted_runs import plotted
 

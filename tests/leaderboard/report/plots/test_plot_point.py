@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.report.plots.cost import ModelSize
-from leaderboard.report.plots.point import (
+from benchharness.leaderboard.report.plots.cost import ModelSize
+from benchharness.leaderboard.report.plots.point import (
     Point,
     measured_points,
     named_entries,
     published_points,
 )
-from leaderboard.result import Result
+from benchharness.leaderboard.result import Result
 from tests.helpers.boards import TASKS
 from tests.helpers.plotted_runs import board_of, facts_by_key, plotted, suite_of
 

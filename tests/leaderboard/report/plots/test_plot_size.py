@@ -1,7 +1,7 @@
 import pytest
 
-from leaderboard.job import Setting
-from leaderboard.report.plots.cost import (
+from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.report.plots.cost import (
     ModelSize,
     RunFacts,
     facts_of,

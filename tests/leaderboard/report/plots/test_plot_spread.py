@@ -2,12 +2,12 @@ import re
 
 import pytest
 
-from leaderboard.report.plots.axis import Axis
-from leaderboard.report.plots.figure import Figure, Mark
-from leaderboard.report.plots.point import named_entries
-from leaderboard.report.plots.spread import spread_of_task
-from leaderboard.result import Result
-from leaderboard.statistics import median_interval
+from benchharness.leaderboard.report.plots.axis import Axis
+from benchharness.leaderboard.report.plots.figure import Figure, Mark
+from benchharness.leaderboard.report.plots.point import named_entries
+from benchharness.leaderboard.report.plots.spread import spread_of_task
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.plotted_runs import board_of, plotted
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leaderboard.boards.board import build_boards
-from leaderboard.report.plots.section import FEW_ENTRIES, Background
-from leaderboard.report.write import write_report
-from leaderboard.result import Result
-from leaderboard.store.store import PastRun
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report.plots.section import FEW_ENTRIES, Background
+from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import PastRun
 from tests.helpers.boards import GLUE, row_of
 from tests.helpers.browser import Opened, Scheme, opened, save
 from tests.helpers.plotted_runs import plotted, suite_of

@@ -6,11 +6,11 @@ from math import log10
 
 import pytest
 
-from leaderboard.boards.board import build_boards
-from leaderboard.report.plots.cost import ModelSize
-from leaderboard.report.plots.section import Background
-from leaderboard.report.write import render_report
-from leaderboard.result import Failure, Result
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report.plots.cost import ModelSize
+from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.write import render_report
+from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, make_runs, row_of
 from tests.helpers.hostile import HOSTILE_HTML
 from tests.helpers.plotted_runs import plotted, suite_of
