@@ -1,0 +1,5 @@
+"""`python -m benchharness` is `bench`."""
+
+from benchharness.cli.app import main
+
+main()
