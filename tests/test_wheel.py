@@ -1,6 +1,7 @@
 """The distribution: one package with its data files, which leaves other projects' names alone."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -109,6 +110,18 @@ def test_a_wheel_of_the_source_distribution_is_the_same(names: set[str], tmp_pat
     (unpacked,) = tmp_path.glob("benchharness-*/")
     with ZipFile(build(WheelBuilder, unpacked, tmp_path / "again")) as again:
         assert set(again.namelist()) == names
+
+
+def test_the_readme_of_an_index_has_no_link_into_the_repository(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        text = archive.read(name).decode()
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert len(links) > 20
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert any(link.endswith("/main/docs/report.png") and "raw" in link for link in links)
+    assert "Project-URL: Issues" in text
+    assert "Programming Language :: Python :: 3.13" in text
 
 
 @pytest.fixture(scope="module")
