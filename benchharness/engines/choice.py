@@ -108,7 +108,9 @@ def find_placement(choice: EngineChoice) -> Placement:
 def _local(choice: EngineChoice) -> Placement:
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
-    slots = find_slots(choice.device, choice.jobs, fit=choice.fit, processes=choice.processes)
+    slots = find_slots(
+        choice.device, choice.jobs, fit=choice.fit, processes=choice.processes, small=choice.small
+    )
     if choice.processes > 1:
         command = worker_command(choice.processes)
         return Placement(slots=slots, engine=partial(LocalEngine, slots, command=command))

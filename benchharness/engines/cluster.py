@@ -20,7 +20,7 @@ from uuid import uuid4
 from benchharness import __version__
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Outcome, Report, worker_command
-from benchharness.engines.slots import Slot
+from benchharness.engines.slots import WAITING, Slot, waiting
 from benchharness.estimate import estimate_memory
 from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job
@@ -140,7 +140,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
         )
     # The GPUs that the cluster has given to the job are those that are visible here.
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
-    environment = {
+    environment = waiting() | {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,
         "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
@@ -298,7 +298,7 @@ class ClusterEngine:
     def _remote_job(self, job: Job) -> RemoteJob:
         keep = job.key in self._keep
         # The variables of the driver's environment that jobs need everywhere; never a token.
-        names = (VARIABLE, "OMP_NUM_THREADS")
+        names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
         return RemoteJob(
             job=job.to_json(),
             needs=self._resources.needs(job),

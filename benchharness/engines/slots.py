@@ -27,16 +27,30 @@ AT_ONCE = 8
 would run alone at the end."""
 
 
+WAITING = {"OMP_WAIT_POLICY": "passive"}
+"""How the threads of a job wait for each other: asleep, so that a core is free for somebody else.
+
+libgomp's spin by default, and where another process has one of the cores they spin for as long as
+it computes: training was 5 to 14 times slower there (docs/performance.md). What the user's
+environment says stays."""
+
+
 def find_slots(
-    device: str = "auto", jobs: int | None = None, *, fit: int = 1, processes: int = 1
+    device: str = "auto",
+    jobs: int | None = None,
+    *,
+    fit: int = 1,
+    processes: int = 1,
+    small: bool = False,
 ) -> tuple[Slot, ...]:
     """The slots of this machine for `jobs` processes at once on `device`.
 
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
     Without `jobs` there is one process per GPU; on a CPU one per core, as long as that many jobs
     `fit` there and AT_ONCE is not passed: threads of one job wait for each other. More processes
-    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set. A job
-    in several `processes` has as many GPUs, or a part of its cores for each.
+    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
+    `small` job has one thread on a CPU, since its products are over before a second has begun. A
+    job in several `processes` has as many GPUs, or a part of its cores for each.
     """
     gpus = _choose_gpus(device)
     if gpus and len(gpus) < processes:
@@ -44,11 +58,16 @@ def find_slots(
             f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
         )
     count = jobs or len(gpus) // processes or max(1, min(fit, AT_ONCE, _count_cores() // processes))
-    cores = _count_cores() // (count * processes)
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores))
+    cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
+    threads = os.environ.get("OMP_NUM_THREADS") or str(cores)
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
     return tuple(_slot(",".join(place), threads) for place in places)
+
+
+def waiting() -> dict[str, str]:
+    """The variables of WAITING that the user has not set."""
+    return {name: os.environ.get(name, value) for name, value in WAITING.items()}
 
 
 def _slot(gpu: str, threads: str) -> Slot:
@@ -56,7 +75,7 @@ def _slot(gpu: str, threads: str) -> Slot:
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
     return Slot(
         device=f"cuda:{gpu}" if gpu else "cpu",
-        environment=environment | {"OMP_NUM_THREADS": threads},
+        environment=environment | waiting() | {"OMP_NUM_THREADS": threads},
     )
 
 

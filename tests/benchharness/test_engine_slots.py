@@ -69,6 +69,22 @@ def test_threads_of_the_user_stay(monkeypatch):
     assert shape(find_slots("cpu", 2)) == [("cpu", "", "5")] * 2
 
 
+def test_a_small_job_has_one_thread(nvidia_smi):
+    assert shape(find_slots("cpu", small=True)) == [("cpu", "", "1")]
+    assert shape(find_slots("cpu", 2, small=True)) == [("cpu", "", "1")] * 2
+    nvidia_smi(TWO_GPUS)
+    assert shape(find_slots("cuda", small=True)) == [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
+
+
+def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    (slot,) = find_slots("cpu")
+    assert slot.environment["OMP_WAIT_POLICY"] == "passive"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    (slot,) = find_slots("cpu")
+    assert slot.environment["OMP_WAIT_POLICY"] == "active"
+
+
 def test_every_gpu_is_a_slot(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     expected = [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
