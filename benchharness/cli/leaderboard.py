@@ -136,6 +136,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
                 "seeds": [run.seed for run in cell.runs],
                 "keys": [run.key for run in cell.runs],
                 "flags": list(cell.flags),
+                **({} if cell.gain is None else {"gain_by_choice": cell.gain}),
             }
             | (
                 {}

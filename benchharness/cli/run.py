@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -41,6 +43,7 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.driver.drive import Watch, drive, prepared_workers
+from benchharness.driver.halving import Halving
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -56,7 +59,7 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, is_reported, left_out
-from benchharness.tasks.errors import JobError, ModelError
+from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
 
 Models = Annotated[
@@ -94,6 +97,13 @@ Precision = Annotated[
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
+]
+HalvingWanted = Annotated[
+    bool,
+    typer.Option(
+        "--halving",
+        help="Of a sweep, run all points with one seed, and the better half with more.",
+    ),
 ]
 NoBaselines = Annotated[
     bool,
@@ -133,6 +143,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     out: Out = REPORT,
     log: Log = None,
     force: Force = False,
+    halving: HalvingWanted = False,
     no_baselines: NoBaselines = False,
     keep_checkpoints: KeepCheckpoints = False,
     trust_remote_code: TrustRemoteCode = False,
@@ -144,6 +155,10 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
     What is stored already is not run again, so the same command resumes where it stopped.
     """
+    if halving and force:
+        raise BenchError(
+            "--halving and --force exclude each other: a rung would run all before it."
+        )
     loggers = open_loggers(log or (), folder_beside(db))
     request = check_request(
         models=model,
@@ -174,26 +189,51 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         with Console(stderr=True).status("reading the data and the checkpoints"):
             planned = plan(request)
         _name_missing_rows(request, planned)
-        schedule = schedule_missing(planned, request.slots, db, keep=keep_checkpoints, force=force)
+        climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
+        scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         if dry_run:
-            if as_json:
-                typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
-            else:
-                _announce(schedule, as_json=False)
-                for line in schedule.lines():
-                    typer.echo(visible(line))
+            _show_schedule(scheduled(planned, force=force), climb, as_json=as_json)
             return
-        with drive(
-            schedule,
-            request.placement,
-            db,
-            _watching(loggers, as_json=as_json),
+        driven_by = partial(
+            drive,
+            placement=request.placement,
+            db=db,
+            watch=_watching(loggers, as_json=as_json),
             timeout=timeout or None,
             snapshot_every=checkpoint_every * 60,
             force=force,
-        ) as driven:
-            code = _conclude(schedule, driven.outcomes, driven.store, Path(out), as_json=as_json)
+        )
+        ended: list[Outcome] = []
+        if climb is not None:
+            typer.echo(f"{climb.sentence()}.", err=as_json)
+            planned, ended = climb.up(
+                lambda part, before: driven_by(_after(scheduled(part), before))
+            )
+        schedule = scheduled(planned, force=force)
+        with driven_by(_after(schedule, ended)) as driven:
+            outcomes = (*ended, *driven.outcomes)
+            tried = {job.key: job for job in (*(each.job for each in ended), *schedule.todo)}
+            schedule = replace(schedule, todo=tuple(tried.values()))
+            code = _conclude(schedule, outcomes, driven.store, Path(out), as_json=as_json)
     raise typer.Exit(code)
+
+
+def _after(schedule: Schedule, ended: Sequence[Outcome]) -> Schedule:
+    """The schedule without the jobs that this run has tried: a failure is not tried again."""
+    tried = {outcome.job.key for outcome in ended}
+    return replace(schedule, todo=tuple(job for job in schedule.todo if job.key not in tried))
+
+
+def _show_schedule(schedule: Schedule, climb: Halving | None, *, as_json: bool) -> None:
+    """What would run; of a halving the whole grid, and how much of it."""
+    if as_json:
+        typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
+        return
+    _announce(schedule, as_json=False)
+    for line in schedule.lines():
+        typer.echo(visible(line))
+    if climb is not None:
+        typer.echo(f"{climb.sentence()}.")
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:

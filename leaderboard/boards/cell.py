@@ -1,11 +1,12 @@
 """A cell of a board: one entry's runs of one task, and what is said of their values."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from benchharness.leaderboard.result import COLLAPSED, RunRow
+from benchharness.leaderboard.statistics import selection_gain
 from benchharness.tasks.suites import ScoreRule, find_task
 from benchharness.tasks.task import Task, ending_of
 
@@ -16,11 +17,16 @@ class Cell:
 
     The headline is the median, because a fine-tuning run that fails to learn is an outlier that
     would move a mean; papers report it too (RoBERTa: the median of five seeds).
+
+    `gain` is how far the best of a sweep's points is expected to stand above other seeds of the
+    same point, in the unit of the values; None for what was not chosen, or where one seed shows no
+    noise.
     """
 
     task: str
     runs: tuple[RunRow, ...]
     values: tuple[float, ...]
+    gain: float | None = None
 
     @property
     def median(self) -> float:
@@ -57,6 +63,13 @@ class Cell:
             seeds = "1 seed" if len(self.runs) == 1 else f"{len(self.runs)} seeds"
             yield f"{self.collapsed} of {seeds} collapsed ({', '.join(reasons)})"
         yield from (flag for flag in self.flags if flag not in reasons)
+
+    @property
+    def choice(self) -> str:
+        """What was gained by choosing the best, as a sentence; empty where nothing was chosen."""
+        if self.gain is None:
+            return ""
+        return f"the best of several: other seeds of its values may give {shown(self.gain)} less"
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:
@@ -120,15 +133,42 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     """Of a sweep's runs those by the best point, task by task; all runs of anything else.
 
     The best point is that with the best median over seeds of the task's own score; of equal ones
-    that with more seeds. A point without a score is the best only where no other has one.
+    that with more seeds. Only points with as many seeds as any other has can be it, finished or
+    not: halving ends what is behind, and one lucky seed of it says nothing. A point without a
+    score is the best only where no other has one.
     """
     if not runs[0].is_sweep:
         return list(runs)
     return [
         run
         for points in _points(runs).values()
-        for run in max(points.values(), key=lambda point: _median_and_seeds(point, rule))
+        for run in max(
+            _most_tried(points.values()), key=lambda point: _median_and_seeds(point, rule)
+        )
     ]
+
+
+def selection_gains(runs: Sequence[RunRow], rule: ScoreRule) -> dict[str, float]:
+    """By task, what the best of a sweep's points gains by chance; see `selection_gain`."""
+    if not runs[0].is_sweep:
+        return {}
+    finished = [run for run in runs if run.status == "finished"]
+    chosen = {run.task: run.recipe_digest for run in best_points(runs, rule)}
+    found: dict[str, float] = {}
+    for task, points in _points(finished).items():
+        cells = {digest: build_cell(task, point, rule) for digest, point in points.items()}
+        values = {digest: cell.values for digest, cell in cells.items() if cell is not None}
+        best = values.pop(chosen[task], ())
+        gain = selection_gain(best, list(values.values())) if best else None
+        if gain is not None:
+            found[task] = gain
+    return found
+
+
+def _most_tried(points: Collection[Sequence[RunRow]]) -> list[Sequence[RunRow]]:
+    """The points that have been tried with the most seeds, in their order."""
+    counts = [len({run.seed for run in point}) for point in points]
+    return [point for point, count in zip(points, counts, strict=True) if count == max(counts)]
 
 
 def _points(runs: Iterable[RunRow]) -> Mapping[str, Mapping[str, list[RunRow]]]:

@@ -20,6 +20,9 @@ LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """How the protocols begin of numbers that runs like ours would give: single models, or what is in
 the middle of several. An ensemble or the best of several stands higher by itself."""
 
+BEST_OF_GRID = "best of"
+"""How those begin that a sweep's row is like: the best point of a grid on dev."""
+
 _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
 
@@ -78,7 +81,7 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
     found = tuple(_of_tasks(entry, _known(board.suite, REFERENCES.get(name, ()))))
     done = {each.task for each in found}
     left = [task for task in entry.cells if task not in done and find_task(task).dev_splits]
-    return (*found, *_unlike(left, name))
+    return (*found, *_unlike(left, name, entry.points))
 
 
 def _known(suite: str, references: Sequence[tuple[str, str]]) -> list[PublishedRow]:
@@ -89,22 +92,27 @@ def _known(suite: str, references: Sequence[tuple[str, str]]) -> list[PublishedR
     return [rows[reference] for reference in references if reference in rows]
 
 
-def _unlike(tasks: Iterable[str], model: str) -> Iterator[Reproduction]:
+def _unlike(tasks: Iterable[str], model: str, points: int) -> Iterator[Reproduction]:
     """Of each task a published number of the model that is not of runs like ours, with why."""
-    others = [(row, reason) for row in rows_of_model(model) if (reason := _unlikeness(row))]
+    rows = rows_of_model(model)
+    others = [(row, reason) for row in rows if (reason := _unlikeness(row, points))]
     for task in tasks:
         cells = ((row, cell, reason) for row, reason in others for cell in row.of(task))
         if first := next(cells, None):
             yield _incomparable(*first)
 
 
-def _unlikeness(row: PublishedRow) -> str:
-    """Why a row's numbers are of something else than ours, single models on dev; "" where not."""
+def _unlikeness(row: PublishedRow, points: int) -> str:
+    """Why a row's numbers are of something else than ours, single models on dev; "" where not.
+
+    Ours are the best of so many `points` of a sweep, where there are any.
+    """
     if row.split != "dev":
         return f"different split: theirs is of {row.split}"
-    if row.protocol.startswith(LIKE_OURS):
+    if row.protocol.startswith(BEST_OF_GRID if points else LIKE_OURS):
         return ""
-    return f"different protocol: theirs is {row.protocol}"
+    ours = f", ours is the best of {points}" if points else ""
+    return f"different protocol: theirs is {row.protocol}{ours}"
 
 
 def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
@@ -115,7 +123,7 @@ def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
-    if unlike := _unlikeness(row):
+    if unlike := _unlikeness(row, entry.points):
         return _incomparable(row, cell, unlike)
     if len(cell.scores) > 1:
         names = " or ".join(cell.scores)

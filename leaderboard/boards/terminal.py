@@ -228,9 +228,25 @@ def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
         yield f"{names}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines stand below the models and have no rank."
+    yield from _choices(board)
     yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
+
+
+def _choices(board: Board) -> Iterator[str]:
+    """What the best of a sweep's points gains by chance, task by task."""
+    for entry in board.entries:
+        gains = [
+            f"{title_of(task)} {shown(cell.gain)}"
+            for task, cell in entry.cells.items()
+            if cell.gain is not None
+        ]
+        if gains:
+            yield visible(
+                f"{_label(entry)}: other seeds of the values that were chosen are expected to give "
+                f"less, by {', '.join(gains)}: so much the best of {entry.points} gains by chance."
+            )
 
 
 def _intervals(board: Board) -> Iterator[str]:

@@ -102,7 +102,7 @@ def statistics(cell: Cell) -> Statistics:
         low=shown(min(cell.values)),
         high=shown(max(cell.values)),
         seeds=f"{number} seed" + ("" if number == 1 else "s"),
-        notes=tuple(cell.notes),
+        notes=tuple(filter(None, (*cell.notes, cell.choice))),
     )
 
 

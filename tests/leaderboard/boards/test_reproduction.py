@@ -179,3 +179,21 @@ def test_order_of_seeds_makes_no_difference() -> None:
     expected = found(rows)
     assert found(rows[::-1]) == expected
     assert replace(expected["glue/rte", "accuracy"], noise=None).verdict == "not comparable"
+
+
+def test_the_best_of_a_sweep_is_held_against_the_best_of_a_grid_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs = cola([0.5, 0.501]).row
+    name = "benchharness.leaderboard.boards.reproduction.published"
+    sweep = {"overridden": True, "is_sweep": True}
+    for protocol, fields, verdict in (
+        ("best of grid", sweep, "within noise"),
+        ("best of grid", {}, "not comparable"),
+        ("median of 5", sweep, "not comparable"),
+        ("median of 5", {}, "within noise"),
+    ):
+        row = replace(theirs, protocol=protocol)
+        monkeypatch.setattr(name, lambda _, row=row: (row,))
+        assert cola([0.45, 0.501], **fields).verdict == verdict
+    assert cola([0.45, 0.501], **sweep).reason.endswith("ours is the best of 1")

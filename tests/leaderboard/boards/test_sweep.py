@@ -82,3 +82,46 @@ def test_of_equal_points_that_with_more_seeds_counts(more: tuple[float, ...]) ->
     rows = [*point("2e-5", "glue/rte", 0.64), *point("3e-5", "glue/rte", *more)]
     (entry,) = one_board(rows).entries
     assert len(entry.cells["glue/rte"].values) == max(1, len(more))
+
+
+def test_a_point_that_was_given_up_is_not_the_best_by_one_lucky_seed() -> None:
+    rows = [
+        *point("2e-5", "glue/rte", 0.99),
+        *point("3e-5", "glue/rte", 0.70, 0.71, 0.72),
+        *point("5e-5", "glue/rte", 0.60, 0.61, 0.62),
+    ]
+    (entry,) = one_board(rows).entries
+    assert entry.cells["glue/rte"].values == (0.70, 0.71, 0.72)
+    assert entry.points == 3
+
+
+def test_a_seed_that_failed_was_tried() -> None:
+    rows = [
+        *point("2e-5", "glue/rte", 0.80, 0.81),
+        make_failed_row(task="glue/rte", seed=2, recipe_digest="2e-5", **SWEEP),
+        *point("3e-5", "glue/rte", 0.70, 0.71, 0.72),
+    ]
+    (entry,) = one_board(rows).entries
+    assert entry.cells["glue/rte"].values == (0.80, 0.81)
+
+
+def test_the_best_of_equal_points_says_what_chance_has_given_it() -> None:
+    draw = random.Random(1)
+    rows = [
+        run
+        for number in range(8)
+        for run in point(f"{number}e-5", "glue/rte", *(draw.gauss(0.7, 0.02) for _ in range(5)))
+    ]
+    (entry,) = one_board(rows).entries
+    cell = entry.cells["glue/rte"]
+    assert cell.gain is not None
+    assert 0.005 < cell.gain < 0.02
+    assert f"may give {100 * cell.gain:.1f} less" in cell.choice
+
+
+def test_one_seed_a_point_and_no_sweep_say_nothing_of_chance() -> None:
+    rows = [*point("2e-5", "glue/rte", 0.6), *point("3e-5", "glue/rte", 0.7)]
+    (entry,) = one_board(rows).entries
+    assert (entry.cells["glue/rte"].gain, entry.cells["glue/rte"].choice) == (None, "")
+    (entry,) = one_board(point("2e-5", "glue/rte", 0.6, 0.7, is_sweep=False)).entries
+    assert entry.cells["glue/rte"].gain is None

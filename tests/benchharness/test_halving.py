@@ -1,0 +1,158 @@
+"""`--halving`: which points of a sweep go on, and that a run which was stopped chooses the same."""
+
+import json
+import sys
+from collections import Counter
+from statistics import median
+
+import numpy as np
+import pytest
+
+from benchharness.cli.app import main
+from benchharness.driver.halving import Rung, rungs
+from tests.helpers.learned_engine import LearnedEngine
+
+RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5, 1e-4, 2e-4, 3e-4)
+SHARES = dict(zip(RATES, (0.55, 0.6, 0.65, 0.7, 0.9, 0.8, 0.6, None), strict=True))
+"""How often each rate is right on RTE; the last one's jobs fail."""
+
+WORDS = (
+    *("bench", "run", "--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "100"),
+    *("--device", "cpu", "--no-baselines", "--precision", "fp32"),
+)
+GRID = ("--set", f"learning_rate={','.join(map(str, RATES))}")
+FIVE = ("--seeds", "5")
+
+
+class RatedEngine(LearnedEngine):
+    """What is learned depends on the rate; `stop_after` counts jobs, as in LearnedEngine."""
+
+    def __init__(self, stop_after=None):
+        super().__init__({}, stop_after=stop_after)
+
+    def run(self, jobs, report):
+        for job in jobs:
+            self._shares = {job.task: SHARES[job.values["learning_rate"]]}
+            yield from super().run([job], report)
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys):
+    """Runs the command on an engine; returns its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_DB", raising=False)
+
+    def run(engine, *words, how=(*GRID, *FIVE)):
+        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+        monkeypatch.setattr(sys, "argv", [*WORDS, *how, *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr()
+
+    return run
+
+
+def seeds_by_rate(jobs):
+    return Counter(job.values["learning_rate"] for job in jobs)
+
+
+def learned(*jobs):
+    """The keys of those that did not fail."""
+    return sorted(job.key for job in jobs if SHARES[job.values["learning_rate"]] is not None)
+
+
+def test_eight_points_with_five_seeds_take_half_of_the_grid():
+    assert rungs(8, 5) == (Rung(8, 1), Rung(4, 2), Rung(3, 4), Rung(2, 5))
+    assert rungs(3, 3) == (Rung(3, 1), Rung(3, 2), Rung(2, 3))
+    assert rungs(2, 3) == (Rung(2, 1), Rung(2, 2), Rung(2, 3))
+    assert rungs(8, 1) == (Rung(8, 1),)
+
+
+@pytest.mark.parametrize("points", [3, 4, 8, 16, 33])
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10])
+def test_no_rung_has_more_points_or_fewer_seeds_than_the_one_before(points, seeds):
+    found = rungs(points, seeds)
+    assert found == tuple(sorted(found, key=lambda rung: (-rung.points, rung.seeds)))
+    assert found[-1].seeds == seeds
+    assert 2 <= found[-1].points <= max(2, (points + 1) // 2)
+
+
+def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
+    engine = RatedEngine()
+    code, printed = bench(engine, "--halving")
+    tried = seeds_by_rate(engine.started)
+    assert sorted(tried.values()) == [1, 1, 1, 1, 2, 4, 5, 5]
+    assert (tried[5e-5], tried[1e-4], tried[3e-4]) == (5, 5, 1)
+    assert "points with seeds: 8 with 1, 4 with 2, 3 with 4, 2 with 5; 20 of 40 runs" in printed.out
+    assert "best of 7 on dev" in printed.out.replace("\n", " ")
+    assert "19 of 20 jobs are finished, 1 failed." in printed.out
+    assert code == 1
+
+
+@pytest.mark.parametrize("after", [3, 8, 11, 17])
+def test_a_run_that_was_stopped_chooses_the_same(bench, after):
+    """Also where seeds of a rung that had begun are stored: they do not vote on who is in it."""
+    stopped, again, whole = RatedEngine(stop_after=after), RatedEngine(), RatedEngine()
+    assert bench(stopped, "--halving")[0] == 130
+    bench(again, "--halving")
+    bench(whole, "--halving", "--db", "whole.sqlite")
+    assert learned(*stopped.started, *again.started) == learned(*whole.started)
+
+
+def test_what_the_whole_grid_has_run_is_not_run_again_and_changes_no_choice(bench):
+    grid, halving = RatedEngine(), RatedEngine()
+    bench(grid)
+    assert len(grid.started) == 40
+    _, printed = bench(halving, "--halving", "--json")
+    assert [job.values["learning_rate"] for job in halving.started] == [3e-4]
+    assert json.loads(printed.out)["jobs"] == 20
+
+
+def test_a_dry_run_says_how_far_it_would_go(bench):
+    engine = RatedEngine()
+    bench(engine, "--halving", "--dry-run")
+    assert engine.started == []
+
+
+@pytest.mark.parametrize(
+    "how", [FIVE, (*GRID, "--seeds", "1"), ("--set", "learning_rate=1e-5,2e-5", *FIVE)]
+)
+def test_without_a_choice_it_is_refused(bench, how):
+    engine = RatedEngine()
+    code, printed = bench(engine, "--halving", how=how)
+    assert (code, engine.started) == (2, [])
+    assert "--halving chooses among the points of a sweep" in printed.err
+
+
+def test_it_and_force_exclude_each_other(bench):
+    code, printed = bench(RatedEngine(), "--halving", "--force")
+    assert code == 2
+    assert "--halving and --force exclude each other" in printed.err
+
+
+def chosen(medians_by_seed):
+    """What halving of 8 points with 5 seeds comes to, and how many runs it took."""
+    left, tried, runs = list(range(8)), 0, 0
+    for rung in rungs(8, 5):
+        key = {p: median(medians_by_seed[p][:tried]) if tried else 0 for p in left}
+        left = sorted(left, key=lambda p: -key[p])[: rung.points]
+        runs += len(left) * (rung.seeds - tried)
+        tried = rung.seeds
+    return max(left, key=lambda p: median(medians_by_seed[p])), runs
+
+
+@pytest.mark.parametrize("spread", [1.0, 2.0])
+def test_it_finds_the_winner_of_the_grid_or_one_that_is_as_good(spread):
+    """Points that differ by `spread` times the deviation of a seed, drawn 1,000 times."""
+    draw = np.random.default_rng(5)
+    same, as_good = 0, 0
+    for _ in range(1000):
+        seeds = draw.normal(0, spread, 8)[:, None] + draw.normal(0, 1, (8, 5))
+        best = max(range(8), key=lambda p: median(seeds[p]))
+        found, runs = chosen(seeds.tolist())
+        assert runs == 20
+        same += found == best
+        # Of two medians of five seeds, one standard error of the difference.
+        as_good += median(seeds[best]) - median(seeds[found]) < 0.536 * np.sqrt(2)
+    assert as_good >= 950
+    assert same >= (940 if spread == 2.0 else 820)

@@ -1,0 +1,57 @@
+"""What is said of the luck of the best of several, against simulations in which it is known."""
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+import numpy as np
+import pytest
+
+from benchharness.leaderboard.statistics import selection_gain
+
+POINTS, SEEDS, REPETITIONS = 8, 5, 400
+
+TRUE = {
+    "alike": [0.0] * 8,
+    "a flat top": [-0.1 * (x - 3.4) ** 2 for x in range(8)],
+    "a peak": [-0.4 * (x - 3.4) ** 2 for x in range(8)],
+    "a steep peak": [-2 * (x - 3.4) ** 2 for x in range(8)],
+    "rates that collapse": [-6, -2.5, -0.8, -0.2, 0, -0.4, -12, -15],
+    "two that never learn": [0, 0, 0, 0, 0, 0, -20, -20],
+}
+"""What each point gives with endless seeds, in points of a score whose seeds' deviation is 1."""
+
+
+def said_and_true(true: Sequence[float], *, collapsing: float) -> tuple[float, float]:
+    """The means over many sweeps of what is said, and of what fresh seeds would take away."""
+    draw = np.random.default_rng(7)
+    said, known = [], []
+    for _ in range(REPETITIONS):
+        seeds = np.asarray(true)[:, None] + draw.normal(0, 1, (POINTS, SEEDS))
+        seeds -= 15 * (draw.random((POINTS, SEEDS)) < collapsing)
+        medians = [median(values) for values in seeds.tolist()]
+        best = int(np.argmax(medians))
+        others = [values for place, values in enumerate(seeds.tolist()) if place != best]
+        gain = selection_gain(seeds[best].tolist(), others)
+        assert gain is not None
+        said.append(gain)
+        known.append(medians[best] - true[best])
+    return fmean(said), fmean(known)
+
+
+@pytest.mark.parametrize("collapsing", [0.0, 0.05])
+@pytest.mark.parametrize("shape", TRUE)
+def test_it_is_within_three_tenths_of_the_true_one(shape: str, collapsing: float) -> None:
+    said, true = said_and_true(TRUE[shape], collapsing=collapsing)
+    assert abs(said - true) < 0.3
+
+
+def test_one_seed_shows_no_noise() -> None:
+    assert selection_gain([0.7], [[0.6], [0.5]]) is None
+
+
+def test_seeds_that_all_agree_leave_nothing_to_chance() -> None:
+    assert selection_gain([0.7, 0.7], [[0.6, 0.6]]) == 0.0
+
+
+def test_one_that_nobody_comes_near_gains_nothing() -> None:
+    assert selection_gain([0.9, 0.901, 0.902], [[0.1, 0.101, 0.102]]) == 0.0
