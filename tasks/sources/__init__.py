@@ -1,6 +1,6 @@
 """The three sources of rows: the hub, official files, the embedded mini data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.sources.files import Data, parse_data
@@ -8,7 +8,17 @@ from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows
 from benchharness.tasks.sources.source import Column, Row, Source, Split
 
-__all__ = ["Column", "Data", "Row", "Source", "Split", "has_rows", "parse_data", "rows"]
+__all__ = [
+    "Column",
+    "Data",
+    "Row",
+    "Source",
+    "Split",
+    "has_rows",
+    "missing_files",
+    "parse_data",
+    "rows",
+]
 
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
@@ -24,15 +34,29 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
 
 def _official(source: Source, split: str, data: Data) -> OfficialFiles:
     assert data.files is not None, "the hub has no files"
-    wanted = source.split(split)
-    found = data.files.find(source, wanted)
-    if found is None:
-        raise DataError(
-            f"the data folder {data} has {data.files.absence(source, wanted)}, for the split "
-            f"{split}; it holds {data.files.holds()}: put the official file there, or use "
-            "`--data hub` or `--data mini`."
-        )
-    return OfficialFiles(source, wanted, found.files)
+    if lacking := missing_files(source, [split], data):
+        raise DataError(f"{data.files} has no {lacking}; {data.files.advice}.")
+    found = data.files.find(source, source.split(split))
+    assert found is not None, "it is not missing"
+    return OfficialFiles(source, source.split(split), found.files)
+
+
+def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: bool = True) -> str:
+    """Which files of the splits are not there, and what comes nearest; empty where all are.
+
+    Nothing is read, and the hub has all. A folder whose name does not say so is taken for the
+    task's own only if the task is `alone`.
+    """
+    files, wanted, near = data.files, list[str](), dict[str, None]()
+    if files is None:
+        return ""
+    for name in splits:
+        found = files.find(source, source.split(name))
+        if found is None or (found.guessed and not alone):
+            absent = files.absence(source, source.split(name))
+            wanted.append(f"{absent.wanted} ({name})")
+            near[absent.nearest] = None
+    return "; ".join(filter(None, [", ".join(wanted), *near]))
 
 
 def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:

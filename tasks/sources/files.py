@@ -69,6 +69,13 @@ class Found(NamedTuple):
     guessed: bool = False
 
 
+class Absence(NamedTuple):
+    """The file that was looked for in vain, and what comes nearest to it, if anything does."""
+
+    wanted: str
+    nearest: str
+
+
 class _Reading(NamedTuple):
     """One way to read what is looked for; the lowest rank is the way that is meant.
 
@@ -105,10 +112,16 @@ class Files:
         """The first of the split's files that is there; DataError where one is there twice.
 
         The suite's folder goes before the data folder itself, that before the task's own, a name
-        as it was released before another spelling, and a folder before an archive.
+        as it was released before another spelling, and a folder before an archive. A folder that
+        holds other splits of the task in their place is not taken for the task's own.
         """
+        others = [other for other in source.splits.values() if other is not split]
         try:
-            return self._find(source, split)
+            found = self._find(source, split)
+            if found is None or not found.guessed:
+                return found
+            placed = (self._find(source, other) for other in others)
+            return None if any(other and not other.guessed for other in placed) else found
         except OSError as error:
             raise DataError(f"{self.root} cannot be read: {error.strerror or error}.") from error
 
@@ -197,14 +210,25 @@ class Files:
         (reading,) = best.values()
         return reading.files
 
-    def absence(self, source: Source, split: Split) -> str:
-        """What was looked for in vain, and what comes nearest."""
-        wanted = " or ".join(split.files[:2])
+    def absence(self, source: Source, split: Split) -> Absence:
+        """What there is to say of a split that is not there."""
         nearest = self._place_of(source, split) or self._nearest(source, split)
-        return f"no {wanted}{nearest and f' ({nearest})'}"
+        folder = split.files[0].rpartition("/")[0]
+        alike = [path for path in split.files if path.rpartition("/")[0] == folder]
+        return Absence(" or ".join(alike[:2]), nearest)
 
-    def holds(self) -> str:
-        """What is there, in a few words."""
+    def __str__(self) -> str:
+        return f"the data folder {self.root}"
+
+    @property
+    def advice(self) -> str:
+        """What is there, and what to do where something is not."""
+        return (
+            f"it holds {self._contents()}: put the official files there, or use `--data hub` or "
+            "`--data mini`"
+        )
+
+    def _contents(self) -> str:
         names = sorted(
             f"{child.name}/" if child.is_dir() else child.name for child in _children(self.root)
         )
@@ -246,7 +270,7 @@ class Files:
             for path in walked
             if _key(path.rpartition("/")[2]) not in others
             for pattern in split.files
-            if (likeness := _likeness(path, pattern)) > 0
+            if (likeness := _likeness(path, pattern, source.home)) > 0
         ]
         return f"{max(close)[1]} comes nearest" if close else ""
 
@@ -328,9 +352,13 @@ def _walk(folder: Place, depth: int, above: str = "") -> Iterator[str]:
             yield f"{above}{child.name}"
 
 
-def _likeness(path: str, pattern: str) -> float:
-    """How like a path is to one that is looked for; 0 where folder or name are others."""
+def _likeness(path: str, pattern: str, home: str) -> float:
+    """How like a path is to one that is looked for; 0 where folder or name are others.
+
+    What has no folder of its own is looked for in its suite's, or in none.
+    """
     (folder, _, name), (wanted_folder, _, wanted) = path.rpartition("/"), pattern.rpartition("/")
+    wanted_folder = wanted_folder or (folder and home)
     if re.findall(r"\d", name) != re.findall(r"\d", wanted):
         return 0
     folders = _ratio(folder.rpartition("/")[2], wanted_folder) if wanted_folder else 1.0
