@@ -112,7 +112,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         encoders = [_with_weights(model, start_from) for model in encoders]
         start_from = start_from.name
     resolve = partial(_resolve_recipes, encoders, recipe, overrides or {}, start_from)
-    source, recipes = parse_data(data), resolve(_trained_tasks(tasks))
+    recipes, source = resolve(_trained_tasks(tasks)), parse_data(data)
     left_out = _left_out(tasks, recipes, source, splits, skip=skip_missing)
     tasks = [task for task in tasks if task.name not in left_out]
     trained = _trained_tasks(tasks)

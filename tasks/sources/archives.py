@@ -62,7 +62,7 @@ class _Tar:
 
     def __init__(self, path: Path, *, packed: bool) -> None:
         stream = _Bounded(gzip.GzipFile(path) if packed else path.open("rb"))
-        self.close = stream.close
+        self._stream, self.close = stream, stream.close
         try:
             self._file = tarfile.TarFile(fileobj=stream)  # type: ignore[arg-type]
         except BaseException:
@@ -76,6 +76,8 @@ class _Tar:
             if member.isreg():
                 self._members.append(member)
                 yield member.name, member.size
+        if self._stream.last != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError("unexpected end of data")
 
     def read(self, number: int) -> bytes:
         file = self._file.extractfile(self._members[number])
@@ -89,12 +91,14 @@ class _Bounded:
     def __init__(self, stream: gzip.GzipFile | BufferedReader) -> None:
         self._stream = stream
         self.tell, self.close = stream.tell, stream.close
+        self.last = b""
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= LARGEST_FILE:
             raise _TooLargeError
         self._check(self.tell() + size)
-        return self._stream.read(size)
+        self.last = self._stream.read(size)
+        return self.last
 
     def seek(self, offset: int, whence: int = 0) -> int:
         self._check(offset)
@@ -176,6 +180,8 @@ class _Archive:
             )
         except _DAMAGE as error:
             raise _damaged(path, error) from error
+        except _TooLargeError:
+            raise _too_large(path) from None
         weakref.finalize(self, self._content.close)
         self.path = path
         self.root = Member(self, str(path), name, None)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -100,10 +100,14 @@ class _Level(NamedTuple):
 
 
 class Files:
-    """The official files in a folder or an archive. Archives stay open as long as this lives."""
+    """The official files in a folder or an archive, as it was when it was first looked at.
+
+    Archives stay open as long as this lives.
+    """
 
     def __init__(self, root: Path) -> None:
         self._archives: dict[str, Place] = {}
+        self._listed: dict[str, list[tuple[str, Place]]] = {}
         name = _archive_name(root.name)
         is_archive = bool(name) and root.is_file()
         self.root: Place = self._opened(root, name) if is_archive else root
@@ -165,25 +169,50 @@ class Files:
             names = _spellings(source, part)
             places = [found for place in places for found in self._folders(place, names, packed)]
         if not stars:
-            return [found for place in places for found in _named_files(place, path[-1])]
-        matched = [(place, tuple(sorted(_fitting(place.home, path[tail:])))) for place in places]
+            return [found for place in places for found in self._named_files(place, path[-1])]
+        matched = [
+            (place, tuple(sorted(self._fitting(place.home, path[tail:])))) for place in places
+        ]
         return [place._replace(files=files) for place, files in matched if files]
 
     def _folders(self, above: _Reading, names: Sequence[str], packed: bool) -> Iterator[_Reading]:
         """The folders, or archives, of these names, and those of the same names within them."""
         keys = set(map(_key, names))
-        for child in _children(above.home):
+        for key, child in self._children(above.home):
             archive = _archive_name(child.name) if packed else ""
-            if _key(archive or child.name) not in keys:
+            if (_key(archive) if archive else key) not in keys:
                 continue
             folder = self._folder(child, archive)
             if folder is None:
                 continue
             differs = folder.name != names[0]
             yield above.inside(folder, differs)
-            for inner in _children(folder):
-                if _key(inner.name) in keys and inner.is_dir():
+            for inner_key, inner in self._children(folder):
+                if inner_key in keys and inner.is_dir():
                     yield above.inside(inner, differs, 1)
+
+    def _children(self, place: Place) -> list[tuple[str, Place]]:
+        """What is in a folder, by key, without what operating systems put there."""
+        if str(place) not in self._listed:
+            self._listed[str(place)] = [(_key(child.name), child) for child in _children(place)]
+        return self._listed[str(place)]
+
+    def _named_files(self, folder: _Reading, name: str) -> Iterator[_Reading]:
+        wanted = _key(name)
+        for key, child in self._children(folder.home):
+            if key == wanted and child.is_file():
+                differs = child.name != name
+                yield folder.inside(folder.home, differs)._replace(files=(child,))
+
+    def _fitting(self, folder: Place, path: Sequence[str]) -> Iterator[Place]:
+        """The files at a path of patterns below a folder."""
+        part, *rest = path
+        for _, child in self._children(folder):
+            if fnmatch(child.name.lower(), part.lower()):
+                if rest and child.is_dir():
+                    yield from self._fitting(child, rest)
+                elif not rest and child.is_file():
+                    yield child
 
     def _folder(self, child: Place, archive: str) -> Place | None:
         if child.is_dir():
@@ -230,7 +259,8 @@ class Files:
 
     def _contents(self) -> str:
         names = sorted(
-            f"{child.name}/" if child.is_dir() else child.name for child in _children(self.root)
+            f"{child.name}/" if child.is_dir() else child.name
+            for _, child in self._children(self.root)
         )
         if not names:
             return "nothing"
@@ -264,18 +294,21 @@ class Files:
             for pattern in other.files
             if other is not split
         }
-        walked = islice(_walk(self.root, DEPTH), MOST_WALKED)
         close = [
             (likeness, path)
-            for path in walked
+            for path in self._walked
             if _key(path.rpartition("/")[2]) not in others
             for pattern in split.files
             if (likeness := _likeness(path, pattern, source.home)) > 0
         ]
         return f"{max(close)[1]} comes nearest" if close else ""
 
+    @cached_property
+    def _walked(self) -> list[str]:
+        return list(islice(_walk(self.root, DEPTH), MOST_WALKED))
 
-MOST_NAMES, MOST_FOLDERS, MOST_WALKED, DEPTH = 6, 100, 2000, 3
+
+MOST_NAMES, MOST_FOLDERS, MOST_WALKED, DEPTH = 6, 60, 1000, 3
 """How much is said of a folder, and looked at for what is said."""
 
 
@@ -301,31 +334,12 @@ def _archive_name(name: str) -> str:
     return name[: len(name) - len(ending)] if ending else ""
 
 
-def _children(place: Place) -> Iterator[Place]:
-    """What is in a folder, without what operating systems put there."""
+def _children(place: Place) -> list[Place]:
     try:
         found: list[Place] = [*place.iterdir()]
     except OSError as error:
         raise DataError(f"{place} cannot be read: {error.strerror or error}.") from error
-    return (each for each in found if not each.name.startswith((".", "__MACOSX")))
-
-
-def _named_files(folder: _Reading, name: str) -> Iterator[_Reading]:
-    for child in _children(folder.home):
-        if _key(child.name) == _key(name) and child.is_file():
-            differs = child.name != name
-            yield folder.inside(folder.home, differs)._replace(files=(child,))
-
-
-def _fitting(folder: Place, path: Sequence[str]) -> Iterator[Place]:
-    """The files at a path of patterns below a folder."""
-    part, *rest = path
-    for child in _children(folder):
-        if fnmatch(child.name.lower(), part.lower()):
-            if rest and child.is_dir():
-                yield from _fitting(child, rest)
-            elif not rest and child.is_file():
-                yield child
+    return [each for each in found if not each.name.startswith((".", "__MACOSX"))]
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
@@ -361,10 +375,16 @@ def _likeness(path: str, pattern: str, home: str) -> float:
     wanted_folder = wanted_folder or (folder and home)
     if re.findall(r"\d", name) != re.findall(r"\d", wanted):
         return 0
-    folders = _ratio(folder.rpartition("/")[2], wanted_folder) if wanted_folder else 1.0
-    names = _ratio(name, wanted)
-    return folders + names if folders >= 0.8 and names >= 0.75 else 0
+    names = _ratio(name, wanted, 0.75)
+    if not wanted_folder or not names:
+        return names
+    folders = _ratio(folder.rpartition("/")[2], wanted_folder, 0.8)
+    return folders and folders + names
 
 
-def _ratio(one: str, other: str) -> float:
-    return SequenceMatcher(None, _key(one), _key(other)).ratio()
+@lru_cache(maxsize=MOST_WALKED)
+def _ratio(one: str, other: str, least: float) -> float:
+    """How like two names are, from 0 to 1; 0 where they are less so than `least`."""
+    matcher = SequenceMatcher(None, _key(one), _key(other))
+    is_near = matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least
+    return ratio if is_near and (ratio := matcher.ratio()) >= least else 0

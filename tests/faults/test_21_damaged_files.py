@@ -13,7 +13,7 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.sources.files import find_files
+from benchharness.tasks.sources.files import Files
 from benchharness.tasks.sources.hub import hub_rows
 from benchharness.tasks.suites import find_task
 
@@ -26,16 +26,21 @@ every_layout = pytest.mark.parametrize("name", TASKS)
 def read_changed(name: str, folder: Path, content: bytes) -> None:
     """Read the train split with other bytes in its (first) file."""
     task = find_task(name)
-    original = find_files(task.source, task.source.splits["train"], mini_folder())[0]
-    path = folder / original.relative_to(mini_folder())
+    path = folder / original_file(name).relative_to(mini_folder())
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     read(task, "train", Data(source="files", folder=folder))
 
 
+def original_file(name: str) -> Path:
+    source = find_task(name).source
+    found = Files(mini_folder()).find(source, source.splits["train"])
+    assert found is not None
+    return Path(str(found.files[0]))
+
+
 def original(name: str) -> bytes:
-    task = find_task(name)
-    return find_files(task.source, task.source.splits["train"], mini_folder())[0].read_bytes()
+    return original_file(name).read_bytes()
 
 
 @every_layout
