@@ -70,8 +70,8 @@ Data = Annotated[
     str,
     typer.Option(
         "--data",
-        metavar="hub|DIR|ARCHIVE|mini",
-        help="Where the rows come from: the hub, a folder or archive of official files, or the "
+        metavar="hub|DIR|mini",
+        help="Where the rows come from: the hub, a folder or an archive of official files, or the "
         "packaged data.",
     ),
 ]

@@ -63,6 +63,19 @@ def test_21_a_file_that_is_cut_short_is_refused_by_name(tmp_path: Path, name: st
         read_changed(name, tmp_path, cut)
 
 
+def test_21_the_other_version_of_squad_is_noticed_whatever_its_name(tmp_path: Path) -> None:
+    for version, other in (("v1.1", "v2.0"), ("v2.0", "v1.1")):
+        with pytest.raises(DataError, match=rf"train-{version}\.json holds SQuAD {other[1:]}"):
+            read_changed(f"squad/{version}", tmp_path / version, original(f"squad/{other}"))
+
+
+def test_21_half_of_race_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"no passage of the level .*, and RACE's score is over both"
+    ):
+        read_changed("race/all", tmp_path, original("race/all"))
+
+
 def damages(content: bytes) -> Iterator[bytes]:
     yield b""
     yield content[: len(content) // 2]

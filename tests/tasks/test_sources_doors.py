@@ -1,5 +1,6 @@
 """People's folders: every common way to keep official files gives the rows of the released one."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -202,6 +203,21 @@ def test_an_archive_may_be_the_whole_of_data(tmp_path: Path) -> None:
     data = parse_data(str(archive))
     assert str(data) == str(archive.resolve())
     assert parse_data(str(data)) == data
+
+
+@pytest.mark.parametrize("name", ["CoLA", "SST-2", "MRPC", "STS-B", "RTE", "WNLI"])
+def test_real_files_have_the_same_rows_by_every_way(tmp_path: Path, name: str) -> None:
+    folder = Path(os.environ.get("BENCH_TEST_DATA", "nowhere")) / "glue" / name
+    if not folder.is_dir():
+        pytest.skip("BENCH_TEST_DATA names no folder of official files")
+    task = find_task(f"glue/{name.lower().replace('-', '')}").name
+    wanted = fingerprints(parse_data(str(folder.parent.parent)), task)
+    assert len(wanted) >= 2
+    (tmp_path / "GLUE").mkdir()
+    (tmp_path / "GLUE" / name.lower()).symlink_to(folder)
+    archive = zip_of(tmp_path / f"{name}.zip", files_in(folder, name))
+    for data in (tmp_path, tmp_path / "GLUE", folder, archive):
+        assert fingerprints(parse_data(str(data)), task) == wanted
 
 
 # Where there is no reading, or more than one.
