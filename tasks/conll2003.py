@@ -37,10 +37,11 @@ NER = TagTask(
         config="default",
         revision="refs/convert/parquet",
         home="conll2003",
+        spellings={"conll2003": ("conll03", "conll2003_ner", "conll2003_en")},
         format="conll",
         splits={
             "train": Split(hub="train", files=("eng.train", "train.txt")),
-            "dev": Split(hub="validation", files=("eng.testa", "valid.txt")),
+            "dev": Split(hub="validation", files=("eng.testa", "valid.txt", "dev.txt")),
             "test": Split(hub="test", files=("eng.testb", "test.txt")),
         },
         columns={"tokens": "tokens", "ner_tags": "ner_tags"},

@@ -33,6 +33,7 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     label_texts: Sequence[str] = (),
     value_range: tuple[float, float] | None = None,
     splits: Mapping[str, Split] | None = None,
+    spellings: Mapping[str, tuple[str, ...]] | None = None,
     hub: str = "",
     revision: str = "",
     cite: str = "",
@@ -45,6 +46,7 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     files' label column. `labels` are the class names in the order of the hub and of the logits, and
     `label_texts` what the files write for each ("0", "1") where that is not the name. A regression
     has a `value_range` instead. Without `splits` they are train.tsv, dev.tsv and test.tsv.
+    `spellings` are other names of the suite's folder or of the task's, as in `Source`.
     """
     suite, _, config = name.partition("/")
     source = Source(
@@ -52,6 +54,7 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
         config=config,
         revision=revision,
         home=suite,
+        spellings=spellings or {},
         splits=tsv_splits(folder) if splits is None else splits,
         columns={**texts, "label": label},
         label_names=labels,
@@ -96,7 +99,15 @@ def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]
 HUB = "nyu-mll/glue"
 REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
-_glue_task = partial(pair_task, hub=HUB, revision=REVISION)
+SPELLINGS = {
+    "glue": ("glue_data",),
+    "QQP": ("QQP-clean",),
+    "QNLI": ("QNLIv2",),
+    "diagnostic": ("AX",),
+}
+"""Other names of GLUE's folders: those of the download script, and of the archives."""
+
+_glue_task = partial(pair_task, hub=HUB, revision=REVISION, spellings=SPELLINGS)
 
 COLA = _glue_task(
     name="glue/cola",
@@ -167,6 +178,13 @@ QQP = _glue_task(
     cite="Iyer et al., First Quora Dataset Release: Question Pairs, 2017",
 )
 
+
+def _mnli(split: str, genres: str) -> tuple[str, ...]:
+    """The files of a split, also where each half of the genres has a folder of its own."""
+    apart = f"MNLI_{genres}"
+    return f"MNLI/{split}_{genres}.tsv", f"{apart}/{split}_{genres}.tsv", f"{apart}/{split}.tsv"
+
+
 MNLI = _glue_task(
     name="glue/mnli",
     title="MNLI",
@@ -177,10 +195,10 @@ MNLI = _glue_task(
     labels=("entailment", "neutral", "contradiction"),
     splits={
         "train": Split(hub="train", files=("MNLI/train.tsv",)),
-        "dev": Split(hub="validation_matched", files=("MNLI/dev_matched.tsv",)),
-        "dev_mm": Split(hub="validation_mismatched", files=("MNLI/dev_mismatched.tsv",)),
-        "test": Split(hub="test_matched", files=("MNLI/test_matched.tsv",), hidden=True),
-        "test_mm": Split(hub="test_mismatched", files=("MNLI/test_mismatched.tsv",), hidden=True),
+        "dev": Split(hub="validation_matched", files=_mnli("dev", "matched")),
+        "dev_mm": Split(hub="validation_mismatched", files=_mnli("dev", "mismatched")),
+        "test": Split(hub="test_matched", files=_mnli("test", "matched"), hidden=True),
+        "test_mm": Split(hub="test_mismatched", files=_mnli("test", "mismatched"), hidden=True),
     },
     metrics=(accuracy,),
     cite="Williams et al., A Broad-Coverage Challenge Corpus (MultiNLI), NAACL 2018",
@@ -240,10 +258,17 @@ AX = PairTask(
         config="ax",
         revision=REVISION,
         home="glue",
-        # The full file has the labels and categories; the other one and the hub hide them.
+        spellings=SPELLINGS,
+        # The full file has the labels and categories; the others and the hub hide them.
         splits={
             "test": Split(
-                hub="test", files=("diagnostic/diagnostic-full.tsv", "diagnostic/diagnostic.tsv")
+                hub="test",
+                files=(
+                    "diagnostic/diagnostic-full.tsv",
+                    "diagnostic/diagnostic.tsv",
+                    "diagnostic/AX.tsv",
+                    "AX.tsv",
+                ),
             )
         },
         columns={

@@ -22,7 +22,8 @@ def _arrange(rows: Sequence[Row]) -> list[Row]:
     """The rows by level and passage number, with each question's number in its passage.
 
     The hub has the passages in the order of an archive. Its `example_id` is the passage's name
-    ("high12.txt"), which all the questions of a passage share.
+    ("high12.txt"), which all the questions of a passage share. ValueError where a level is absent:
+    the score is over both.
     """
     asked: Counter[str] = Counter()
     numbered: list[Row] = []
@@ -30,6 +31,11 @@ def _arrange(rows: Sequence[Row]) -> list[Row]:
         name = text(row, "example_id")
         numbered.append({**row, "number": asked[name]})
         asked[name] += 1
+    found = {LEVELS[_passage(name)[0]] for name in asked}
+    if absent := [level for level in LEVELS if level not in found]:
+        raise ValueError(
+            f"it has no passage of the level {' or '.join(absent)}, and RACE's score is over both"
+        )
     return sorted(numbered, key=lambda row: (_passage(text(row, "example_id")), row["number"]))
 
 
@@ -66,7 +72,7 @@ RACE = ChoiceTask(
         home="race",
         format="race",
         splits={
-            name: Split(hub=hub, files=(f"{name}/*/*.txt", f"RACE/{name}/*/*.txt"))
+            name: Split(hub=hub, files=(f"{name}/*/*.txt",))
             for name, hub in {"train": "train", "dev": "validation", "test": "test"}.items()
         },
         columns={name: name for name in ("example_id", "article", "question", "options", "answer")},

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import ChoiceExample, Example, PairExample, SpanExample, TagExample
-from benchharness.tasks.sources import Data, Row, has_rows, rows
+from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.task import Task, find_fault
 
 # A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
@@ -94,6 +94,20 @@ def has_split(task: Task, split: str, data: Data) -> bool:
     Optional evaluations ask first: a folder without AX does not stop MNLI.
     """
     return has_rows(task.source, split, data)
+
+
+def holds(data: str) -> Callable[[Task], bool]:
+    """Whether a folder holds any split of a task; the hub and mini data hold all.
+
+    It tells which task is meant by a name that several suites have. `data` is read when a task is
+    asked for; DataError where it is nothing.
+    """
+
+    def fits(task: Task) -> bool:
+        source = parse_data(data)
+        return any(has_split(task, split, source) for split in task.source.splits)
+
+    return fits
 
 
 def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitRows:

@@ -17,10 +17,6 @@ def _has_no_gold_label(_split: str, example: PairExample) -> bool:
     return example.label is None
 
 
-def _files(split: str) -> tuple[str, str]:
-    return f"snli_1.0_{split}.jsonl", f"snli_1.0/snli_1.0_{split}.jsonl"
-
-
 SNLI = PairTask(
     name="snli/snli",
     title="SNLI",
@@ -29,11 +25,11 @@ SNLI = PairTask(
         config="plain_text",
         revision="cdb5c3d5eed6ead6e5a341c8e56e669bb666725b",
         home="snli",
+        spellings={"snli": ("snli_1.0",)},
         format="jsonl",
         splits={
-            "train": Split(hub="train", files=_files("train")),
-            "dev": Split(hub="validation", files=_files("dev")),
-            "test": Split(hub="test", files=_files("test")),
+            name: Split(hub=hub, files=(f"snli_1.0_{name}.jsonl",))
+            for name, hub in {"train": "train", "dev": "validation", "test": "test"}.items()
         },
         columns={"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"},
         label_names=LABELS,

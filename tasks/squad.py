@@ -18,13 +18,22 @@ def _source(hub: str, config: str, revision: str, version: str) -> Source:
         config=config,
         revision=revision,
         home="squad",
+        spellings={"squad": _folders(version)},
         format="squad",
         splits={
             "train": Split(hub="train", files=(f"train-v{version}.json",)),
             "dev": Split(hub="validation", files=(f"dev-v{version}.json",)),
         },
         columns={name: name for name in COLUMNS},
+        no_answer=version == "2.0",
     )
+
+
+def _folders(version: str) -> tuple[str, ...]:
+    """What people call the folder of a version: "squad2", "SQuAD-v2.0", and "v2.0" in another."""
+    short = version.partition(".")[0]
+    names = [f"{v}{number}" for v in ("", "v") for number in (short, version)]
+    return (*(f"squad{name}" for name in names), f"v{version}")
 
 
 def _question(row: Row) -> SpanExample:

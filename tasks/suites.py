@@ -4,8 +4,9 @@ A collection is several suites under one name. It has no score of its own: nobod
 CoNLL-2003, so it is shown as the boards of its members.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any
@@ -278,19 +279,38 @@ def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
     _tasks[found.name] = replace(found, details=(*found.details, *metrics))
 
 
-def find_task(name: str) -> Task:
-    """The task of that full name, or of a short one ("cola") that only one suite has."""
+def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
+    """The task of that full name, or of a short one ("cola") that only one suite has.
+
+    Where several have it, the one that `fits` (what a store or a folder holds), if that is one.
+    """
     wanted = name.lower()
     if wanted in TASKS:
         return TASKS[wanted]
-    found = [task for task in TASKS.values() if task.name.partition("/")[2] == wanted]
+    found = _called(wanted)
+    if len(found) > 1 and fits is not None:
+        found = [task for task in found if fits(task)] or found
     if len(found) > 1:
         full = " or ".join(task.name for task in found)
         raise BenchError(f"the task name {name!r} is in several suites: say {full}.")
     if not found:
-        short = (task.partition("/")[2] for task in TASKS)
-        raise unknown_name("task", name, [*TASKS, *short], "`bench list tasks` shows them.")
+        raise _unknown_task(name)
     return found[0]
+
+
+def _called(short: str) -> list[Task]:
+    """The tasks of that name without their suite."""
+    return [task for task in TASKS.values() if task.name.partition("/")[2] == short]
+
+
+def _unknown_task(name: str) -> BenchError:
+    """The error for a name of no task; what it proposes is taken where it stands alone."""
+    known = [*TASKS, *(task.partition("/")[2] for task in TASKS)]
+    for close in get_close_matches(name.lower(), known, n=1):
+        if len(found := _called(close)) > 1:
+            full = " or ".join(repr(task.name) for task in found)
+            return BenchError(f"no task is called {name!r}. Did you mean {full}?")
+    return unknown_name("task", name, known, "`bench list tasks` shows them.")
 
 
 def title_of(task: str) -> str:
@@ -336,16 +356,22 @@ def find_suites(name: str) -> tuple[Suite, ...]:
 
 
 def select_tasks(
-    suites: Sequence[Suite], names: Sequence[str], complete: bool = True
+    suites: Sequence[Suite],
+    names: Sequence[str],
+    complete: bool = True,
+    fits: Callable[[Task], bool] | None = None,
 ) -> tuple[Task, ...]:
-    """The named tasks inside the suites, or all of theirs; `complete` if every suite was found."""
+    """The named tasks inside the suites, or all of theirs; `complete` if every suite was found.
+
+    Without a suite, `fits` says which task a name means that several suites have.
+    """
     inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
     if not names and not inside and complete:
         raise BenchError(
             "nothing to run: name a suite (--suite glue) or a task (--task glue/cola)."
         )
     if not suites:
-        return tuple(find_task(name) for name in names) if complete else ()
+        return tuple(find_task(name, fits) for name in names) if complete else ()
     return tuple(TASKS[name] for name in _names_inside(inside, names) or inside)
 
 

@@ -157,6 +157,7 @@ def _source(  # noqa: PLR0913 - a declaration, one keyword per fact
         config=config,
         revision=REVISION,
         home="superglue",
+        spellings={"superglue": ("superglue_data", "combined")},
         format="jsonl",
         splits=_splits(folder) if splits is None else splits,
         columns={**named, "label": "label"} if labels else named,

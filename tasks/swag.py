@@ -30,6 +30,7 @@ REGULAR = ChoiceTask(
         config="regular",
         revision="main",  # no commit of it could be confirmed
         home="swag",
+        spellings={"swag": ("swagaf",)},
         format="csv",
         splits={
             "train": Split(hub="train", files=("train.csv",)),

@@ -118,6 +118,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
     could not be compared.
     """
+    compared = read_baseline(Path(baseline))
     request = check_request(
         models=[model],
         suites=suite or (),
@@ -129,10 +130,11 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         device=device,
         jobs=jobs,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
+        fits=lambda found: found.name in compared.tasks,
     )
     gate = Gate(
         request=request,
-        baseline=read_baseline(Path(baseline)),
+        baseline=compared,
         limit=limit,
         data=data,
         alpha=alpha,

@@ -32,9 +32,8 @@ from benchharness.leaderboard.store.archive import check_archive, read_archive, 
 from benchharness.leaderboard.store.record import StoredRun, result_to_stored
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.stored.boards import gather_boards
+from benchharness.stored.boards import gather_boards, wanted_tasks
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import find_suites, select_tasks
 
 
 class Format(StrEnum):
@@ -126,10 +125,9 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
     data: str | None,
     form: Format,
 ) -> str:
-    found = [suite for name in suites for suite in find_suites(name)]
-    wanted = [task.name for task in select_tasks(found, tasks)] if tasks else []
-    names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
     with open_store(db, create=False) as store:
+        wanted = wanted_tasks(store, suites, tasks) if tasks else ()
+        names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
         boards = gather_boards(store, names, data)
     return WRITERS[form](narrowed(boards, models, wanted))
 

@@ -1,7 +1,7 @@
 """`bench run`: fine-tune, score, store and show."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,7 @@ from benchharness.cli.options import (
     TrustRemoteCode,
     with_plugins,
 )
-from benchharness.driver.drive import Watch, drive, prepared_workers
+from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
 from benchharness.driver.halving import Halving
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
@@ -75,7 +75,14 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="hub|DIR|mini",
-        help="Where the rows come from: the hub, a folder of official files, or the packaged data.",
+        help="Where the rows come from: the hub, a folder or an archive of official files, or the "
+        "packaged data.",
+    ),
+]
+SkipMissing = Annotated[
+    bool,
+    typer.Option(
+        "--skip-missing", help="Leave out the tasks whose files the folder lacks, and say which."
     ),
 ]
 Seeds = Annotated[
@@ -123,6 +130,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     suite: Suites = None,
     task: Tasks = None,
     data: Data = "hub",
+    skip_missing: SkipMissing = False,
     seeds: Seeds = None,
     seed: Seed = None,
     recipe: RecipeName = None,
@@ -173,6 +181,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         precision=precision,
         splits=("dev", "test") if test else ("dev",),
         baselines=not no_baselines,
+        skip_missing=skip_missing,
         device=device,
         jobs=jobs,
         engine=EngineChoice(
@@ -192,7 +201,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         if dry_run:
-            _show_schedule(scheduled(planned, force=force), climb, as_json=as_json)
+            schedule = scheduled(planned, force=force)
+            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
             return
         driven_by = partial(
             drive,
@@ -211,10 +221,15 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             )
         schedule = scheduled(planned, force=force)
         with driven_by(_after(schedule, ended)) as driven:
-            outcomes = (*ended, *driven.outcomes)
             tried = {job.key: job for job in (*(each.job for each in ended), *schedule.todo)}
             schedule = replace(schedule, todo=tuple(tried.values()))
-            code = _conclude(schedule, outcomes, driven.store, Path(out), as_json=as_json)
+            code = _conclude(
+                schedule,
+                driven._replace(outcomes=(*ended, *driven.outcomes)),
+                Path(out),
+                left_out=_left_out(planned),
+                as_json=as_json,
+            )
     raise typer.Exit(code)
 
 
@@ -224,10 +239,22 @@ def _after(schedule: Schedule, ended: Sequence[Outcome]) -> Schedule:
     return replace(schedule, todo=tuple(job for job in schedule.todo if job.key not in tried))
 
 
-def _show_schedule(schedule: Schedule, climb: Halving | None, *, as_json: bool) -> None:
+def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
+    """What JSON says of tasks that were skipped; nothing where none was."""
+    return {"left_out": dict(planned.left_out)} if planned.left_out else {}
+
+
+def _show_schedule(
+    schedule: Schedule,
+    climb: Halving | None,
+    left_out: Mapping[str, Mapping[str, str]],
+    *,
+    as_json: bool,
+) -> None:
     """What would run; of a halving the whole grid, and how much of it."""
     if as_json:
-        typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
+        facts = {"dry_run": True, "jobs": schedule.to_json(), **left_out}
+        typer.echo(json.dumps(facts, indent=2))
         return
     _announce(schedule, as_json=False)
     for line in schedule.lines():
@@ -237,7 +264,9 @@ def _show_schedule(schedule: Schedule, climb: Halving | None, *, as_json: bool) 
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:
-    """Says which splits are shorter than their files, and which tests are not there."""
+    """Says which tasks and tests are not there, and which splits are shorter than their files."""
+    for task, reason in planned.left_out.items():
+        typer.echo(visible(f"bench: {task} is left out: {reason}."), err=True)
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         typer.echo(visible(f"bench: rows left out as their benchmark does: {splits}."), err=True)
@@ -288,13 +317,19 @@ def _import_ahead() -> None:
 
 
 def _conclude(
-    schedule: Schedule, outcomes: Sequence[Outcome], store: Store, out: Path, *, as_json: bool
+    schedule: Schedule,
+    driven: Driven,
+    out: Path,
+    *,
+    left_out: Mapping[str, Mapping[str, str]],
+    as_json: bool,
 ) -> int:
     """Shows what came out, writes the report of all that is stored, and gives the exit code.
 
     The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
     1 otherwise, also where a job has come to nothing at all.
     """
+    store, outcomes = driven
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
     boards = gather_boards(
@@ -307,9 +342,12 @@ def _conclude(
 
         make_report(store, out, last=boards)
     if as_json:
-        typer.echo(json.dumps(_summary(schedule, failures, finished, out), indent=2))
+        summary = _summary(schedule, failures, finished, out)
+        typer.echo(json.dumps({**summary, **left_out}, indent=2))
     else:
         typer.echo("\n".join(_closing_lines(schedule, failures, finished)))
+        for tasks in left_out.values():
+            typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(f"report: {out}"))
     for line in _complaints(failures):
         typer.echo(visible(f"bench: {line}"), err=True)

@@ -270,9 +270,11 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
+    from benchharness.stored.boards import wanted_tasks  # noqa: PLC0415  (the store, as above)
+
     names = {chosen.name for name in suite or () for chosen in find_suites(name)}
     with _open(db) as store:
-        full = find_task(task).name if task else None
+        full = wanted_tasks(store, suite or (), [task]) if task else None
         found = store.runs(model=model, suite=names or None, task=full)
     if as_json:
         print_json([run_facts(row) for row in found])

@@ -1,7 +1,8 @@
 """From what a user asks for to jobs: models x tasks x seeds, each with the digests of its rows."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, with_start
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import has_split, read
-from benchharness.tasks.sources import Data, parse_data
+from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task
 
@@ -34,11 +35,13 @@ class RowCounts(NamedTuple):
 class Plan:
     """The jobs of a request, those of the baselines last, and the rows of every split of theirs.
 
-    `rows` are by fingerprint, so that a split that several jobs share is counted once.
+    `rows` are by fingerprint, so that a split that several jobs share is counted once. `left_out`
+    says of tasks that were asked for which files of theirs are missing.
     """
 
     jobs: tuple[Job, ...]
     rows: Mapping[str, RowCounts]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def used_rows(self) -> dict[str, int]:
@@ -70,6 +73,7 @@ def plan(request: Request) -> Plan:
         gpu=request.slots[0].is_gpu,
         start_from=request.start_from,
         baselines=BASELINES if request.baselines else (),
+        skip_missing=request.skip_missing,
     )
 
 
@@ -87,6 +91,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     gpu: bool = False,
     start_from: str | ModelSpec | None = None,
     baselines: Sequence[ModelSpec] = (),
+    skip_missing: bool = False,
 ) -> Plan:
     """The jobs of every model, task, point of its recipe and seed, each once, in that order.
 
@@ -98,16 +103,21 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     A job that starts from another one's encoder stands behind that, asked for or not. `baselines`
     come behind all others, also those among the `models`: a job a task, because they have no seed.
     Raises BenchError, with a line for each setting that is wrong, before any data are read, and
-    DataError where a split that is needed is missing or malformed.
+    DataError where a split that is needed is malformed, or with a line for each task whose files
+    are missing. With `skip_missing` these tasks are left out, as long as others stay.
     """
     asked = [model for model in models if model.is_baseline]
     encoders = [model for model in models if not model.is_baseline]
     if isinstance(start_from, ModelSpec):
         encoders = [_with_weights(model, start_from) for model in encoders]
         start_from = start_from.name
+    resolve = partial(_resolve_recipes, encoders, recipe, overrides or {}, start_from)
+    recipes, source = resolve(_trained_tasks(tasks)), parse_data(data)
+    left_out = _left_out(tasks, recipes, source, splits, skip=skip_missing)
+    tasks = [task for task in tasks if task.name not in left_out]
     trained = _trained_tasks(tasks)
-    recipes = _resolve_recipes(encoders, trained, recipe, overrides or {}, start_from)
-    parts = _read_parts(tasks, recipes, data, limit, splits)
+    recipes = resolve(trained)
+    parts = _read_parts(tasks, recipes, source, limit, splits)
     precision = resolve_precision(precision, gpu=gpu)
     jobs: dict[str, Job] = {}
     for model, task in product(encoders, trained):
@@ -118,18 +128,88 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     for model, task in product(dict.fromkeys((*baselines, *asked)), trained):
         job = parts.baseline(model, task)
         jobs.setdefault(job.key, job)
-    return Plan(jobs=tuple(jobs.values()), rows=parts.rows)
+    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out)
+
+
+MOST_LINES = 20
+"""How many tasks an error about missing files names, each on a line."""
+
+
+def _left_out(
+    tasks: Sequence[Task], recipes: Recipes, source: Data, splits: Sequence[str], *, skip: bool
+) -> dict[str, str]:
+    """The tasks that cannot run, with the files that they lack, where these may be skipped.
+
+    DataError where they may not, or no task is left.
+    """
+    needs = _needs(tasks, recipes)
+    trained = {find_task(name).trained_on or name for name in needs}
+    lacking: dict[str, str] = {}
+    for name in needs:
+        task = find_task(name)
+        needed = task.source.splits if task.trained_on else ["train", *_dev_splits(task, splits)]
+        if files := missing_files(task.source, needed, source, alone=len(trained) == 1):
+            lacking[name] = f"no {files}"
+    left_out = {
+        task.name: "; ".join(
+            lacking[name] if name == task.name else f"{name} has {lacking[name]}" for name in found
+        )
+        for task in tasks
+        if (found := [name for name in _all_needs(task.name, needs) if name in lacking])
+    }
+    if lacking and not (skip and len(left_out) < len({task.name for task in tasks})):
+        raise DataError("\n".join(_refusal(lacking, left_out, tasks, source)))
+    return left_out
+
+
+def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
+    """What each task, asked for or needed, needs a job of: one that predicts it, or a start."""
+    needs: dict[str, set[str]] = {task.name: set() for task in tasks}
+    for task in tasks:
+        if task.trained_on:
+            needs[task.name].add(task.trained_on)
+            needs.setdefault(task.trained_on, set())
+    for (_, name), points in recipes.items():
+        needs.setdefault(name, set()).update(filter(None, [start_task(points[0])]))
+    return needs
+
+
+def _all_needs(name: str, needs: Mapping[str, set[str]]) -> list[str]:
+    """The task itself and what it needs, and what that needs."""
+    found = [name]
+    for each in found:
+        found += sorted(needs[each] - set(found))
+    return found
+
+
+def _refusal(
+    lacking: Mapping[str, str], left_out: Collection[str], tasks: Sequence[Task], source: Data
+) -> Iterator[str]:
+    """What a folder lacks, task by task, what it holds, and what to do."""
+    asked = {task.name for task in tasks}
+    count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
+    skip = "; --skip-missing runs the other tasks" if len(left_out) < len(asked) else ""
+    assert source.files is not None, "the hub is taken at its word"
+    yield f"{source.files} lacks files for {count}; {source.files.advice}{skip}."
+    predicting = {task.trained_on for task in tasks}
+    start = "; a task starts from it, and --start-from pretrained does without"
+    lines = [
+        f"{name}: {files}{'' if name in asked | predicting else start}."
+        for name, files in lacking.items()
+    ]
+    yield from lines[:MOST_LINES]
+    if len(lines) > MOST_LINES:
+        yield f"and {len(lines) - MOST_LINES} more."
 
 
 def _read_parts(
     tasks: Sequence[Task],
     recipes: Recipes,
-    data: str,
+    source: Data,
     limit: int | None,
     splits: Sequence[str],
 ) -> "_Parts":
     """Reads every split that the tasks, and those that they start from, are made of."""
-    source = parse_data(data)
     reader = _Reader(source, limit, splits)
     trained = _trained_tasks(tasks)
     wanted = {task.name for task in tasks}
@@ -229,10 +309,10 @@ def _trained_tasks(tasks: Iterable[Task]) -> list[Task]:
 
 def _resolve_recipes(
     models: Sequence[ModelSpec],
-    tasks: Sequence[Task],
     recipe: str | None,
     overrides: Mapping[str, str],
     start_from: str | None,
+    tasks: Sequence[Task],
 ) -> Recipes:
     """The points of every pair's recipe, and of every task's that one of them starts from.
 
@@ -327,7 +407,7 @@ class _Reader:
             ) from error
 
     def _own_splits(self, task: Task) -> list[str]:
-        found = list(task.dev_splits) if "dev" in self._splits else []
+        found = _dev_splits(task, self._splits)
         if "test" in self._splits:
             found += [split for split in task.test_splits if has_split(task, split, self._source)]
         return found
@@ -336,6 +416,10 @@ class _Reader:
         rows = read(task, split, self._source, self._limit)
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
         return rows.fingerprint
+
+
+def _dev_splits(task: Task, kinds: Collection[str]) -> list[str]:
+    return list(task.dev_splits) if "dev" in kinds else []
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:

@@ -13,6 +13,7 @@ from benchharness.models import ModelSpec, find_model
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.recipes.read import current_start
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.read import holds
 from benchharness.tasks.suites import TASKS, find_suites, find_task, select_tasks
 from benchharness.tasks.task import Task
 
@@ -30,7 +31,8 @@ class Request:
 
     `overrides` are values that take the place of the recipe's, `limit` is the number of rows of a
     split, `splits` are the kinds to predict ("dev", "test"), and with `baselines` the models that
-    train no encoder are planned beside the others. `start_from` is as `plan_jobs` takes it.
+    train no encoder are planned beside the others. `start_from` and `skip_missing` are as
+    `plan_jobs` takes them.
     """
 
     models: tuple[ModelSpec, ...]
@@ -45,6 +47,7 @@ class Request:
     precision: str = "auto"
     splits: tuple[str, ...] = ("dev",)
     baselines: bool = False
+    skip_missing: bool = False
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -71,21 +74,26 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     precision: str = "auto",
     splits: tuple[str, ...] = ("dev",),
     baselines: bool = False,
+    skip_missing: bool = False,
     device: str,
     jobs: str,
     engine: EngineChoice = LOCAL,
     start_from: str = "paper",
     trust: Trust = NOTHING,
+    fits: Callable[[Task], bool] | None = None,
 ) -> Request:
     """The request that the command line's words make.
 
-    Raises one error with a line for everything that is wrong.
+    `fits` says which task a name means that several suites have, by default the one that the data
+    hold. Raises one error with a line for everything that is wrong.
     """
     complaints = _Complaints()
     found_models = [complaints.collect(find_model, name, trust) for name in models]
     found = [named for name in suites if (named := complaints.collect(find_suites, name))]
     found_suites = [suite for named in found for suite in named]
-    found_tasks = complaints.collect(select_tasks, found_suites, tasks, len(found) == len(suites))
+    complete = len(found) == len(suites)
+    fits = fits or holds(data)
+    found_tasks = complaints.collect(select_tasks, found_suites, tasks, complete, fits)
     found_seeds = complaints.collect(_choose_seeds, seeds, seed)
     overrides = complaints.collect(_parse_settings, settings)
     start = complaints.collect(_find_start, start_from, trust)
@@ -113,6 +121,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         precision=precision,
         splits=splits,
         baselines=baselines,
+        skip_missing=skip_missing,
     )
 
 

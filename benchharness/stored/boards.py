@@ -128,7 +128,7 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
     `select` says what a system's name stands for. Raises BenchError where a name is unknown or no
     task has results of all systems.
     """
-    wanted = _wanted(suites, tasks)
+    wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     boards = gather_boards(store, tuple(names), data, _models(store, systems))
     found = [
@@ -151,12 +151,16 @@ def _parted(systems: Sequence[str]) -> list[list[str]]:
     return [name.split(":") for name in systems]
 
 
-def _wanted(suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
-    """Full names of tasks; none where nothing narrows them."""
+def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
+    """Full names of tasks; none where nothing narrows them.
+
+    A name that several suites have is the task's with runs, if only one of them has any.
+    """
     if not suites and not tasks:
         return ()
     found = [suite for name in suites for suite in find_suites(name)]
-    return tuple(task.name for task in select_tasks(found, tasks))
+    chosen = select_tasks(found, tasks, fits=lambda task: store.count(task=task.name) > 0)
+    return tuple(task.name for task in chosen)
 
 
 def _shared(board: Board, entries: Sequence[Entry], wanted: Sequence[str]) -> tuple[str, ...]:

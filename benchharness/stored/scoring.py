@@ -18,7 +18,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction, SpanExample, SpanPrediction
 from benchharness.tasks.metrics import official_v1, official_v2
 from benchharness.tasks.prediction_files import PredictionFile, read_predictions
-from benchharness.tasks.read import read
+from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import SpanTask, Task, is_hidden
@@ -70,7 +70,7 @@ def score_files(
     a file does not say clearly what was predicted for every row.
     """
     start = time.monotonic()
-    found, source = find_task(task), parse_data(data)
+    found, source = find_task(task, holds(data)), parse_data(data)
     known = found.dev_splits or found.test_splits
     chosen = [name for name in splits or known[: len(files)] if found.source.split(name)]
     if len(chosen) != len(files) or len(set(chosen)) != len(chosen):

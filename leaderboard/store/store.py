@@ -252,9 +252,10 @@ class Store:
             known = _values_of(Headline.model)
             return list(session.scalars(select(known.c.value).order_by(known.c.value)))
 
-    def count(self, *, suite: str | None = None) -> int:
-        """How many jobs have a run, of a suite or of all."""
-        conditions = () if suite is None else (Headline.suite == suite,)
+    def count(self, *, suite: str | None = None, task: str | None = None) -> int:
+        """How many jobs have a run, of a suite, of a task or of all."""
+        names = ((Headline.suite, suite), (Headline.task, task))
+        conditions = [column == name for column, name in names if name is not None]
         with reading(self._engine) as session:
             return _count_rows(session, *conditions)
 

@@ -1,23 +1,62 @@
 """The three sources of rows: the hub, official files, the embedded mini data."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.mini import folder as mini_folder
-from benchharness.tasks.sources.files import file_rows, find_files
+from benchharness.tasks.sources.files import Data, parse_data
+from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows
-from benchharness.tasks.sources.source import Column, Data, Row, Source, Split, parse_data
+from benchharness.tasks.sources.source import Column, Row, Source, Split
 
-__all__ = ["Column", "Data", "Row", "Source", "Split", "has_rows", "parse_data", "rows"]
+__all__ = [
+    "Column",
+    "Data",
+    "Row",
+    "Source",
+    "Split",
+    "has_rows",
+    "missing_files",
+    "parse_data",
+    "rows",
+]
 
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
     """The rows of one split; DataError where the source does not have it or it is malformed."""
-    folder = _folder(data)
-    found = hub_rows(source, split) if folder is None else file_rows(source, split, folder)
-    arranged = _arranged(source, found, f"{source.hub} {source.config} {split} ({data})")
+    if data.files is None:
+        found = hub_rows(source, split)
+        place = f"{source.hub} ({source.config})"
+    else:
+        found, place = file_rows(_official(source, split, data)), str(data)
+    arranged = _arranged(source, found, f"the split {split} of {place}")
     return [{**row, "idx": index} for index, row in enumerate(arranged)]
+
+
+def _official(source: Source, split: str, data: Data) -> OfficialFiles:
+    assert data.files is not None, "the hub has no files"
+    if lacking := missing_files(source, [split], data):
+        raise DataError(f"{data.files} has no {lacking}; {data.files.advice}.")
+    found = data.files.find(source, source.split(split))
+    assert found is not None, "it is not missing"
+    return OfficialFiles(source, source.split(split), found.files)
+
+
+def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: bool = True) -> str:
+    """Which files of the splits are not there, and what comes nearest; empty where all are.
+
+    Nothing is read, and the hub has all. A folder whose name does not say so is taken for the
+    task's own only if the task is `alone`.
+    """
+    files, wanted, near = data.files, list[str](), dict[str, None]()
+    if files is None:
+        return ""
+    for name in splits:
+        found = files.find(source, source.split(name))
+        if found is None or (found.guessed and not alone):
+            absent = files.absence(source, source.split(name))
+            wanted.append(f"{absent.wanted} ({name})")
+            near[absent.nearest] = None
+    return "; ".join(filter(None, [", ".join(wanted), *near]))
 
 
 def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:
@@ -26,18 +65,11 @@ def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:
     try:
         return source.arrange(found)
     except (BenchError, TypeError, ValueError) as error:
-        raise DataError(
-            f"{place} cannot be put in order: {error}; get the official file."
-        ) from error
+        raise DataError(f"{place} does not fit: {error}; get the official files.") from error
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
     """Whether the source has this split, without reading it; the hub is taken at its word."""
     if split not in source.splits:
         return False
-    folder = _folder(data)
-    return folder is None or bool(find_files(source, source.splits[split], folder))
-
-
-def _folder(data: Data) -> Path | None:
-    return mini_folder() if data.source == "mini" else data.folder
+    return data.files is None or data.files.find(source, source.splits[split]) is not None

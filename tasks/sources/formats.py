@@ -1,14 +1,17 @@
-"""What goes into a reader of official files and what comes out, whatever their format."""
+"""Official files as rows, read as they were released, each format by its own reader.
+
+A byte order mark and a carriage return before a line feed are no part of a text.
+"""
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
-from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.sources.source import Column, Source, Split
+from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
 
 
 class OfficialFiles(NamedTuple):
@@ -16,7 +19,7 @@ class OfficialFiles(NamedTuple):
 
     source: Source
     split: Split
-    paths: tuple[Path, ...]
+    paths: tuple[Place, ...]
 
 
 class Record(NamedTuple):
@@ -29,9 +32,12 @@ class Record(NamedTuple):
 # Official files as text: UTF-8, lines that end at a line feed, no byte order mark.
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Place) -> str:
     """The file's text without a byte order mark; DataError names the line that is not UTF-8."""
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -39,7 +45,7 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path} line {line} is not UTF-8 text: get the official file.") from error
 
 
-def read_lines(path: Path) -> list[str]:
+def read_lines(path: Place) -> list[str]:
     """The file's lines without a carriage return at their end.
 
     A line ends at a line feed only: a sentence may hold any other Unicode line break.
@@ -101,7 +107,7 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
 
 
 def _positions(
-    path: Path, columns: Mapping[str, Column], header: list[str] | None, optional: tuple[str, ...]
+    path: Place, columns: Mapping[str, Column], header: list[str] | None, optional: tuple[str, ...]
 ) -> dict[str, int | None]:
     """Each column's position in a line, None where an optional one is absent."""
     where = {name: _position(column, header) for name, column in columns.items()}
@@ -175,7 +181,7 @@ def _unfolded(
         return list(source.unfold(document))
     except (KeyError, TypeError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise DataError(f"{place} is not laid out like {source.config}: {reason}.") from error
+        raise DataError(f"{place} is not laid out like the official file: {reason}.") from error
 
 
 def _find(
@@ -199,17 +205,34 @@ _ABSENT = object()
 
 
 def squad_records(files: OfficialFiles) -> Iterator[Record]:
-    """The questions in the file's order; `answers.text` and `answers.answer_start` are lists."""
-    path = files.paths[0]
+    """The questions in the file's order; `answers.text` and `answers.answer_start` are lists.
+
+    DataError where they are those of the other version of SQuAD, whatever the file's name.
+    """
+    source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
+    marks = set[bool | None]()
     for number, article in enumerate(items(document, "data", str(path))):
         place = f"{path} article {number}"
         title = value(article, "title", place)
         for position, paragraph in enumerate(items(article, "paragraphs", place)):
-            yield from _questions(paragraph, title, f"{place} paragraph {position}")
+            for record, mark in _questions(paragraph, title, f"{place} paragraph {position}"):
+                marks.add(mark)
+                yield record
+    if source.no_answer is True and marks == {None}:
+        raise DataError(
+            f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
+            "Get the official file of SQuAD 2.0, or take --task squad/v1.1."
+        )
+    if source.no_answer is False and True in marks:
+        raise DataError(
+            f"{path} holds SQuAD 2.0: it has questions without an answer. Get the "
+            "official file of SQuAD 1.1, or take --task squad/v2.0."
+        )
 
 
-def _questions(paragraph: Any, title: str, place: str) -> Iterator[Record]:
+def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record, bool | None]]:
+    """The questions, and whether each is impossible to answer; None where version 1.1 has it so."""
     context = value(paragraph, "context", place)
     for question in items(paragraph, "qas", place):
         name = value(question, "id", place)
@@ -223,7 +246,8 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[Record]:
             "answers.text": [value(answer, "text", where) for answer in answers],
             "answers.answer_start": [value(answer, "answer_start", where) for answer in answers],
         }
-        yield Record(where, fields)
+        mark = question.get("is_impossible", None if answers else True)
+        yield Record(where, fields), mark if mark is None else bool(mark)
 
 
 # RACE's folders: a JSON file per passage, with its questions, options and answers side by side.
@@ -244,7 +268,7 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
             )
         for number, question in enumerate(questions):
             fields = {
-                "example_id": f"{path.parent.name}{path.name}",
+                "example_id": f"{path.parent.name}{path.name}".lower(),
                 "article": article,
                 "question": question,
                 "options": options[number],
@@ -282,3 +306,61 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
             first = number - len(words)
             yield Record(f"{path} line {first}", {"tokens": words, source.label: tags})
             words, tags = [], []
+
+
+# The rows of a split: its records, with labels as names.
+
+Reader = Callable[[OfficialFiles], Iterable[Record]]
+
+READERS: Mapping[Format, Reader] = MappingProxyType(
+    {
+        "tsv": tsv_records,
+        "csv": csv_records,
+        "jsonl": jsonl_records,
+        "squad": squad_records,
+        "race": race_records,
+        "conll": conll_records,
+    }
+)
+
+
+def file_rows(files: OfficialFiles) -> list[Row]:
+    """The rows of one split; DataError where its files are malformed."""
+    records = READERS[files.source.format](files)
+    return [_row(files.source, files.split, record) for record in records]
+
+
+def _row(source: Source, split: Split, record: Record) -> Row:
+    if source.label not in source.columns:
+        return record.fields
+    if split.hidden:
+        return {**record.fields, source.label: None}
+    return {**record.fields, source.label: _label(source, split, record)}
+
+
+def _label(source: Source, split: Split, record: Record) -> object:
+    """The label's name, or the number where the source names no labels; None where there is none.
+
+    A list of labels has been read as names already.
+    """
+    value = record.fields[source.label]
+    if _is_missing(source, split, value):
+        return None
+    if isinstance(value, list):
+        return value
+    if not source.label_names:
+        try:
+            return float(str(value))
+        except ValueError:
+            raise DataError(f"{record.place} has the label {value!r}; expected a number.") from None
+    name = source.label_texts.get(str(value), str(value))
+    if name not in source.label_names:
+        expected = ", ".join(source.label_texts or source.label_names)
+        raise DataError(f"{record.place} has the label {value!r}; expected one of {expected}.")
+    return name
+
+
+def _is_missing(source: Source, split: Split, value: object) -> bool:
+    if value is None:
+        return source.label in source.may_lack(split)
+    return value == source.unlabelled

@@ -4,9 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Union
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.errors import BenchError
+
+if TYPE_CHECKING:
+    from benchharness.tasks.sources.archives import Member
 
 Row = Mapping[str, object]
 """One row with the hub's column names; class labels are names, or None where they are hidden.
@@ -14,6 +17,10 @@ Row = Mapping[str, object]
 Every source also gives `idx`, the row's position in its split. A column inside another one has a
 dotted name ("answers.text").
 """
+
+
+Place = Union[Path, "Member"]
+"""A file or folder, on the disk or in an archive; `str` names it."""
 
 Format = Literal["tsv", "csv", "jsonl", "squad", "race", "conll"]
 """The layout of official files: tables with tabs or commas, a JSON object a line, SQuAD's JSON,
@@ -29,10 +36,10 @@ class Split:
     """One split: its name on the hub, and the official files it can be read from.
 
     `files` are paths under the suite's folder, in the order they are looked for; the first one that
-    exists is read. "train/*/*.txt" stands for all the files that fit. `columns` replaces the
-    source's where this split is laid out differently. The labels of a `hidden` split are None
-    whatever the data hold, so that every source gives equal rows (the hub's MRPC test rows carry
-    their labels, the official test file does not).
+    exists is read. "train/*/*.txt" stands for all the files that fit. Case and punctuation of a
+    name do not matter. `columns` replaces the source's where this split is laid out differently.
+    The labels of a `hidden` split are None whatever the data hold, so that every source gives equal
+    rows (the hub's MRPC test rows carry their labels, the official test file does not).
     """
 
     hub: str
@@ -45,13 +52,17 @@ class Split:
 class Source:
     """A data set: hub repository, config and pinned revision, and the official layout.
 
-    `home` is the suite's folder ("glue"): `--data` may name that folder or the one above it.
+    `home` is the suite's folder ("glue"): `--data` may name that folder, the one above it, or the
+    task's own ("CoLA") below it. `spellings` are other names of folders, by the one that is used
+    here: {"glue": ("glue_data",)}.
     `columns` maps a row's columns to those of the official files. `label_names` is the order of the
     hub's ClassLabel, checked on loading: a hub whose order has changed is refused instead of being
     read with the wrong meaning. `label_texts` are what the files write instead of a name ("0").
     `label` is the column that holds it, or a list of them. A label without names is a number.
     `unlabelled` is what the files write where the annotators agreed on no label (the hub: -1); it
-    becomes None. `optional` columns are None where a source lacks them.
+    becomes None. `optional` columns are None where a source lacks them. `no_answer` is whether a
+    file of SQuAD's layout must be one with unanswerable questions (2.0), or one without (1.1); None
+    takes both.
 
     `unfold` takes a JSON object of a "jsonl" file apart where it holds several rows; `arrange` puts
     a split's rows into the form and order that all sources share. A `revision` that is no commit
@@ -63,6 +74,7 @@ class Source:
     revision: str
     splits: Mapping[str, Split]
     home: str = ""
+    spellings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     format: Format = "tsv"
     columns: Mapping[str, Column] = field(default_factory=dict)
     label: str = "label"
@@ -70,6 +82,7 @@ class Source:
     label_texts: Mapping[str, str] = field(default_factory=dict)
     unlabelled: str | None = None
     optional: tuple[str, ...] = ()
+    no_answer: bool | None = None
     unfold: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None
     arrange: Callable[[Sequence[Row]], Sequence[Row]] | None = None
 
@@ -87,38 +100,8 @@ class Source:
         """The split of that name; BenchError where the task has none."""
         if name not in self.splits:
             known = ", ".join(self.splits)
-            raise BenchError(f"{self.hub} {self.config} has no split {name!r}: it has {known}.")
+            raise BenchError(f"the task has no split {name!r}: it has {known}.")
         return self.splits[name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """Where rows come from. `folder` is set for "files" only."""
-
-    source: Literal["hub", "files", "mini"]
-    folder: Path | None = None
-
-    def __str__(self) -> str:
-        """What `parse_data` turns back into equal data."""
-        return str(self.folder) if self.folder is not None else self.source
-
-
-def parse_data(text: str) -> Data:
-    """What `--data` names: "hub", "mini" or a folder, which must exist."""
-    match text:
-        case "hub":
-            return Data(source="hub")
-        case "mini":
-            return Data(source="mini")
-    folder = Path(text).expanduser()
-    # Path("") is the current folder, which nobody means by an unset shell variable.
-    if not text or not folder.is_dir():
-        found = "is a file" if folder.is_file() else "does not exist"
-        raise DataError(
-            f"the data folder {text!r} {found}: give a folder of official files, "
-            "`--data hub` or `--data mini`."
-        )
-    return Data(source="files", folder=folder.resolve())
 
 
 # The columns of a row by type; TypeError where a row holds something else.

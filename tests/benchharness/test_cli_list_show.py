@@ -47,6 +47,16 @@ def db(tmp_path: Path) -> str:
 # lists
 
 
+def test_a_short_name_is_the_task_that_the_store_holds(db: str) -> None:
+    assert [row["seed"] for row in call_json("list", "runs", "--db", db, "--task", "rte")] == [1, 3]
+    with open_store(db) as store:
+        store.add_result(make_result(make_job(task="superglue/rte", seed=7)))
+    with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
+        call("list", "runs", "--db", db, "--task", "rte")
+    words = ("list", "runs", "--db", db, "--task", "rte", "--suite", "superglue")
+    assert [row["seed"] for row in call_json(*words)] == [7]
+
+
 def test_suites_and_tasks_are_the_registered_ones() -> None:
     assert [row["name"] for row in call_json("list", "suites")] == [*SUITES, *COLLECTIONS]
     rows = call_json("list", "tasks")

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import BASELINES
+from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
 
@@ -313,6 +315,38 @@ def test_missing_data_are_exit_4(bench):
     ended = bench(*RUN, "--data", "nowhere")
     assert ended.code == 4
     assert ended.err.startswith("bench: the data folder 'nowhere' does not exist")
+
+
+def test_tasks_whose_files_are_missing_are_left_out_where_asked(bench, tmp_path):
+    for name in ("CoLA", "RTE"):
+        shutil.copytree(mini_folder() / "glue" / name, tmp_path / "data" / name.lower())
+    words = ("run", "--model", "majority", "--no-baselines", "--data", "data")
+    words = (*words, "--db", "board.sqlite")
+    ended = bench(*words, "--suite", "glue")
+    assert ended.code == 4
+    assert len(ended.err.splitlines()) == 9
+    assert all(line.startswith("bench: ") for line in ended.err.splitlines())
+    ended = bench(*words, "--suite", "glue", "--skip-missing")
+    assert ended.code == 0, ended.err
+    assert stored() == {(COLA, 0): "finished", (RTE, 0): "finished"}
+    assert "bench: glue/qqp is left out: no QQP/train.tsv (train)" in ended.err
+    assert "left out, because their files are missing: glue/sst2, glue/mrpc," in ended.out
+    facts = json.loads(bench(*words, "--suite", "glue", "--skip-missing", "--json").out)
+    assert facts["stored_before"] == 2
+    assert len(facts["left_out"]) == 8
+    ended = bench(*words, "--suite", "glue", "--skip-missing", "--json", "--dry-run")
+    assert json.loads(ended.out)["left_out"] == facts["left_out"]
+
+
+def test_a_short_name_is_the_task_of_the_folder(bench, tmp_path):
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "RTE")
+    words = ("run", "--model", "majority", "--no-baselines", "--task", "rte", "--dry-run", "--json")
+    for data in ("sets", "sets/RTE"):
+        (job,) = json.loads(bench(*words, "--data", data).out)["jobs"]
+        assert job["task"] == RTE
+    ended = bench(*words, "--data", "mini")
+    assert ended.code == 2
+    assert "in several suites: say glue/rte or superglue/rte" in ended.err
 
 
 def test_a_bug_keeps_its_traceback(bench, monkeypatch):

@@ -13,7 +13,7 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.sources.files import find_files
+from benchharness.tasks.sources.files import Files
 from benchharness.tasks.sources.hub import hub_rows
 from benchharness.tasks.suites import find_task
 
@@ -26,16 +26,21 @@ every_layout = pytest.mark.parametrize("name", TASKS)
 def read_changed(name: str, folder: Path, content: bytes) -> None:
     """Read the train split with other bytes in its (first) file."""
     task = find_task(name)
-    original = find_files(task.source, task.source.splits["train"], mini_folder())[0]
-    path = folder / original.relative_to(mini_folder())
+    path = folder / original_file(name).relative_to(mini_folder())
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     read(task, "train", Data(source="files", folder=folder))
 
 
+def original_file(name: str) -> Path:
+    source = find_task(name).source
+    found = Files(mini_folder()).find(source, source.splits["train"])
+    assert found is not None
+    return Path(str(found.files[0]))
+
+
 def original(name: str) -> bytes:
-    task = find_task(name)
-    return find_files(task.source, task.source.splits["train"], mini_folder())[0].read_bytes()
+    return original_file(name).read_bytes()
 
 
 @every_layout
@@ -56,6 +61,19 @@ def test_21_a_file_that_is_cut_short_is_refused_by_name(tmp_path: Path, name: st
     cut = cut.rsplit(b"\t", 1)[0] if name == "glue/sst2" else cut
     with pytest.raises(DataError, match=r"train|\.txt"):
         read_changed(name, tmp_path, cut)
+
+
+def test_21_the_other_version_of_squad_is_noticed_whatever_its_name(tmp_path: Path) -> None:
+    for version, other in (("v1.1", "v2.0"), ("v2.0", "v1.1")):
+        with pytest.raises(DataError, match=rf"train-{version}\.json holds SQuAD {other[1:]}"):
+            read_changed(f"squad/{version}", tmp_path / version, original(f"squad/{other}"))
+
+
+def test_21_half_of_race_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"no passage of the level .*, and RACE's score is over both"
+    ):
+        read_changed("race/all", tmp_path, original("race/all"))
 
 
 def damages(content: bytes) -> Iterator[bytes]:

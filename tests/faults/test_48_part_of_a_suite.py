@@ -1,6 +1,7 @@
 """Fault 48: a suite's score needs every task, whole; the board says what is missing."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from typer.testing import CliRunner
 
 from benchharness.cli.app import app
 from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import SCORES, make_job
 from tests.helpers.results import make_evaluation, make_failure, make_result
@@ -44,6 +47,21 @@ def test_48_all_tasks_have_a_score(tmp_path: Path) -> None:
     entry = _entry(tmp_path / "board.sqlite")
     assert isinstance(entry["score"], float)
     assert (entry["rank"], entry["missing"]) == (1, [])
+
+
+def test_48_tasks_without_files_are_skipped_and_missing_on_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "sets" / "CoLA")
+    words = ["run", "--model", "majority", "--suite", "glue", "--data", "sets", "--no-baselines"]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, DataError)
+    assert "lacks files for 9 of the 10 tasks" in str(refused.exception)
+    ended = CliRunner().invoke(app, [*words, "--skip-missing", "--db", "board.sqlite"])
+    assert ended.exit_code == 0, ended.output
+    entry = _entry(tmp_path / "board.sqlite")
+    assert (entry["score"], entry["missing"]) == (None, [name for name in ALL if name != ALL[0]])
 
 
 @pytest.mark.parametrize("missing", ALL)

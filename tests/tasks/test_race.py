@@ -51,32 +51,41 @@ def test_both_levels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("home", ["train", "RACE/train", "race/RACE/train"])
 def test_the_archives_own_folder_is_found(tmp_path: Path, home: str) -> None:
-    assert len(read_race(write_passages(tmp_path, "middle1", home=home))) == 2
+    assert len(read_race(write_passages(tmp_path, "middle1", "high1", home=home))) == 4
+
+
+@pytest.mark.parametrize(("there", "absent"), [("middle", "high"), ("high", "middle")])
+def test_a_level_alone_is_noticed(tmp_path: Path, there: str, absent: str) -> None:
+    data = write_passages(tmp_path, f"{there}1", f"{there}2")
+    error = rf"split train of .* no passage of the level {absent}, and RACE's score is over both"
+    with pytest.raises(DataError, match=error):
+        read_race(data)
 
 
 def test_a_folder_that_is_no_race_is_not_taken(tmp_path: Path) -> None:
     data = write_file(tmp_path, "train/notes.txt", "{}")
-    with pytest.raises(DataError, match=r"has no train/\*/\*\.txt or RACE/train/\*/\*\.txt"):
+    with pytest.raises(DataError, match=r"has no train/\*/\*\.txt, for the split train"):
         read_race(data)
 
 
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"answers": ["E", "A"]}, r"row 0 .*answer is 'E', expected A, B, C or D"),
+        ({"answers": ["E", "A"]}, r"row 2 .*answer is 'E', expected A, B, C or D"),
         ({"answers": ["AB", "A"]}, r"its answer is 'AB'"),
         ({"answers": ["", "A"]}, r"its answer is ''"),
         ({"answers": ["A"]}, r"7\.txt has 2 questions, 2 lists of options and 1 answers"),
         ({"options": OPTIONS[:1]}, r"7\.txt has 2 questions, 1 lists of options"),
-        ({"options": [[], ["x"]]}, r"row 0 has no options"),
-        ({"options": [["x"], ["y"]]}, r"row 0 has the right options \(1,\); expected some of"),
+        ({"options": [[], ["x"]]}, r"row 2 has no options"),
+        ({"options": [["x"], ["y"]]}, r"row 2 has the right options \(1,\); expected some of"),
         ({"options": ["abcd", "efgh"]}, r"its options is 'abcd', expected texts"),
         ({"options": [[1, 2], ["y"]]}, r"its options is \[1, 2\], expected texts"),
         ({"questions": "Why?"}, r"7\.txt has no list 'questions': found str"),
-        ({"article": None}, r"row 0 does not convert: TypeError: its article is None"),
+        ({"article": None}, r"row 2 does not convert: TypeError: its article is None"),
     ],
 )  # fmt: skip
 def test_a_damaged_passage_is_named(tmp_path: Path, changed: Any, error: str) -> None:
+    write_passages(tmp_path, "middle1")
     data = write_file(tmp_path, "race/train/high/7.txt", passage("high7", **changed))
     with pytest.raises(DataError, match=error):
         read_race(data)

@@ -59,8 +59,31 @@ def test_no_answer_is_not_hidden(tmp_path: Path) -> None:
 
 
 def test_a_question_of_the_first_version_always_has_an_answer(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"squad/v1\.1 train .* row 1 has no answer"):
+    with pytest.raises(DataError, match=r"v1\.1\.json holds SQuAD 2\.0: .* without an answer"):
         examples(tmp_path, answers(("Bob", 8)), [], version="1.1")
+
+
+def unmarked(*questions: list[dict[str, Any]]) -> dict[str, Any]:
+    """A document as version 1.1 is laid out, whose questions do not say is_impossible."""
+    document = article(*questions)
+    for question in document["paragraphs"][0]["qas"]:
+        del question["is_impossible"]
+    return {"version": "1.1", "data": [document]}
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_the_version_is_told_by_what_the_file_holds(tmp_path: Path, split: str) -> None:
+    first, second = unmarked(answers(("Bob", 8))), {"data": [article([], answers(("Bob", 8)))]}
+    assert len(read_squad(tmp_path, first, "1.1", split).examples) == 1
+    assert len(read_squad(tmp_path, second, "2.0", split).examples) == 2
+    with pytest.raises(DataError, match=rf"{split}-v2\.0\.json holds SQuAD 1\.1.*squad/v1\.1"):
+        read_squad(tmp_path, first, "2.0", split)
+    with pytest.raises(DataError, match=rf"{split}-v1\.1\.json holds SQuAD 2\.0.*squad/v2\.0"):
+        read_squad(tmp_path, second, "1.1", split)
+
+
+def test_what_says_that_it_can_be_answered_is_of_the_second_version(tmp_path: Path) -> None:
+    assert len(examples(tmp_path, answers(("Bob", 8)))) == 1
 
 
 def test_a_training_question_without_any_answer_in_place_is_left_out_and_counted(

@@ -5,7 +5,15 @@ import pytest
 
 from benchharness import tasks
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suite, find_suites, find_task
+from benchharness.tasks.suites import (
+    COLLECTIONS,
+    SUITES,
+    TASKS,
+    find_suite,
+    find_suites,
+    find_task,
+    select_tasks,
+)
 
 
 def test_every_name_in_the_table_is_the_tasks_own() -> None:
@@ -34,6 +42,7 @@ def test_a_task_is_found_by_its_full_and_short_name(name: str) -> None:
     [
         ("glue/colla", r"no task is called 'glue/colla'\. Did you mean 'glue/cola'\?"),
         ("mnlli", r"no task is called 'mnlli'\. Did you mean 'mnli'\?"),
+        ("rte2", r"'rte2'\. Did you mean 'glue/rte' or 'superglue/rte'\?"),
         ("xyzzy", r"no task is called 'xyzzy'\. `bench list tasks` shows them\."),
     ],
 )
@@ -46,6 +55,16 @@ def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None
 def test_a_short_name_of_two_suites_is_refused() -> None:
     with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte\."):
         find_task("rte")
+
+
+def test_a_short_name_is_the_task_that_fits_if_only_one_does() -> None:
+    assert find_task("rte", lambda task: task.suite == "superglue").name == "superglue/rte"
+    (found,) = select_tasks([], ["RTE"], fits=lambda task: task.suite == "glue")
+    assert found.name == "glue/rte"
+    for fits in (lambda task: True, lambda task: False):
+        with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue"):
+            find_task("rte", fits)
+    assert find_task("cola", lambda task: False).name == "glue/cola"
 
 
 def test_a_suite_is_found_by_its_name() -> None:

@@ -132,7 +132,9 @@ def test_multirc_has_a_row_for_each_answer_and_a_group_for_each_question(tmp_pat
 )
 def test_a_passage_of_another_layout_names_its_line(tmp_path: Path, document: Any) -> None:
     data = write_file(tmp_path, "MultiRC/train.jsonl", to_lines([MULTIRC, document]))
-    with pytest.raises(DataError, match=r"train\.jsonl line 2 is not laid out like multirc"):
+    with pytest.raises(
+        DataError, match=r"train\.jsonl line 2 is not laid out like the official file: "
+    ):
         read_file("superglue/multirc", "train", data)
 
 

@@ -16,10 +16,11 @@ from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.sources.files import find_files
+from benchharness.tasks.sources.files import Files
 from benchharness.tasks.submission import SUBMISSIONS, check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task, score
+from tests.helpers.archives import tar_of, zip_of
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.small_submissions import clean, shrink, zipped
@@ -49,8 +50,8 @@ def _files(layout: str) -> list[Case]:
 
 def _first_files(task: Task) -> Iterator[tuple[str, Path]]:
     for name, split in task.source.splits.items():
-        if found := find_files(task.source, split, mini_folder()):
-            yield name, found[0]
+        if found := Files(mini_folder()).find(task.source, split):
+            yield name, Path(str(found.files[0]))
 
 
 def _shortened(layout: str, path: Path) -> bytes:
@@ -69,7 +70,36 @@ def _read_split(task: Task, split: str, name: str, content: bytes, folder: Path)
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+    if task.source.format == "race":  # whose split has a passage of each level
+        found = Files(mini_folder()).find(task.source, task.source.splits[split])
+        assert found is not None
+        other = next(each for each in found.files if each.parent.name != path.parent.name)
+        beside = path.parent.parent / other.parent.name / other.name
+        beside.parent.mkdir(exist_ok=True)
+        beside.write_bytes(other.read_bytes())
     read(task, split, Data(source="files", folder=folder))
+
+
+def _archives() -> list[Case]:
+    """Official archives of a task with few rows, as zips and as tars."""
+    files = {
+        f"CoLA/{path.name}": _shortened("tsv", path)
+        for path in sorted((mini_folder() / "glue" / "CoLA").iterdir())
+    }
+    with TemporaryDirectory() as folder:
+        paths = [zip_of(Path(folder, "a.zip"), files)]
+        paths += [tar_of(Path(folder, name), files) for name in ("a.tar", "a.tgz")]
+        return [
+            Case(content=path.read_bytes(), read=partial(_read_archive, path.name))
+            for path in paths
+        ]
+
+
+def _read_archive(name: str, content: bytes, folder: Path) -> None:
+    (folder / name).write_bytes(content)
+    data = Data(source="files", folder=folder / name)
+    for split in ("train", "dev"):
+        read(TASKS["glue/cola"], split, data)
 
 
 def _predictions() -> list[Case]:
@@ -198,6 +228,7 @@ ROWS = (
     Reader(name="squad", cases=partial(_files, "squad")),
     Reader(name="race", cases=partial(_files, "race")),
     Reader(name="conll", cases=partial(_files, "conll")),
+    Reader(name="data archives", cases=_archives),
     Reader(name="hub parquet", cases=_hub, share=0.02),
     Reader(name="predictions", cases=_predictions, share=1.5),
     Reader(name="submissions", cases=_submissions, share=1.5),

@@ -1,0 +1,125 @@
+"""A plan from people's folders: the same keys by every way, and all that is missing at once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchharness.driver.plan import MOST_LINES, plan_jobs
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.suites import SUITES, TASKS
+from tests.helpers.archives import files_in, zip_of
+from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY
+
+GLUE = [TASKS[name] for name in SUITES["glue"].tasks]
+
+
+def some_of_glue(folder: Path, *names: str) -> str:
+    for name in names:
+        shutil.copytree(mini_folder() / "glue" / name, folder / "glue_data" / name.lower())
+    return str(folder)
+
+
+def refusal(data: str, *tasks: str, **options: object) -> list[str]:
+    found = [TASKS[name] for name in tasks] or GLUE
+    with pytest.raises(DataError) as caught:
+        plan_jobs([TINY], found, data, [1], **options)  # type: ignore[arg-type]
+    return str(caught.value).splitlines()
+
+
+def test_a_job_has_one_key_by_every_way_to_its_rows(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "a" / "GLUE" / "cola")
+    archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
+    doors = ["mini", *(str(tmp_path / name) for name in ("a", "a/GLUE", "a/GLUE/cola")), archive]
+    keys = {plan_jobs([TINY], [COLA], str(door), [1]).jobs[0].key for door in doors}
+    assert len(keys) == 1
+
+
+def test_all_that_is_missing_is_said_at_once_before_anything_is_read(tmp_path: Path) -> None:
+    data = some_of_glue(tmp_path, "CoLA", "RTE", "MNLI", "WNLI")
+    (tmp_path / "glue_data" / "mnli" / "dev_matched.tsv").unlink()
+    (tmp_path / "glue_data" / "cola" / "train.tsv").write_text("damaged")
+    first, *lines = refusal(data)
+    assert first == (
+        f"the data folder {data} lacks files for 7 of the 10 tasks; it holds glue_data/: put the "
+        "official files there, or use `--data hub` or `--data mini`; --skip-missing runs the "
+        "other tasks."
+    )
+    assert [line.partition(":")[0] for line in lines] == [
+        *("glue/sst2", "glue/mrpc", "glue/stsb", "glue/qqp", "glue/mnli", "glue/qnli", "glue/ax")
+    ]
+    assert lines[0] == "glue/sst2: no SST-2/train.tsv (train), SST-2/dev.tsv (dev)."
+    assert lines[4] == "glue/mnli: no MNLI/dev_matched.tsv (dev)."
+
+
+def test_an_error_has_a_bounded_number_of_lines(tmp_path: Path) -> None:
+    lines = refusal(str(tmp_path), *TASKS)
+    assert len(lines) == MOST_LINES + 2
+    assert lines[-1] == f"and {len(TASKS) - MOST_LINES} more."
+
+
+def test_one_task_is_named_and_nothing_is_to_be_skipped(tmp_path: Path) -> None:
+    first, line = refusal(str(tmp_path), "glue/cola")
+    assert f"{tmp_path} lacks files for glue/cola; it holds nothing: put" in first
+    assert "--skip-missing" not in first
+    assert line == "glue/cola: no CoLA/train.tsv (train), CoLA/dev.tsv (dev)."
+
+
+def test_the_rest_runs_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+    data = some_of_glue(tmp_path, "CoLA", "RTE")
+    plan = plan_jobs([TINY], GLUE, data, [1], skip_missing=True)
+    assert [job.task for job in plan.jobs] == ["glue/cola", "glue/rte"]
+    assert list(plan.left_out) == [
+        *("glue/sst2", "glue/mrpc", "glue/stsb", "glue/qqp", "glue/mnli", "glue/qnli"),
+        *("glue/wnli", "glue/ax"),
+    ]
+    assert plan.left_out["glue/qqp"] == "no QQP/train.tsv (train), QQP/dev.tsv (dev)"
+    alone = plan_jobs([TINY], [COLA, RTE], data, [1])
+    assert [job.key for job in alone.jobs] == [job.key for job in plan.jobs]
+    assert alone.left_out == {}
+
+
+def test_something_must_be_left_to_run(tmp_path: Path) -> None:
+    first, *_ = refusal(str(tmp_path), skip_missing=True)
+    assert "lacks files for 10 of the 10 tasks" in first
+
+
+def test_damage_is_not_skipped(tmp_path: Path) -> None:
+    data = some_of_glue(tmp_path, "CoLA", "RTE")
+    (tmp_path / "glue_data" / "cola" / "dev.tsv").write_text("damaged")
+    (line,) = refusal(data, skip_missing=True)
+    assert "dev.tsv line 1" in line
+
+
+def test_a_diagnostic_goes_with_the_task_that_predicts_it(tmp_path: Path) -> None:
+    data = some_of_glue(tmp_path, "CoLA", "diagnostic")
+    plan = plan_jobs([TINY], [COLA, MNLI, AX], data, [1], skip_missing=True)
+    assert [job.task for job in plan.jobs] == ["glue/cola"]
+    assert plan.left_out["glue/ax"].startswith("glue/mnli has no MNLI/train.tsv")
+    _, line = refusal(data, "glue/ax")
+    assert line.startswith("glue/mnli: no MNLI/train.tsv")
+    assert "--start-from" not in line
+
+
+def test_a_task_whose_start_is_missing_is_left_out(tmp_path: Path) -> None:
+    data = some_of_glue(tmp_path, "CoLA", "RTE")
+    options = {"start_from": "glue/mnli", "skip_missing": True}
+    first, line = refusal(data, "glue/rte", **options)
+    assert "lacks files for glue/rte" in first
+    assert line.startswith("glue/mnli: no MNLI/train.tsv")
+    assert line.endswith("a task starts from it, and --start-from pretrained does without.")
+    lines = '[default]\nlearning_rate = 1e-3\nepochs = 1\n[glue.rte]\nstart_from = "glue/mnli"\n'
+    (tmp_path / "chain.toml").write_text(lines)
+    plan = plan_jobs(
+        [TINY], [COLA, RTE], data, [1], recipe=str(tmp_path / "chain.toml"), skip_missing=True
+    )
+    assert [job.task for job in plan.jobs] == ["glue/cola"]
+    assert plan.left_out["glue/rte"].startswith("glue/mnli has no MNLI/train.tsv")
+
+
+def test_a_folder_of_no_tasks_name_is_one_tasks_alone(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "mine")
+    data = str(tmp_path / "mine")
+    assert len(plan_jobs([TINY], [RTE], data, [1]).jobs) == 1
+    assert len(refusal(data, "glue/rte", "glue/wnli")) == 3

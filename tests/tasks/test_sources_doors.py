@@ -1,0 +1,329 @@
+"""People's folders: every common way to keep official files gives the rows of the released one."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.read import has_split, holds, read
+from benchharness.tasks.sources import Data, missing_files, parse_data
+from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_task
+from tests.helpers.archives import files_in, tar_of, zip_of
+
+MINI = Data(source="mini")
+
+PEOPLES_NAMES = {
+    "glue": ("glue", "GLUE", "glue_data", "GLUE-data", "Glue"),
+    "superglue": ("superglue", "SuperGLUE", "super_glue", "superglue_data"),
+    "squad": ("squad", "SQuAD", "squad_v2", "SQuAD2.0", "squad-1.1"),
+    "conll2003": ("conll2003", "CoNLL-2003", "conll_2003", "conll03", "CoNLL2003"),
+    "race": ("race", "RACE"),
+    "swag": ("swag", "SWAG", "swagaf"),
+    "snli": ("snli", "SNLI", "snli_1.0"),
+}
+
+
+def fingerprints(data: Data, *tasks: str) -> dict[str, str]:
+    """Of every split that the data hold, by "task:split"."""
+    return {
+        f"{name}:{split}": read(TASKS[name], split, data).fingerprint
+        for name in tasks
+        for split in TASKS[name].source.splits
+        if has_split(TASKS[name], split, data)
+    }
+
+
+def renamed(folder: Path, name: Callable[[str], str]) -> Path:
+    """The folder with the folders in it called otherwise."""
+    for child in sorted(folder.iterdir()):
+        if child.is_dir():
+            child.rename(folder / name(child.name))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("suite", "name"), [(suite, name) for suite, names in PEOPLES_NAMES.items() for name in names]
+)
+def test_the_parent_of_a_suites_folder_by_any_common_name(
+    tmp_path: Path, suite: str, name: str
+) -> None:
+    shutil.copytree(mini_folder() / suite, tmp_path / name)
+    versions = {"squad_v2": ["squad/v2.0"], "SQuAD2.0": ["squad/v2.0"], "squad-1.1": ["squad/v1.1"]}
+    tasks = versions.get(name, SUITES[suite].tasks)
+    assert fingerprints(parse_data(str(tmp_path)), *tasks) == fingerprints(MINI, *tasks)
+
+
+def test_one_parent_holds_all_suites(tmp_path: Path) -> None:
+    for suite in COLLECTIONS["seeds"]:
+        shutil.copytree(mini_folder() / suite, tmp_path / PEOPLES_NAMES[suite][1])
+    assert fingerprints(parse_data(str(tmp_path)), *TASKS) == fingerprints(MINI, *TASKS)
+
+
+def test_each_version_of_squad_may_have_a_folder(tmp_path: Path) -> None:
+    for version, name in (("1.1", "squad"), ("2.0", "squad2")):
+        for split in ("train", "dev"):
+            (tmp_path / name).mkdir(exist_ok=True)
+            file = f"{split}-v{version}.json"
+            shutil.copy(mini_folder() / "squad" / file, tmp_path / name / file)
+    tasks = SUITES["squad"].tasks
+    assert fingerprints(parse_data(str(tmp_path)), *tasks) == fingerprints(MINI, *tasks)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [str.lower, str.upper, lambda name: name.replace("-", ""), lambda name: name.replace("-", "_")],
+)
+@pytest.mark.parametrize("suite", ["glue", "superglue"])
+def test_task_folders_by_any_case_and_punctuation(
+    tmp_path: Path, suite: str, name: Callable[[str], str]
+) -> None:
+    folder = renamed(Path(shutil.copytree(mini_folder() / suite, tmp_path / suite)), name)
+    tasks = SUITES[suite].tasks
+    assert fingerprints(parse_data(str(folder)), *tasks) == fingerprints(MINI, *tasks)
+
+
+def test_the_halves_of_mnli_may_have_folders(tmp_path: Path) -> None:
+    for which in ("matched", "mismatched"):
+        (tmp_path / f"mnli_{which}").mkdir()
+        for split in ("dev", "test"):
+            source = mini_folder() / "glue" / "MNLI" / f"{split}_{which}.tsv"
+            shutil.copy(source, tmp_path / f"mnli_{which}" / f"{split}.tsv")
+    (tmp_path / "mnli").mkdir()
+    shutil.copy(mini_folder() / "glue" / "MNLI" / "train.tsv", tmp_path / "mnli")
+    found = fingerprints(parse_data(str(tmp_path)), "glue/mnli")
+    assert found == fingerprints(MINI, "glue/mnli")
+
+
+@pytest.mark.parametrize("name", ["CoLA", "cola", "my-grammar"])
+def test_a_tasks_own_folder(tmp_path: Path, name: str) -> None:
+    shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / name)
+    data = parse_data(str(tmp_path / name))
+    assert fingerprints(data, "glue/cola") == fingerprints(MINI, "glue/cola")
+    assert holds(str(tmp_path / name))(TASKS["glue/cola"])
+
+
+def test_a_folder_in_one_of_its_own_name(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "CoLA" / "CoLA")
+    shutil.copytree(mini_folder() / "race", tmp_path / "race" / "RACE")
+    data = parse_data(str(tmp_path))
+    assert fingerprints(data, "glue/cola", "race/all") == fingerprints(
+        MINI, "glue/cola", "race/all"
+    )
+
+
+def test_a_folder_beside_the_tasks_own_is_another_tasks(tmp_path: Path) -> None:
+    for name in ("RTE", "WNLI"):
+        shutil.copytree(mini_folder() / "glue" / name, tmp_path / name)
+    data = parse_data(str(tmp_path / "RTE"))
+    with pytest.raises(DataError, match=rf"no WNLI/train\.tsv .*`--data {tmp_path}` has it"):
+        read(TASKS["glue/wnli"], "train", data)
+
+
+def test_a_stray_file_is_no_split_of_a_task_that_has_a_folder(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
+    (tmp_path / "RTE" / "test.tsv").rename(tmp_path / "test.tsv")
+    assert not has_split(TASKS["glue/rte"], "test", parse_data(str(tmp_path)))
+
+
+# Archives, as they are fetched.
+
+RELEASED: Mapping[str, Mapping[str, str]] = {
+    "glue": {
+        "CoLA.zip": "CoLA",
+        "QQP-clean.zip": "QQP",
+        "QNLIv2.zip": "QNLI",
+        "MNLI.zip": "MNLI",
+        "SST-2.zip": "SST-2",
+    },
+    "superglue": {"BoolQ.zip": "BoolQ", "AX-b.zip": "AX-b", "WSC.zip": "WSC"},
+}
+"""Archives of one task, by suite, each with a folder of the task's name in it."""
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "folder"),
+    [(s, name, folder) for s, names in RELEASED.items() for name, folder in names.items()],
+)
+def test_the_archive_of_a_task(tmp_path: Path, suite: str, name: str, folder: str) -> None:
+    files = files_in(mini_folder() / suite / folder, folder)
+    archive = zip_of(tmp_path / name, files)
+    (task,) = (
+        task.name
+        for task in TASKS.values()
+        if task.suite == suite
+        and any(split.files[0].startswith(f"{folder}/") for split in task.source.splits.values())
+    )
+    wanted = fingerprints(MINI, task)
+    assert fingerprints(parse_data(str(archive)), task) == wanted
+    assert fingerprints(parse_data(str(tmp_path)), task) == wanted
+    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing is unpacked"
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "above"),
+    [
+        ("superglue", "combined.zip", ""),
+        ("superglue", "SuperGLUE.zip", "SuperGLUE"),
+        ("glue", "glue_data.zip", "glue_data"),
+        ("glue", "glue.tar", "glue"),
+        ("race", "RACE.tar.gz", "RACE"),
+        ("race", "race.tgz", "RACE"),
+        ("race", "RACE.zip", "RACE"),
+        ("snli", "snli_1.0.zip", "snli_1.0"),
+        ("conll2003", "conll2003.zip", ""),
+    ],
+)
+def test_the_archive_of_a_suite(tmp_path: Path, suite: str, name: str, above: str) -> None:
+    pack = zip_of if name.endswith(".zip") else tar_of
+    archive = pack(tmp_path / name, files_in(mini_folder() / suite, above))
+    tasks = SUITES[suite].tasks
+    wanted = fingerprints(MINI, *tasks)
+    assert fingerprints(parse_data(str(archive)), *tasks) == wanted
+    assert fingerprints(parse_data(str(tmp_path)), *tasks) == wanted
+    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing is unpacked"
+
+
+def test_a_folder_goes_before_the_archive_that_it_was_unpacked_from(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
+    (tmp_path / "RTE.zip").write_bytes(b"PK, and nothing more")
+    data = parse_data(str(tmp_path))
+    assert fingerprints(data, "glue/rte") == fingerprints(MINI, "glue/rte")
+    shutil.rmtree(tmp_path / "RTE")
+    with pytest.raises(DataError, match=r"RTE\.zip cannot be unpacked"):
+        has_split(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
+
+
+def test_an_archive_may_be_the_whole_of_data(tmp_path: Path) -> None:
+    archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
+    data = parse_data(str(archive))
+    assert str(data) == str(archive.resolve())
+    assert parse_data(str(data)) == data
+
+
+@pytest.mark.parametrize("name", ["CoLA", "SST-2", "MRPC", "STS-B", "RTE", "WNLI"])
+def test_real_files_have_the_same_rows_by_every_way(tmp_path: Path, name: str) -> None:
+    folder = Path(os.environ.get("BENCH_TEST_DATA", "nowhere")) / "glue" / name
+    if not folder.is_dir():
+        pytest.skip("BENCH_TEST_DATA names no folder of official files")
+    task = find_task(f"glue/{name.lower().replace('-', '')}").name
+    wanted = fingerprints(parse_data(str(folder.parent.parent)), task)
+    assert len(wanted) >= 2
+    (tmp_path / "GLUE").mkdir()
+    (tmp_path / "GLUE" / name.lower()).symlink_to(folder)
+    archive = zip_of(tmp_path / f"{name}.zip", files_in(folder, name))
+    for data in (tmp_path, tmp_path / "GLUE", folder, archive):
+        assert fingerprints(parse_data(str(data)), task) == wanted
+
+
+# Where there is no reading, or more than one.
+
+
+def test_two_folders_of_equal_right_are_refused(tmp_path: Path) -> None:
+    for name in ("GLUE", "glue_data"):
+        shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / name / "RTE")
+    error = r"has RTE/train\.tsv more than once, as .*GLUE.* and as .*glue_data.*: say with --data"
+    with pytest.raises(DataError, match=error):
+        read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "glue" / "RTE")
+    read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))  # as it was released
+
+
+def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "GLUE" / "RTE")
+    (tmp_path / "glue_data").symlink_to(tmp_path / "GLUE")
+    data = parse_data(str(tmp_path))
+    assert fingerprints(data, "glue/rte") == fingerprints(MINI, "glue/rte")
+
+
+def lacking(folder: Path, task: str) -> str:
+    """What is said of a task whose files are missing; what it proposes is taken."""
+    found = TASKS[task].source
+    words = missing_files(found, ["train", "dev"], parse_data(str(folder)))
+    for proposed in (part for part in words.split("`") if part.startswith("--data ")):
+        data = parse_data(proposed.removeprefix("--data "))
+        assert not missing_files(found, ["train", "dev"], data)
+    return words
+
+
+def test_a_folder_above_or_below_is_proposed(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "old" / "RTE")
+    (tmp_path / "sets" / "old" / "SST-2").mkdir()
+    below = f"RTE/train.tsv (train), RTE/dev.tsv (dev); `--data {tmp_path}/sets/old` has it"
+    assert lacking(tmp_path, "glue/rte") == below
+    assert lacking(tmp_path / "sets" / "old" / "SST-2", "glue/rte") == below
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "nearest"),
+    [
+        ("SST/train.tsv", "glue/sst2", "SST/train.tsv"),
+        ("sts/training.tsv", "glue/stsb", "sts/training.tsv"),
+        ("ReCoRDs/train.jsonl", "superglue/record", "ReCoRDs/train.jsonl"),
+        ("squads/train-v2.0.jsn", "squad/v2.0", "squads/train-v2.0.jsn"),
+        ("squad/train-v1.1.json", "squad/v2.0", None),
+        ("QNLI/train.tsv", "glue/mnli", None),
+        ("QQP/train.tsv", "glue/sst2", None),
+        ("MNLI/dev_matched.tsv", "glue/mnli", None),
+        ("CoLA/train.tsv", "swag/regular", None),
+    ],
+)
+def test_the_nearest_file_is_named(
+    tmp_path: Path, name: str, task: str, nearest: str | None
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir()
+    path.write_text("text")
+    words = missing_files(TASKS[task].source, ["train"], parse_data(str(tmp_path)))
+    assert words.partition("; ")[2] == (f"{nearest} comes nearest" if nearest else "")
+
+
+def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "d", "e", "f", "g", "h", ".hidden", "__MACOSX"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "notes.txt").write_text("notes")
+    error = r"has no RTE/train\.tsv \(train\); it holds a/, b/, c/, d/, e/, f/ and 3 more: put"
+    with pytest.raises(DataError, match=error):
+        read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_word_of_the_hub_to_somebody_who_gave_a_folder(tmp_path: Path, task: str) -> None:
+    """Neither where files are missing nor where they hold something else."""
+    source = TASKS[task].source
+    split = next(iter(source.splits))
+    for content in (None, "", "{}\n", "[]\n", "x\n", '{"data": 3}', "a\tb\n"):
+        if content is not None:
+            path = tmp_path / source.splits[split].files[0].replace("*", "middle", 1)
+            path = path.with_name(path.name.replace("*", "1"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        with pytest.raises(BenchError) as caught:
+            read(TASKS[task], split, parse_data(str(tmp_path)))
+        words = str(caught.value).replace(str(tmp_path), "")
+        assert source.hub not in words
+        assert not {source.config} & set(words.replace("(", " ").replace(")", " ").split()), words
+
+
+def test_a_short_name_is_the_task_that_the_folder_holds(tmp_path: Path) -> None:
+    shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
+    assert find_task("rte", holds(str(tmp_path / "RTE"))).name == "glue/rte"
+    assert find_task("RTE", holds(str(tmp_path))).name == "glue/rte"
+    shutil.copytree(mini_folder() / "superglue" / "RTE", tmp_path / "superglue" / "RTE")
+    for data in (str(tmp_path), "mini", "hub"):
+        with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte"):
+            find_task("rte", holds(data))
+
+
+def test_a_large_folder_of_other_things_is_refused_in_a_moment(tmp_path: Path) -> None:
+    for name in (f"{a}/{b}/{c}" for a in range(8) for b in range(8) for c in range(8)):
+        (tmp_path / name).mkdir(parents=True)
+        for number in range(8):
+            (tmp_path / name / f"train{number}.tsv").touch()
+    start, data = time.process_time(), parse_data(str(tmp_path))
+    assert all(missing_files(TASKS[task].source, ["train"], data) for task in SUITES["squad"].tasks)
+    assert time.process_time() - start < 5
