@@ -120,10 +120,10 @@ entity_f1 = _entity_metric("f1", lambda n: (2 * n.right, n.predicted + n.gold))
 """The harmonic mean of entity precision and recall, in 0..1."""
 
 
-def _share_of_equal_tags(sentences: Iterable[Sentence]) -> float:
-    """In 0..1, of all words; 0 where there is none."""
+def _share_of_equal_tags(sentences: Iterable[Sentence], whole: int = 1) -> float:
+    """From 0 to `whole`, of all words; 0 where there is none."""
     hits = [a == b for guess, gold in sentences for a, b in zip(guess, gold, strict=True)]
-    return sum(hits) / len(hits) if hits else 0.0
+    return whole * sum(hits) / len(hits) if hits else 0.0
 
 
 def _tag_accuracy(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
@@ -149,7 +149,7 @@ def official_conlleval(sentences: Sequence[Sentence]) -> Mapping[str, float]:
     precision = 100 * right / predicted if predicted else 0.0
     recall = 100 * right / gold if gold else 0.0
     return {
-        "accuracy": 100 * _share_of_equal_tags(sentences),
+        "accuracy": _share_of_equal_tags(sentences, 100),
         "precision": precision,
         "recall": recall,
         "FB1": 2 * precision * recall / (precision + recall) if right else 0.0,
