@@ -259,6 +259,8 @@ def _is_wide(content: bytes) -> bool:
 
 def lines_of(text: str, faults: Faults) -> list[Line]:
     """The lines that are not empty."""
+    if not text.strip():
+        return []
     if "\r" in text:
         faults.add("its lines end in a carriage return", 1, mendable=True)
         text = text.replace("\r\n", "\n").replace("\r", "\n")
