@@ -268,7 +268,7 @@ SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", _answer_f1
 
 
 def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
-    """ "em_..." and "f1_..." of each."""
+    """Each of them for "em" and for "f1"."""
     return tuple(
         _v2_metric(f"{name}_{suffix}", measure, reduce)
         for suffix, reduce in reductions.items()
