@@ -21,7 +21,14 @@ from benchharness.tasks.metrics import is_iob1, to_iob1, to_iob2
 from benchharness.tasks.metrics.squad import normalise
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
-from benchharness.tasks.submission.answer_file import Answers, Labels, Number, Text
+from benchharness.tasks.submission.answer_file import (
+    Answers,
+    Faults,
+    Labels,
+    Number,
+    Text,
+    decoded,
+)
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.race import LETTERS, read_race
 from benchharness.tasks.submission.squad import read_answers
@@ -156,7 +163,10 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
     The words, where there is a column of them, must be those of the examples, so that no tag is
     taken for that of another word.
     """
-    sentences = list(_sentences(path))
+    faults = Faults(path.name)
+    text = decoded(content_of(path), faults)
+    notes = require_clear(path, faults.all())
+    sentences = list(_sentences(text or ""))
     examples = [example for example in rows.examples if isinstance(example, TagExample)]
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if len(own) != len(examples):
@@ -169,15 +179,11 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
         for sentence, example in zip(own, examples, strict=True)
     )
     columns = tuple(_columns(task, sentences, examples))
-    return PredictionFile(predictions=predictions, columns=columns)
+    return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
 
-def _sentences(path: Path) -> Iterator[list[Word]]:
+def _sentences(text: str) -> Iterator[list[Word]]:
     """The words of each sentence; a document's line is one of its own."""
-    try:
-        text = content_of(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text.") from error
     sentence: list[Word] = []
     for number, line in enumerate([*text.split("\n"), ""], start=1):
         columns = line.split()
