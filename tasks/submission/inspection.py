@@ -165,10 +165,12 @@ def _examine(path: Path) -> _Examined:
     if suffix == ".json":
         answers = read_answers(path.name, content)
         return _whole(answers, rewrite_answers)
-    alone = Member(path=PurePosixPath(path.name), content=content)
-    if _suite_of([alone]) is not None:
+    alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
+    if alone:
         faults.add("it is one file, expected a zip of all")
-        return _examine_members([alone], faults)
+        file = next((file for file in alone if file.name == path.name), alone[0])
+        inside = read_answer_file(file, content).faults
+        return _Examined(faults=(*faults.all(), *inside), files={})
     if suffix == ".tsv":
         return _whole(read_race(path.name, content), rewrite_race)
     faults.add("it is not a submission: expected GLUE's or SuperGLUE's zip, a .json or a .tsv file")

@@ -322,6 +322,15 @@ def test_what_is_no_submission_is_said(
         repair(path, tmp_path / "out.zip")
 
 
+def test_one_file_alone_is_read_and_does_not_miss_the_others(tmp_path: Path) -> None:
+    content = clean("glue")["CoLA.tsv"].replace(b"prediction", b"predictions")
+    alone, header = check(put(tmp_path, content, "CoLA.tsv"))
+    assert alone.sentence == "it is one file, expected a zip of all"
+    assert header.sentence.startswith("the header is")
+    (alone,) = check(put(tmp_path, clean("superglue")["RTE.jsonl"], "RTE.jsonl"))
+    assert alone.sentence == "it is one file, expected a zip of all"
+
+
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere.zip cannot be read: No such file"):
         check(tmp_path / "nowhere.zip")
