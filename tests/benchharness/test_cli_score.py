@@ -82,11 +82,11 @@ def test_squad_1_is_scored_as_the_script_does(bench, made):
 
 
 DRAWS = {
-    "odds": lambda draw: draw.choice([draw.uniform(-4, 4), 0.25, 1.0]),
-    "tiny": lambda draw: draw.random() * 1e-17,
-    "ties": lambda draw: draw.choice([0.25, 0.5]),
+    "odds": lambda draw, has: draw.choice([draw.uniform(-4, 4), 0.25, 1.0]) - 2 * has,
+    "tiny": lambda draw, has: draw.random() * (1e-17 if has else 3e-17),
+    "ties": lambda draw, has: draw.choice([0.25, 0.25 if has else 0.5]),
 }
-"""No-answer scores as files have them."""
+"""No-answer scores as files have them, lower where a question has an answer."""
 
 
 @pytest.mark.parametrize("layout", ["odds", "tiny", "ties"])
@@ -96,16 +96,18 @@ def test_squad_2_is_scored_as_the_script_does(threshold, layout, bench, made, tm
     options = () if threshold is None else ("--na-prob-threshold", threshold)
     limit = 1.0 if threshold is None else threshold
     for seed in range(3):
-        path, guesses, examples = made("squad/v2.0", seed=seed)
-        answers = {p.id: p.text for p in guesses}
+        path, _, examples = made("squad/v2.0")
         draw = random.Random(seed)
-        names = draw.sample(list(answers), len(answers))
-        scores = {name: DRAWS[layout](draw) for name in names}
+        shuffled = draw.sample(examples, len(examples))
+        scores = {e.id: DRAWS[layout](draw, bool(e.answers)) for e in shuffled}
+        answers = {e.id: draw.choice([*(text for text, _ in e.answers), "x"]) for e in examples}
+        path.write_text(json.dumps(answers))
         (tmp_path / "na.json").write_text(json.dumps(scores))
         words = ("--task", "squad/v2.0", "--na-prob", "na.json", *options)
         found = call(bench, path, *words)["splits"]["dev"]
         expected = evaluate_v2(plain(examples), answers, scores, limit)
         assert found["official"] == expected
+        assert expected["best_f1_thresh"] != 0.0
         assert fractions(found["scores"]) == pytest.approx(
             {
                 "em": expected["exact"],

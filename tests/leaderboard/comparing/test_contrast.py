@@ -9,7 +9,13 @@ from benchharness.leaderboard.comparing.contrast import Contrast, contrast, corr
 from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.statistics import Interval, mcnemar_exact
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    PairExample,
+    SpanExample,
+    SpanPrediction,
+)
 from benchharness.tasks.suites import find_task
 from tests.helpers.boards import make_row
 from tests.helpers.drawn_predictions import drawn, mini
