@@ -4,7 +4,7 @@ import json
 import random
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -132,13 +132,12 @@ def _odds() -> list[Case]:
         (folder / name).write_bytes(changed)
         (folder / other).write_bytes(whole)
         for answers, odds in ((name, None), (other, name), (name, other), (name, name)):
-            file = None if odds is None else folder / odds
-            # As it stands it is read without an error; in the other roles it may be refused.
-            is_own = (answers, odds) == ((other, name) if as_odds else (name, None))
-            threshold = 0.25 if is_own else draw.choice(THRESHOLDS)
-            with nullcontext() if is_own else suppress(BenchError):
-                no_answer = NoAnswer(file=file, threshold=threshold)
+            with suppress(BenchError):
+                file = None if odds is None else folder / odds
+                no_answer = NoAnswer(file=file, threshold=draw.choice(THRESHOLDS))
                 _score(task, "dev", rows, folder / answers, no_answer)
+        answers, odds = (other, folder / name) if as_odds else (name, None)
+        _score(task, "dev", rows, folder / answers, NoAnswer(file=odds))
 
     return [
         Case(content=json.dumps(odds).encode(), read=partial(given, as_odds=True)),
