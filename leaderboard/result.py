@@ -260,10 +260,17 @@ def predictions_of(evaluation: Evaluation) -> tuple[Prediction, ...]:
     return tuple(kind(**_with_tuples(row)) for row in evaluation.predictions)
 
 
+_SELDOM: Mapping[str, Any] = {"threshold": 0.0, "missing": False, "text": None}
+"""Fields that only files of predictions use, with the values at which a row leaves them out."""
+
+
 def to_row(prediction: Prediction) -> dict[str, Any]:
     """The fields as JSON gives them back: with lists, not tuples."""
-    fields = vars(prediction).items()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in vars(prediction).items()
+        if name not in _SELDOM or value != _SELDOM[name]
+    }
 
 
 def _with_tuples(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,21 +91,39 @@ class SpanPrediction:
     """The best answer text and how much more the model believes in "no answer".
 
     `text` is the best non-empty span (before any threshold), `no_answer_score` the null score minus
-    that span's score, in logits: the answer is "" where it exceeds the threshold.
+    that span's score, in logits, or what a file has in its place: the answer is "" where it exceeds
+    the `threshold`, which is 0 for every model. `missing` marks a question that a file leaves out.
     """
 
     id: str
     text: str
     no_answer_score: float = 0.0
+    threshold: float = 0.0
+    missing: bool = False
+
+    @property
+    def abstains(self) -> bool:
+        """Whether "no answer" is preferred to the text."""
+        return self.no_answer_score > self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoicePrediction:
-    """The chosen option's index and the probability of every option."""
+    """The chosen option's index and the probability of every option.
+
+    The option is -1 where a file answers with none of them: with `text` instead, in its own words
+    (ReCoRD), or with nothing at all.
+    """
 
     id: str
     option: int
     scores: tuple[float, ...] = ()
+    text: str | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether a file says nothing of the example."""
+        return self.option < 0 and self.text is None
 
 
 @dataclass(frozen=True, kw_only=True)

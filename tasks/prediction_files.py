@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import (
@@ -17,11 +17,18 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics import to_iob2
+from benchharness.tasks.metrics import is_iob1, to_iob1, to_iob2
 from benchharness.tasks.metrics.squad import normalise
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
-from benchharness.tasks.submission.answer_file import Answers, Labels, Number, Text
+from benchharness.tasks.submission.answer_file import (
+    Answers,
+    Faults,
+    Labels,
+    Number,
+    Text,
+    decoded,
+)
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.race import LETTERS, read_race
 from benchharness.tasks.submission.squad import read_answers
@@ -30,18 +37,46 @@ from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Tas
 SHOWN = 3
 """Faults that an error names."""
 
+Tags = tuple[str, ...]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionFile:
     """One prediction for each example, in order, and what had to be read leniently to get them.
 
-    `sweep_order` are the question ids in the order of a file of no-answer scores, which decides
-    between equal scores where SQuAD's script looks for the best threshold.
+    `missing` counts the rows that the file leaves out. `sweep_order` are the question ids in the
+    order of the no-answer scores, which decides between equal ones where SQuAD's script looks for
+    the best threshold. `columns` are CoNLL's last two, gold and predicted tags, by sentence.
     """
 
     predictions: tuple[Prediction, ...]
     notes: tuple[str, ...] = ()
+    missing: int = 0
     sweep_order: tuple[str, ...] | None = None
+    columns: tuple[tuple[Tags, Tags], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoAnswer:
+    """SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer".
+
+    Without a `file` every score is 0, without a `threshold` it is `THRESHOLD`: so does
+    evaluate-v2.0.py.
+    """
+
+    file: Path | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise BenchError(
+                f"the no-answer threshold is {self.threshold}, expected a finite number: a large "
+                "one, such as 1e9, lets every answer stand."
+            )
+
+
+THRESHOLD = 1.0
+"""Of evaluate-v2.0.py: a probability never exceeds it."""
 
 
 def content_of(path: Path) -> bytes:
@@ -56,7 +91,8 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
     """Notes of the faults that leave no doubt; DataError where one does."""
     doubts = [str(fault) for fault in faults if not fault.mendable]
     if doubts:
-        more = f" (and {len(doubts) - SHOWN} more faults)" if len(doubts) > SHOWN else ""
+        rest = len(doubts) - SHOWN
+        more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
         raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
     return tuple(str(fault) for fault in faults)
 
@@ -64,36 +100,61 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
 # SQuAD's predictions.json, with na_prob.json or null_odds.json beside it or without.
 
 
-def read_spans(path: Path, rows: SplitRows, no_answer_scores: Path | None) -> PredictionFile:
-    """Each question's answer, "" for none, with its no-answer score or 0 where there are none."""
-    answers, notes = _read(path, rows)
-    scores, more = ({}, ()) if no_answer_scores is None else _read(no_answer_scores, rows)
+def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
+    """Each question's answer, "" for none, with its no-answer score or 0 where there are none.
+
+    Of a task whose questions all have answers some may be missing, as for evaluate-v1.1.py.
+    """
+    ids = [example.id for example in rows.examples]
+    content = content_of(path)
+    reading = read_answers(
+        path.name, content, ids, kind="texts", missing_are_wrong=not task.no_answer
+    )
+    notes = require_clear(path, reading.faults)
+    answers, listed = dict(reading.answers or ()), reading.no_answer_scores
+    if listed is not None and not task.no_answer:
+        raise DataError(f"{path} has no-answer probabilities, which {task.name} does not take.")
+    if listed is not None and no_answer.file is not None:
+        raise DataError(
+            f"{path} has no-answer probabilities of its own, and {no_answer.file} has others: "
+            "leave one of them out."
+        )
+    scores = None if listed is None else dict(listed)
+    if no_answer.file is not None:
+        odds = read_answers(no_answer.file.name, content_of(no_answer.file), ids, kind="scores")
+        notes += require_clear(no_answer.file, odds.faults)
+        scores = dict(odds.answers or ())
+    threshold = no_answer.threshold
+    if threshold is None:  # without any score every answer stands, as at the threshold of a model
+        threshold = 0.0 if scores is None else THRESHOLD
     predictions = tuple(
         SpanPrediction(
-            id=example.id, text=answers[example.id], no_answer_score=scores.get(example.id, 0.0)
+            id=name,
+            text=answers.get(name, ""),
+            no_answer_score=0.0 if scores is None else scores[name],
+            threshold=threshold,
+            missing=name not in answers,
         )
-        for example in rows.examples
+        for name in ids
     )
     return PredictionFile(
         predictions=predictions,
-        notes=(*notes, *more),
-        sweep_order=None if no_answer_scores is None else tuple(scores),
+        notes=notes,
+        missing=sum(p.missing for p in predictions),
+        sweep_order=None if scores is None else tuple(scores),
     )
-
-
-def _read(path: Path, rows: SplitRows) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Values by question id in the order of the file, and the notes."""
-    reading = read_answers(path.name, content_of(path), [example.id for example in rows.examples])
-    notes = require_clear(path, reading.faults)
-    return dict(reading.answers or ()), notes
 
 
 # CoNLL's columns: a word a line, the last column its predicted tag, an empty line in between.
 
 DOCUMENT = "-DOCSTART-"
 
-Word = tuple[int, str, str]
-"""A line's number, its first column and its last."""
+
+class Word(NamedTuple):
+    """A line's number from 1, and its columns."""
+
+    line: int
+    columns: Sequence[str]
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
@@ -102,54 +163,96 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
     The words, where there is a column of them, must be those of the examples, so that no tag is
     taken for that of another word.
     """
-    sentences = list(_sentences(path))
-    if len(sentences) != len(rows.examples):
+    faults = Faults(path.name)
+    text = decoded(content_of(path), faults)
+    notes = require_clear(path, faults.all())
+    sentences = list(_sentences(text or ""))
+    examples = [example for example in rows.examples if isinstance(example, TagExample)]
+    own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
+    if len(own) != len(examples):
         raise DataError(
-            f"{path} has {len(sentences)} sentences, expected {len(rows.examples)}: an empty line "
+            f"{path} has {len(own)} sentences, expected {len(examples)}: an empty line "
             "ends each, and none may be left out."
         )
     predictions = tuple(
         TagPrediction(id=example.id, tags=_tags(path, task, sentence, example))
-        for sentence, example in zip(sentences, rows.examples, strict=True)
-        if isinstance(example, TagExample)
+        for sentence, example in zip(own, examples, strict=True)
     )
-    return PredictionFile(predictions=predictions)
+    columns = tuple(_columns(task, sentences, examples))
+    return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
 
-def _sentences(path: Path) -> Iterator[list[Word]]:
-    try:
-        text = content_of(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text.") from error
+def _sentences(text: str) -> Iterator[list[Word]]:
+    """The words of each sentence; a document's line is one of its own."""
     sentence: list[Word] = []
     for number, line in enumerate([*text.split("\n"), ""], start=1):
         columns = line.split()
         if columns and columns[0] != DOCUMENT:
-            sentence.append((number, columns[0] if len(columns) > 1 else "", columns[-1]))
-        elif sentence:
+            sentence.append(Word(number, columns))
+            continue
+        if sentence:
             yield sentence
             sentence = []
+        if columns:
+            yield [Word(number, columns)]
 
 
 def _tags(
     path: Path, task: TagTask, sentence: Sequence[Word], example: TagExample
 ) -> tuple[str, ...]:
-    first = sentence[0][0]
+    first = sentence[0].line
     if len(sentence) != len(example.words):
         raise DataError(
             f"{path} line {first} begins a sentence of {len(sentence)} words, expected "
             f"{len(example.words)}: {' '.join(example.words[:8])} ..."
         )
-    for (line, word, tag), expected in zip(sentence, example.words, strict=True):
-        if word not in ("", expected):
+    for (line, columns), expected in zip(sentence, example.words, strict=True):
+        word, tag = columns[0], columns[-1]
+        if len(columns) > 1 and word != expected:
             raise DataError(f"{path} line {line} has the word {word!r}, expected {expected!r}.")
         if tag not in task.tags:
             known = ", ".join(task.tags)
             raise DataError(f"{path} line {line} has the tag {tag!r}, expected one of {known}.")
     try:
-        return to_iob2([tag for _, _, tag in sentence])
+        return to_iob2([columns[-1] for _, columns in sentence])
     except BenchError as error:
         raise DataError(f"{path} line {first}: {error}") from error
+
+
+def _columns(
+    task: TagTask, sentences: Sequence[Sequence[Word]], examples: Sequence[TagExample]
+) -> Iterator[tuple[Tags, Tags]]:
+    """The predicted and gold tags that conlleval reads in the file, sentence by sentence.
+
+    Where the column before the last is not the gold one, the examples' tags stand for it, in IOB1
+    if the predictions are in it. A document's line counts where the file has the gold column.
+    """
+    own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
+    if all(_has_gold(task, sentence, e) for sentence, e in zip(own, examples, strict=True)):
+        for sentence in sentences:
+            if len(sentence[0].columns) >= WITH_GOLD:
+                yield _column(sentence, -1), _column(sentence, -2)
+        return
+    guesses = [_column(sentence, -1) for sentence in own]
+    convert = to_iob1 if all(map(is_iob1, guesses)) else to_iob2
+    for guess, example in zip(guesses, examples, strict=True):
+        yield guess, convert(example.tags or ())
+
+
+WITH_GOLD = 3
+"""Columns at least: a word, its gold tag, its predicted one."""
+
+
+def _column(sentence: Sequence[Word], place: int) -> Tags:
+    return tuple(word.columns[place] for word in sentence)
+
+
+def _has_gold(task: TagTask, sentence: Sequence[Word], example: TagExample) -> bool:
+    """Whether the column before the last has the gold tags, in IOB1 or IOB2."""
+    if any(len(word.columns) < WITH_GOLD for word in sentence):
+        return False
+    found = _column(sentence, -2)
+    return set(found) <= set(task.tags) and to_iob2(found) == to_iob2(example.tags or ())
 
 
 # One answer a row: GLUE's tables, SuperGLUE's JSON lines, tables of SNLI, SWAG and RACE.
@@ -164,22 +267,28 @@ OPTIONS = 4
 
 
 def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> PredictionFile:
-    """The answer to every example, whatever the file calls it and in whatever order."""
+    """The answer to every example, whatever the file calls it and in whatever order.
+
+    Of ReCoRD some may be missing, as for its script.
+    """
     content = content_of(path)
     if task.suite == "race":
         return _race(path, content, rows)
     file = _file_for(path, task)
-    tries = [
-        (ids, places, read_answer_file(file, content, ids)) for ids, places in _numberings(rows)
-    ]
+    ways = list(_numberings(rows))
+    tries = [(ids, places, read_answer_file(file, content, ids)) for ids, places in ways]
+    if isinstance(file.answers, Text):
+        lenient = replace(file, missing_are_wrong=True)
+        tries += [(ids, places, read_answer_file(lenient, content, ids)) for ids, places in ways]
     ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
     notes = require_clear(path, reading.faults)
     answers = dict(zip(ids, reading.answers or (), strict=True))
-    predictions = (
-        _prediction(path, file, example, answers[place])
+    predictions = tuple(
+        _prediction(file, example, answers[place])
         for example, place in zip(rows.examples, places, strict=True)
     )
-    return PredictionFile(predictions=tuple(predictions), notes=notes)
+    missing = sum(answers[place] is None for place in places)
+    return PredictionFile(predictions=predictions, notes=notes, missing=missing)
 
 
 def _file_for(path: Path, task: PairTask | ChoiceTask) -> AnswerFile:
@@ -190,6 +299,8 @@ def _file_for(path: Path, task: PairTask | ChoiceTask) -> AnswerFile:
     answers = file.answers
     if isinstance(answers, Number):  # only a submission is clipped
         answers = Number(low=-math.inf, high=math.inf)
+    if isinstance(answers, Text):  # ReCoRD's script takes any
+        answers = Text(may_be_empty=True)
     is_lines = path.suffix in (".jsonl", ".json")
     lines = file.format if file.format != "tsv" else "jsonl"
     return replace(
@@ -225,11 +336,12 @@ def _numberings(rows: SplitRows) -> Iterator[tuple[Sequence[int], Sequence[int]]
         yield range(count + rows.left_out), ids
 
 
-def _prediction(path: Path, file: AnswerFile, example: Example, answer: Any) -> Prediction:
+def _prediction(file: AnswerFile, example: Example, answer: Any) -> Prediction:
     if isinstance(file.answers, Number):
         return PairPrediction(id=example.id, label=float(answer))
     if isinstance(file.answers, Text) and isinstance(example, ChoiceExample):
-        return ChoicePrediction(id=example.id, option=_option(path, example, answer))
+        option = -1 if answer is None else _option(example, answer)
+        return ChoicePrediction(id=example.id, option=option, text=answer if option < 0 else None)
     written = answer.label if isinstance(answer, Option) else answer
     assert isinstance(file.answers, Labels), "numbers and texts are read before"
     names = {str(text): name for name, text in file.answers.written.items()}
@@ -239,17 +351,12 @@ def _prediction(path: Path, file: AnswerFile, example: Example, answer: Any) -> 
     return PairPrediction(id=example.id, label=name)
 
 
-def _option(path: Path, example: ChoiceExample, text: str) -> int:
-    """The option that an entity's text is, but for what SQuAD's normalisation takes away."""
+def _option(example: ChoiceExample, text: str) -> int:
+    """The option that a text is, but for what SQuAD's normalisation takes away; -1 for none."""
     if text in example.options:
         return example.options.index(text)
     alike = [normalise(option) for option in example.options]
-    if normalise(text) in alike:
-        return alike.index(normalise(text))
-    raise DataError(
-        f"{path} answers {example.id} with {text!r}, which is not one of its passage's entities: "
-        f"{', '.join(example.options[:5])}, ..."
-    )
+    return alike.index(normalise(text)) if normalise(text) in alike else -1
 
 
 def _race(path: Path, content: bytes, rows: SplitRows) -> PredictionFile:
@@ -270,20 +377,20 @@ READERS: Mapping[str, Reader] = {"pair": read_labels, "choice": read_labels, "ta
 
 
 def read_predictions(
-    path: Path,
-    task: Task,
-    rows: SplitRows,
-    no_answer_scores: Path | None = None,
+    path: Path, task: Task, rows: SplitRows, no_answer: NoAnswer | None = None
 ) -> PredictionFile:
     """One prediction for each of the split's examples, in their order.
 
-    Tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json with
-    `no_answer_scores` (na_prob.json) beside it, and CoNLL's columns, the last of which is the
+    Tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json with the file
+    of `no_answer` (na_prob.json) beside it, and CoNLL's columns, the last of which is the
     prediction. Raises DataError, naming file, line and fault, where it is not clear what was
     predicted for every example.
     """
+    if no_answer is not None and not (isinstance(task, SpanTask) and task.no_answer):
+        option = "--na-prob-threshold" if no_answer.file is None else "--na-prob"
+        raise DataError(
+            f"{task.name} has no questions without an answer: only SQuAD 2.0 takes {option}."
+        )
     if isinstance(task, SpanTask):
-        return read_spans(path, rows, no_answer_scores)
-    if no_answer_scores is not None:
-        raise DataError(f"{task.name} has no no-answer scores: only SQuAD 2.0 takes --na-prob.")
+        return read_spans(path, task, rows, no_answer or NoAnswer())
     return READERS[task.head](path, task, rows)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,8 +10,9 @@ from benchharness.cli.options import DATABASE, AsJson, Database, with_plugins
 from benchharness.cli.output import print_json
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored.scoring import NoAnswer, Scored, score_files, to_result
-from benchharness.tasks.errors import BenchError
+from benchharness.stored.scoring import Scored, score_files, to_result
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.suites import split_title
 
 Files = Annotated[
@@ -39,12 +40,20 @@ NoAnswerFile = Annotated[
     typer.Option("--na-prob", metavar="FILE", help="SQuAD 2.0: na_prob.json or null_odds.json."),
 ]
 Threshold = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--na-prob-threshold",
         metavar="X",
-        help="SQuAD 2.0: no answer where --na-prob exceeds X, as in evaluate-v2.0.py.",
+        help="SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",
     ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse a file that leaves answers out."),
+]
+AllowMissing = Annotated[
+    bool,
+    typer.Option("--allow-missing", help="With --store: also if the file leaves answers out."),
 ]
 Keep = Annotated[
     bool, typer.Option("--store", help='Put the scores on the board as "scored here".')
@@ -63,8 +72,10 @@ def score(  # noqa: PLR0913  (one parameter for each option)
     data: Data = "hub",
     split: Splits = None,
     na_prob: NoAnswerFile = None,
-    na_prob_threshold: Threshold = 1.0,
+    na_prob_threshold: Threshold = None,
+    strict: Strict = False,
     store: Keep = False,
+    allow_missing: AllowMissing = False,
     model: Model = None,
     db: Database = DATABASE,
     as_json: AsJson = False,
@@ -77,43 +88,31 @@ def score(  # noqa: PLR0913  (one parameter for each option)
         raise BenchError(
             "--store and --model NAME belong together: say whose predictions they are."
         )
-    no_answer = NoAnswer(file=na_prob, threshold=na_prob_threshold) if na_prob else None
+    if allow_missing and (strict or not store):
+        raise BenchError("--allow-missing needs --store, and --strict says the opposite of it.")
+    is_given = na_prob is not None or na_prob_threshold is not None
+    no_answer = NoAnswer(file=na_prob, threshold=na_prob_threshold) if is_given else None
     scored = score_files(files, task, data, split or (), no_answer)
+    if not allow_missing:
+        _check_missing(scored, strict=strict, store=store)
     key = None if model is None else _keep(scored, model, db)
     if as_json:
-        print_json(
-            {
-                "task": scored.task.name,
-                "data": scored.data,
-                "splits": {
-                    one.evaluation.split: {
-                        "predictions": len(one.evaluation.predictions),
-                        "scores": dict(one.evaluation.scores),
-                        "official": dict(one.official),
-                        "flags": list(one.evaluation.flags),
-                        "notes": list(one.notes),
-                    }
-                    for one in scored.splits
-                },
-                "stored": key,
-            }
-        )
+        print_json({**_facts(scored), "stored": key})
     else:
-        for one in scored.splits:
-            for note in one.notes:
-                typer.echo(visible(f"bench: {note}"), err=True)
-            found = one.evaluation
-            count = len(found.predictions)
-            title = split_title(found.task, found.split)
-            typer.echo(visible(f"{title} ({scored.data}), {count} predictions"))
-            _print_scores(found.scores)
-            if one.official:
-                typer.echo("as the official script prints them, in percent:")
-                _print_scores(one.official)
-            for flag in found.flags:
-                typer.echo(f"  ! {flag}")
+        _print(scored)
         if key is not None:
             typer.echo(f"stored: {key[:12]}, scored here")
+
+
+def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:
+    """Refuses what leaves answers out, where it is to be stored or none may be missing."""
+    for one in scored.splits:
+        if not one.missing or not (strict or store):
+            continue
+        found = f"{one.file} leaves {one.missing} of {len(one.evaluation.predictions)} answers out"
+        if strict:
+            raise DataError(f"{found}: without --strict each of them counts as wrong.")
+        raise DataError(f"{found}: --allow-missing stores its scores all the same, with a flag.")
 
 
 def _keep(scored: Scored, model: str, db: str) -> str:
@@ -122,6 +121,40 @@ def _keep(scored: Scored, model: str, db: str) -> str:
     with open_store(db) as store:
         store.add_result(result)
     return result.job.key
+
+
+def _facts(scored: Scored) -> dict[str, Any]:
+    return {
+        "task": scored.task.name,
+        "data": scored.data,
+        "splits": {
+            one.evaluation.split: {
+                "predictions": len(one.evaluation.predictions),
+                "missing": one.missing,
+                "scores": dict(one.evaluation.scores),
+                "official": dict(one.official),
+                "flags": list(one.evaluation.flags),
+                "notes": list(one.notes),
+            }
+            for one in scored.splits
+        },
+    }
+
+
+def _print(scored: Scored) -> None:
+    for one in scored.splits:
+        for note in one.notes:
+            typer.echo(visible(f"bench: {note}"), err=True)
+        found = one.evaluation
+        count = len(found.predictions) - one.missing
+        title = split_title(found.task, found.split)
+        typer.echo(visible(f"{title} ({scored.data}), {count} predictions"))
+        _print_scores(found.scores)
+        if one.official:
+            typer.echo("as the official script prints them, in percent:")
+            _print_scores(one.official)
+        for flag in found.flags:
+            typer.echo(f"  ! {flag}")
 
 
 def _print_scores(scores: Mapping[str, float]) -> None:

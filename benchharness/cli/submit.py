@@ -34,11 +34,11 @@ Fill = Annotated[
     bool, typer.Option("--fill", help="Fill tasks that were not run with one constant answer.")
 ]
 Threshold = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--threshold",
         metavar="X",
-        help="SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X.",
+        help="SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X. Default: 0.",
     ),
 ]
 Out = Annotated[
@@ -68,7 +68,7 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
     suite: SuiteName = None,
     seed: Seed = None,
     fill: Fill = False,
-    threshold: Threshold = 0.0,
+    threshold: Threshold = None,
     out: Out = None,
     check: Check = None,
     repair: Repair = None,
@@ -87,22 +87,27 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
             "--repair FILE."
         )
     if check is not None:
-        raise typer.Exit(_check(Path(check), as_json=as_json))
-    if repair is not None:
+        _check(Path(check), as_json=as_json)
+    elif repair is not None:
         _repair(Path(repair), out, as_json=as_json)
     elif model is not None and suite is not None:
         found = _gather(model, suite, db, seed=seed, fill=fill, threshold=threshold)
         _write(found, out or _default_name(suite, model), as_json=as_json)
 
 
-def _check(path: Path, *, as_json: bool) -> int:
-    """Prints the faults; gives the exit code."""
+def _check(path: Path, *, as_json: bool) -> None:
+    """Prints the faults; DataError where there are any."""
     faults = check(path)
     if as_json:
         print_json({"file": str(path), "faults": [vars(fault) for fault in faults]})
     else:
         _print_faults(path, faults)
-    return DataError.exit_code if faults else 0
+    if faults:
+        raise DataError(f"{path} has {_counted(len(faults))}.")
+
+
+def _counted(faults: int) -> str:
+    return f"{faults or 'no'} {'fault' if faults == 1 else 'faults'}"
 
 
 def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
@@ -113,11 +118,10 @@ def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
             typer.echo(visible(str(fault)))
     for name, count in shown.items():
         if count > SHOWN_OF_A_FILE:
-            typer.echo(visible(f"{name}: {count - SHOWN_OF_A_FILE} more faults; --json has them."))
+            more = f"{_counted(count - SHOWN_OF_A_FILE)} more"
+            typer.echo(visible(f"{name}: {more}; --json has all."))
     mendable = sum(fault.mendable for fault in faults)
-    typer.echo(
-        visible(f"{path}: {len(faults) or 'no'} {'fault' if len(faults) == 1 else 'faults'}")
-    )
+    typer.echo(visible(f"{path}: {_counted(len(faults))}"))
     if mendable:
         typer.echo(f"`bench submit --repair` mends {mendable} of them, if it can mend all.")
 

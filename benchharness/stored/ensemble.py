@@ -66,6 +66,8 @@ def _label(labels: Sequence[str], predictions: Sequence[PairPrediction]) -> Pair
 def _option(predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
     count = max(max(len(p.scores), p.option + 1) for p in predictions)
     scores = _mean([p.scores or _sure(p.option, count) for p in predictions])
+    if not any(scores):  # files that answer in words of their own, or not at all
+        return predictions[0]
     return ChoicePrediction(id=predictions[0].id, option=scores.index(max(scores)), scores=scores)
 
 
@@ -80,17 +82,24 @@ def _mean(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
 def _answer(predictions: Sequence[SpanPrediction]) -> SpanPrediction:
     texts: dict[str, str] = {}
     weights: defaultdict[str, float] = defaultdict(float)
-    for prediction in predictions:
+    given = [p for p in predictions if not p.missing] or predictions
+    for prediction in given:
         key = normalise(prediction.text)
         texts.setdefault(key, prediction.text)
         # The probability of the text against "no answer": the logistic function of minus the
         # score.
-        weights[key] += (1 - math.tanh(prediction.no_answer_score / 2)) / 2
+        weights[key] += (1 - math.tanh(_margin(prediction) / 2)) / 2
     return SpanPrediction(
         id=predictions[0].id,
         text=texts[max(weights, key=lambda key: weights[key])],
-        no_answer_score=fmean(p.no_answer_score for p in predictions),
+        no_answer_score=fmean(map(_margin, given)),
+        missing=given[0].missing,
     )
+
+
+def _margin(prediction: SpanPrediction) -> float:
+    """By how much "no answer" is preferred: above 0 it is the answer."""
+    return prediction.no_answer_score - prediction.threshold
 
 
 def _tags(predictions: Sequence[TagPrediction]) -> TagPrediction:

@@ -15,34 +15,38 @@ from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import Example, Prediction, SpanExample, SpanPrediction
-from benchharness.tasks.metrics import official_v1, official_v2
-from benchharness.tasks.prediction_files import PredictionFile, read_predictions
+from benchharness.tasks.examples import Example, SpanExample, SpanPrediction
+from benchharness.tasks.metrics import (
+    official_conlleval,
+    official_v1,
+    official_v2,
+    swept_in_order,
+    tag_accuracy,
+)
+from benchharness.tasks.prediction_files import (
+    THRESHOLD,
+    NoAnswer,
+    PredictionFile,
+    read_predictions,
+)
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import SpanTask, Task, is_hidden
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoAnswer:
-    """SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer"."""
-
-    file: Path
-    threshold: float
+from benchharness.tasks.task import SpanTask, Task, ending_of, is_hidden
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSplit:
-    """One split of a file: its evaluation, whose answers are decided at the threshold 0.
+    """One split of a file: its evaluation, as its official script counts.
 
-    `official` are the keys and values of SQuAD's own scripts, empty for other tasks. `notes` say
-    what had to be read leniently.
+    `official` are the keys and values of that script (SQuAD's, conlleval), empty for other tasks.
+    `notes` say what had to be read leniently, `missing` how many answers are left out.
     """
 
     evaluation: Evaluation
     official: Mapping[str, float]
     notes: tuple[str, ...]
+    missing: int
     file: Path
     no_answer: NoAnswer | None
 
@@ -67,7 +71,8 @@ def score_files(
     """The scores of one prediction file for each split; by default the task's dev splits in turn.
 
     Raises BenchError where files and splits do not pair or labels are hidden, and DataError where
-    a file does not say clearly what was predicted for every row.
+    a file does not say clearly what was predicted for every row. Missing answers count as wrong
+    where the official script does so.
     """
     start = time.monotonic()
     found, source = find_task(task, holds(data)), parse_data(data)
@@ -91,35 +96,40 @@ def _score(
         raise BenchError(
             f"{task.name} {split} hides its labels: only the official server can score it."
         )
-    found = read_predictions(file, task, rows, no_answer.file if no_answer else None)
-    threshold = no_answer.threshold if no_answer else 0.0
-    decided = tuple(_at_zero(prediction, threshold) for prediction in found.predictions)
+    found = read_predictions(file, task, rows, no_answer)
+    evaluation = evaluate_split(f"{task.name}:{split}", rows, found.predictions)
+    official, scores = _official(task, found, rows.examples)
+    own = {name + ending_of(task, split): score for name, score in scores.items()}
     return ScoredSplit(
-        evaluation=evaluate_split(f"{task.name}:{split}", rows, decided),
-        official=_official(task, found, rows.examples, threshold),
+        evaluation=replace(evaluation, scores={**evaluation.scores, **own}),
+        official=official,
         notes=found.notes,
+        missing=found.missing,
         file=file,
         no_answer=no_answer,
     )
 
 
-def _at_zero(prediction: Prediction, threshold: float) -> Prediction:
-    """The same decision at the threshold 0, which is that of every stored score."""
-    if not isinstance(prediction, SpanPrediction):
-        return prediction
-    return replace(prediction, no_answer_score=prediction.no_answer_score - threshold)
-
-
 def _official(
-    task: Task, found: PredictionFile, examples: Sequence[Example], threshold: float
-) -> Mapping[str, float]:
+    task: Task, found: PredictionFile, examples: Sequence[Example]
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """What the official script prints of the file, and the scores that only the file can tell.
+
+    Those depend on the order of equal no-answer scores, or on the scheme of the tags.
+    """
+    if found.columns:
+        official = official_conlleval(found.columns)
+        return official, {tag_accuracy.name: official["accuracy"] / 100}
     if not isinstance(task, SpanTask):
-        return {}
+        return {}, {}
     predictions = [p for p in found.predictions if isinstance(p, SpanPrediction)]
     questions = [e for e in examples if isinstance(e, SpanExample)]
     if not task.no_answer:
-        return official_v1(predictions, questions)
-    return official_v2(predictions, questions, threshold, found.sweep_order)
+        return official_v1(predictions, questions), {}
+    official = official_v2(predictions, questions, found.sweep_order)
+    if found.sweep_order is None:
+        return official, {}
+    return official, swept_in_order(predictions, questions, found.sweep_order)
 
 
 def to_result(scored: Scored, model: str) -> Result:
@@ -171,5 +181,9 @@ def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
             Setting(value=f"sha256:{digest}", source=str(split.file)),
         )
         if split.no_answer:
-            source = str(split.no_answer.file)
-            yield "na_prob_threshold", Setting(value=split.no_answer.threshold, source=source)
+            threshold, file = split.no_answer.threshold, split.no_answer.file
+            value = THRESHOLD if threshold is None else threshold
+            yield "na_prob_threshold", Setting(value=value, source=str(file or ""))
+        if split.missing:
+            name = f"missing_{split.evaluation.split}"
+            yield name, Setting(value=split.missing, source="--allow-missing")

@@ -44,13 +44,14 @@ class Wanted:
     """The submission that is wanted: of which suite, and of which seed (None: the best on dev).
 
     `fill` writes one answer throughout for tasks that were not run. `threshold` is SQuAD 2.0's: a
-    question whose no-answer score exceeds it is left unanswered.
+    question whose no-answer score exceeds it is left unanswered (None: what the predictions say,
+    which is 0 for a model).
     """
 
     suite: Suite
     seed: int | None = None
     fill: bool = False
-    threshold: float = 0.0
+    threshold: float | None = None
 
 
 def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
@@ -140,8 +141,9 @@ def _squad(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) ->
         spec = find_task(task)
         spans = [p for p in _predicted(stored, run, f"{task}:dev") if isinstance(p, SpanPrediction)]
         may_abstain = isinstance(spec, SpanTask) and spec.no_answer
+        threshold = spans[0].threshold if wanted.threshold is None else wanted.threshold
         contents = {
-            "predictions.json": write_predictions(spans, wanted.threshold if may_abstain else None)
+            "predictions.json": write_predictions(spans, threshold if may_abstain else None)
         }
         if may_abstain:
             contents["na_prob.json"] = write_no_answer_scores(spans)

@@ -204,14 +204,15 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
 
 
 def _span(task: Task, prediction: Any) -> str:
-    gives_none = may_abstain(task) and prediction.no_answer_score > 0
-    return "" if gives_none else str(prediction.text)
+    return "" if may_abstain(task) and prediction.abstains else str(prediction.text)
 
 
 def _answer_of(task: Task, prediction: Prediction, example: Example) -> str:
     """A prediction as a reader sees it."""
     found: Any = prediction
     match example:
+        case ChoiceExample() if found.option < 0:
+            return found.text or NO_ANSWER
         case ChoiceExample():
             return example.options[int(found.option)]
         case TagExample():

@@ -205,5 +205,8 @@ def _scoring(job: Job) -> str:
     for _, split in job.predicted_splits:
         words += ["--split", split]
     if (threshold := job.settings.get("na_prob_threshold")) is not None:
-        words += ["--na-prob", threshold.source, "--na-prob-threshold", str(threshold.value)]
+        words += ["--na-prob", threshold.source] if threshold.source else []
+        words += ["--na-prob-threshold", str(threshold.value)]
+    if any(name.startswith("missing_") for name in job.settings):
+        words.append("--allow-missing")
     return shlex.join([*words, "--store", "--model", job.model])

@@ -24,6 +24,8 @@ from benchharness.tasks.metrics.entities import (
     entity_f1,
     entity_precision,
     entity_recall,
+    is_iob1,
+    official_conlleval,
     tag_accuracy,
     to_iob1,
     to_iob2,
@@ -34,6 +36,7 @@ from benchharness.tasks.metrics.squad import (
     SQUAD_V2_DETAILS,
     official_v1,
     official_v2,
+    swept_in_order,
 )
 
 __all__ = [
@@ -49,9 +52,11 @@ __all__ = [
     "entity_precision",
     "entity_recall",
     "gender_parity",
+    "is_iob1",
     "macro_f1",
     "matthews",
     "of_group",
+    "official_conlleval",
     "official_v1",
     "official_v2",
     "option_exact_match",
@@ -61,6 +66,7 @@ __all__ = [
     "question_exact_match",
     "question_f1",
     "spearman",
+    "swept_in_order",
     "tag_accuracy",
     "to_iob1",
     "to_iob2",

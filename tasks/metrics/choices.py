@@ -44,11 +44,18 @@ def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
 
 
 def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
-    """The mean of the chosen option's text against the most alike text of a right option."""
+    """The mean of the answer's text against the most alike text of a right option.
+
+    The text is that of the chosen option, or the file's own words; a missing answer counts 0.
+    """
 
     def points(prediction: ChoicePrediction, example: ChoiceExample) -> float:
-        chosen = example.options[prediction.option]
-        return max((measure(chosen, example.options[i]) for i in _gold(example)), default=0.0)
+        golds, text = _gold(example), prediction.text
+        if prediction.option >= 0:
+            text = example.options[prediction.option]
+        if text is None:
+            return 0.0
+        return max((measure(text, example.options[place]) for place in golds), default=0.0)
 
     def compute(
         predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]
@@ -59,7 +66,7 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
 
 
 option_exact_match = _text_metric("em", exact_match)
-"""ReCoRD's EM: the chosen text equals a right one after SQuAD's normalisation."""
+"""ReCoRD's EM: the answer's text equals a right one after SQuAD's normalisation."""
 
 option_f1 = _text_metric("f1", token_f1)
-"""ReCoRD's F1: the words that the chosen text shares with the most alike right one, in 0..1."""
+"""ReCoRD's F1: the words that the answer shares with the most alike right one, in 0..1."""

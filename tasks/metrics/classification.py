@@ -8,7 +8,8 @@ import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from statistics import fmean
 
 from benchharness.tasks.errors import BenchError
@@ -137,16 +138,23 @@ question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_mat
 
 
 def question_f1(positive: str) -> PairMetric:
-    """MultiRC's F1m: the mean over questions of F1 of the class `positive`, in 0..1.
+    """MultiRC's F1m as the script of its authors has it (CogComp, multirc-eval-v1.py), in 0..1.
 
-    A question without that class on either side counts 0. SuperGLUE does not score F1m; the script
-    released with MultiRC takes F1 of the mean precision and the mean recall instead.
+    F1 of the mean precision and the mean recall of the class `positive`, each a mean over questions
+    in which 0/0 counts 1. SuperGLUE does not score it; the hub's metric `super_glue` has another
+    one, the mean over questions of F1 averaged over both classes. 0 where the script divides by 0.
     """
-    f1 = binary_f1(positive).compute
 
     def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        groups = _groups(predictions, examples).values()
-        return fmean(f1([p for p, _ in group], [e for _, e in group]) or 0.0 for group in groups)
+        precisions, recalls = [], []
+        for group in _groups(predictions, examples).values():
+            right = sum(p.label == e.label == positive for p, e in group)
+            named = sum(p.label == positive for p, _ in group)
+            known = sum(e.label == positive for _, e in group)
+            precisions.append(right / named if named else 1.0)
+            recalls.append(right / known if known else 1.0)
+        precision, recall = (reduce(add, part) / len(part) for part in (precisions, recalls))
+        return 2 * recall * precision / (precision + recall) if precision + recall else 0.0
 
     return Metric(name="f1m", compute=compute)
 
@@ -218,9 +226,16 @@ CONSTANT = "constant predictions"
 
 
 def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
-    """Says "constant predictions" where every example got one answer: the run collapsed."""
+    """Says "constant predictions" where every example got one answer: the run collapsed.
+
+    Of a file also how many answers are missing, which count as wrong.
+    """
     answers = {_answer(p) for p in predictions}
-    return (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
+    missing = sum(
+        isinstance(p, SpanPrediction | ChoicePrediction) and p.missing for p in predictions
+    )
+    flags = (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
+    return (*flags, f"{missing} of {len(predictions)} answers missing") if missing else flags
 
 
 def _answer(prediction: Prediction) -> object:
@@ -237,6 +252,6 @@ def _answer(prediction: Prediction) -> object:
         case SpanPrediction():
             return prediction.text
         case ChoicePrediction():
-            return prediction.option
+            return prediction.option, prediction.text
         case TagPrediction():
             return frozenset(prediction.tags)

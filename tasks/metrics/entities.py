@@ -1,6 +1,6 @@
 """Named entities: from tags and back, and precision, recall and F1 as conlleval counts them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchharness.tasks.errors import BenchError
@@ -63,6 +63,11 @@ def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
+def is_iob1(tags: Sequence[str]) -> bool:
+    """Whether B- stands only where IOB1 needs it; without any such place IOB2 is IOB1 too."""
+    return to_iob1(tags) == tuple(tags)
+
+
 def _sentences(
     predictions: Sequence[TagPrediction], examples: Sequence[TagExample]
 ) -> Iterable[Sentence]:
@@ -85,17 +90,21 @@ class Counts(NamedTuple):
     gold: int
 
 
+def _counts(sentences: Iterable[Sentence]) -> Counts:
+    right = predicted = gold = 0
+    for guess_tags, gold_tags in sentences:
+        guessed, wanted = set(entities(guess_tags)), set(entities(gold_tags))
+        right += len(guessed & wanted)
+        predicted += len(guessed)
+        gold += len(wanted)
+    return Counts(right, predicted, gold)
+
+
 def _entity_metric(name: str, ratio: Callable[[Counts], tuple[int, int]]) -> TagMetric:
     """A ratio of the counts over all sentences; 0 for 0/0, as conlleval prints."""
 
     def compute(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
-        right = predicted = gold = 0
-        for guess_tags, gold_tags in _sentences(predictions, examples):
-            guessed, wanted = set(entities(guess_tags)), set(entities(gold_tags))
-            right += len(guessed & wanted)
-            predicted += len(guessed)
-            gold += len(wanted)
-        part, whole = ratio(Counts(right, predicted, gold))
+        part, whole = ratio(_counts(_sentences(predictions, examples)))
         return part / whole if whole else 0.0
 
     return Metric(name=name, compute=compute)
@@ -111,15 +120,37 @@ entity_f1 = _entity_metric("f1", lambda n: (2 * n.right, n.predicted + n.gold))
 """The harmonic mean of entity precision and recall, in 0..1."""
 
 
+def _share_of_equal_tags(sentences: Iterable[Sentence], whole: int = 1) -> float:
+    """From 0 to `whole`, of all words; 0 where there is none."""
+    hits = [a == b for guess, gold in sentences for a, b in zip(guess, gold, strict=True)]
+    return whole * sum(hits) / len(hits) if hits else 0.0
+
+
 def _tag_accuracy(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
-    """Of normalised tags, so that IOB1 and IOB2 count alike."""
-    hits = [
-        guess == gold
-        for guess_tags, gold_tags in _sentences(predictions, examples)
-        for guess, gold in zip(to_iob2(guess_tags), to_iob2(gold_tags), strict=True)
-    ]
-    return sum(hits) / len(hits) if hits else 0.0
+    pairs = _sentences(predictions, examples)
+    return _share_of_equal_tags((to_iob2(guess), to_iob2(gold)) for guess, gold in pairs)
 
 
 tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
-"""The share of words whose tag is right, in 0..1; mostly O, so it says little beside F1."""
+"""The share of words whose tag is right, in 0..1; mostly O, so it says little beside F1.
+
+It is what conlleval prints of columns in IOB2, which models predict; of a file in IOB1 conlleval
+prints another number, because it compares the tags as they stand (`official_conlleval`).
+"""
+
+
+def official_conlleval(sentences: Sequence[Sentence]) -> Mapping[str, float]:
+    """What conlleval prints of predicted and gold tags as a file has them, in percent.
+
+    Entities are the same in IOB1 and IOB2, and tags are not: "accuracy" compares these letter by
+    letter.
+    """
+    right, predicted, gold = _counts(sentences)
+    precision = 100 * right / predicted if predicted else 0.0
+    recall = 100 * right / gold if gold else 0.0
+    return {
+        "accuracy": _share_of_equal_tags(sentences, 100),
+        "precision": precision,
+        "recall": recall,
+        "FB1": 2 * precision * recall / (precision + recall) if right else 0.0,
+    }

@@ -76,13 +76,19 @@ class _ScoredAnswer:
     is_answered: bool
     has_answer: bool
     no_answer_score: float
+    threshold: float
     group: str = ""
 
     def points_at(self, threshold: float) -> float:
-        """The points once the threshold is applied."""
+        """The points once a threshold is applied."""
         if self.no_answer_score > threshold:
             return float(not self.has_answer)
         return self.points
+
+    @property
+    def decided(self) -> float:
+        """The points at the prediction's own threshold."""
+        return self.points_at(self.threshold)
 
 
 def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | None]:
@@ -134,7 +140,7 @@ def _gold_texts(example: SpanExample) -> list[str]:
 def _v1_points(
     predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], measure: Measure
 ) -> float:
-    """The sum over questions of the best score against any gold answer."""
+    """The sum over questions of the best score against any gold answer; 0 for a missing answer."""
     points = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
         golds = _gold_texts(example)
@@ -143,7 +149,8 @@ def _v1_points(
                 f"question {example.id} has no answer, but every question of SQuAD 1.1 has one: "
                 "score these questions as SQuAD 2.0."
             )
-        points += max(measure(prediction.text, gold) for gold in golds)
+        if not prediction.missing:
+            points += max(measure(prediction.text, gold) for gold in golds)
     return points
 
 
@@ -181,6 +188,7 @@ def _v2_answers(
                 is_answered=bool(prediction.text),
                 has_answer=bool(example.answers),
                 no_answer_score=prediction.no_answer_score,
+                threshold=prediction.threshold,
                 group=example.title,
             )
         )
@@ -190,20 +198,20 @@ def _v2_answers(
 def official_v2(
     predictions: Sequence[SpanPrediction],
     examples: Sequence[SpanExample],
-    threshold: float = 1.0,
     sweep_order: Sequence[str] | None = None,
 ) -> Mapping[str, float]:
     """What evaluate-v2.0.py prints, by its keys: percent, counts, and thresholds as they are.
 
-    `threshold` is its --na-prob-thresh. `sweep_order` are the question ids in the order of the
-    no-answer file, which decides between equal scores; without such a file there is no "best_...".
+    The predictions' threshold is its --na-prob-thresh. `sweep_order` are the question ids in the
+    order of the no-answer file, which decides between equal scores; without such a file there is no
+    "best_...".
     """
     exact = _v2_answers(predictions, examples, exact_match)
     f1 = _v2_answers(predictions, examples, _answer_f1)
     result: dict[str, float] = {}
     for prefix, kinds in {"": (True, False), "HasAns_": (True,), "NoAns_": (False,)}.items():
         for key, answers in {"exact": exact, "f1": f1}.items():
-            points = [a.points_at(threshold) for a in answers if a.has_answer in kinds]
+            points = [a.decided for a in answers if a.has_answer in kinds]
             if points:
                 result[f"{prefix}{key}"] = 100.0 * sum(points) / len(points)
                 result[f"{prefix}total"] = len(points)
@@ -217,9 +225,10 @@ def official_v2(
     return result
 
 
-def _v2_metric(
-    name: str, measure: Measure, reduce: Callable[[list[_ScoredAnswer]], float | None]
-) -> SpanMetric:
+Reduce = Callable[[list[_ScoredAnswer]], float | None]
+
+
+def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
     def compute(
         predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
     ) -> float | None:
@@ -228,17 +237,17 @@ def _v2_metric(
     return Metric(name=name, compute=compute)
 
 
-def _at_zero(answers: Sequence[_ScoredAnswer]) -> float | None:
-    """The mean points at the threshold 0: "no answer" where the model prefers it."""
-    return sum(a.points_at(0.0) for a in answers) / len(answers) if answers else None
+def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
+    """The mean points with "no answer" where the model prefers it."""
+    return sum(a.decided for a in answers) / len(answers) if answers else None
 
 
 def _has_answer(answers: Sequence[_ScoredAnswer]) -> float | None:
-    return _at_zero([a for a in answers if a.has_answer])
+    return _decided([a for a in answers if a.has_answer])
 
 
 def _no_answer(answers: Sequence[_ScoredAnswer]) -> float | None:
-    return _at_zero([a for a in answers if not a.has_answer])
+    return _decided([a for a in answers if not a.has_answer])
 
 
 def _best(answers: Sequence[_ScoredAnswer]) -> float:
@@ -254,20 +263,38 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
     return None if points is None else points / len(answers)
 
 
-SQUAD_V2 = (_v2_metric("em", exact_match, _at_zero), _v2_metric("f1", _answer_f1, _at_zero))
-"""Exact match "em" and "f1" over all questions at the fixed threshold 0."""
+SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", _answer_f1, _decided))
+"""Exact match "em" and "f1" over all questions at a fixed threshold: 0, or that of a file."""
 
-SQUAD_V2_DETAILS = tuple(
-    _v2_metric(f"{name}_{suffix}", measure, reduce)
-    for suffix, reduce in {
-        "hasans": _has_answer,
-        "noans": _no_answer,
-        "best": _best,
-        "best_threshold": _threshold,
-        "cross": _cross,
-    }.items()
-    for name, measure in {"em": exact_match, "f1": _answer_f1}.items()
+
+def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
+    """Each of them for "em" and for "f1"."""
+    return tuple(
+        _v2_metric(f"{name}_{suffix}", measure, reduce)
+        for suffix, reduce in reductions.items()
+        for name, measure in {"em": exact_match, "f1": _answer_f1}.items()
+    )
+
+
+SWEPT = _details({"best": _best, "best_threshold": _threshold})
+"""At the threshold that is best on the scored questions ("f1_best", what papers print), and that
+threshold, in the unit of the no-answer scores: a logit difference, or what a file has."""
+
+SQUAD_V2_DETAILS = (
+    *_details({"hasans": _has_answer, "noans": _no_answer}),
+    *SWEPT,
+    *_details({"cross": _cross}),
 )
-"""The same of questions with and without an answer; at the threshold that is best on the scored
-questions ("f1_best", what papers print), that threshold (a logit difference, not a share); and at
-thresholds fitted on other articles ("f1_cross")."""
+"""The same of questions with and without an answer; those of the sweep; and at thresholds fitted on
+other articles ("f1_cross")."""
+
+
+def swept_in_order(
+    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], order: Sequence[str]
+) -> Mapping[str, float]:
+    """What the sweep gives where equal no-answer scores stand in this order of question ids."""
+    rank = {name: number for number, name in enumerate(order)}
+    places = sorted(range(len(examples)), key=lambda place: rank[examples[place].id])
+    ordered = [predictions[place] for place in places], [examples[place] for place in places]
+    scores = {metric.name: metric.compute(*ordered) for metric in SWEPT}
+    return {name: found for name, found in scores.items() if found is not None}

@@ -79,17 +79,24 @@ class Number:
 
     def understand(self, found: Scalar) -> Understood:
         """The number that a value is."""
-        expected = f"expected a number from {self.low:g} to {self.high:g}"
-        if not _is_number(found) or not math.isfinite(number := float(str(found))):
-            return Understood(None, f"the score is {found!r}, {expected}")
+        has_range = math.isfinite(self.low) and math.isfinite(self.high)
+        expected = f"a number from {self.low:g} to {self.high:g}" if has_range else "a number"
+        if not _is_number(found) or math.isnan(number := float(str(found))):
+            return Understood(None, f"the score is {found!r}, expected {expected}")
+        if math.isinf(number):
+            return Understood(
+                None, f"the score is {found!r:.40}, which is out of range, expected {expected}"
+            )
         if not self.low <= number <= self.high:
-            return Understood(self.write(number), f"the score is {found}, {expected}")
+            return Understood(self.write(number), f"the score is {found}, expected {expected}")
         return Understood(str(found))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Any text but an empty one (ReCoRD's entities)."""
+    """Any text (ReCoRD's entities); an empty one only where that is an answer like any other."""
+
+    may_be_empty: bool = False
 
     def write(self, text: str | float) -> str:
         """The text itself."""
@@ -97,7 +104,7 @@ class Text:
 
     def understand(self, found: Scalar) -> Understood:
         """The text, where it is one."""
-        if isinstance(found, str) and found.strip():
+        if isinstance(found, str) and (self.may_be_empty or found.strip()):
             return Understood(found)
         return Understood(None, f"the label is {found!r}, expected the text of an entity")
 
@@ -147,16 +154,19 @@ class Faults:
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._found: dict[tuple[str, bool], int] = {}
+        self._found: dict[tuple[str, bool], tuple[str, int]] = {}
         self._again: Counter[tuple[str, bool]] = Counter()
 
-    def add(self, sentence: str, line: int = 0, *, mendable: bool = False) -> None:
-        """Take a fault of a line; equal sentences become one fault, at the first of its lines."""
-        fault = (sentence, mendable)
+    def add(self, sentence: str, line: int = 0, *, mendable: bool = False, kind: str = "") -> None:
+        """Take a fault of a line; those of one kind become one fault, as the first of them says it.
+
+        Without a `kind` equal sentences are of one kind.
+        """
+        fault = (kind or sentence, mendable)
         if fault in self._found:
             self._again[fault] += 1
         else:
-            self._found[fault] = line
+            self._found[fault] = sentence, line
 
     def all(self) -> tuple[Fault, ...]:
         """Every fault once, in the order in which they were found."""
@@ -164,10 +174,10 @@ class Faults:
             Fault(
                 file=self._file,
                 line=line,
-                sentence=sentence + _more(self._again[sentence, mendable]),
-                mendable=mendable,
+                sentence=sentence + _more(self._again[fault]),
+                mendable=fault[1],
             )
-            for (sentence, mendable), line in self._found.items()
+            for fault, (sentence, line) in self._found.items()
         )
 
 
@@ -183,7 +193,8 @@ class AnswerFile:
     `rows` is how many answers it must hold, `fill` the answer, by the task's own name, that stands
     on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "jsonl"
     an object a line with idx and label, "multirc" an object a line for each paragraph, of which
-    there are `paragraphs` with `questions` in all (None: however many).
+    there are `paragraphs` with `questions` in all (None: however many). With `missing_are_wrong`
+    rows may be left out: their answer is None.
     """
 
     name: str
@@ -195,6 +206,7 @@ class AnswerFile:
     format: Literal["tsv", "jsonl", "multirc"] = "tsv"
     paragraphs: int | None = None
     questions: int | None = None
+    missing_are_wrong: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +236,10 @@ MARK = "\ufeff"
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
-    """The text, without a byte order mark; None where it is not UTF-8."""
+    """The text, without a byte order mark; None, and one fault, where it is not UTF-8."""
+    if _is_wide(content):
+        faults.add("it is not UTF-8 text but UTF-16, or another with several bytes a character")
+        return None
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -236,8 +251,16 @@ def decoded(content: bytes, faults: Faults) -> str | None:
     return text.removeprefix(MARK)
 
 
+def _is_wide(content: bytes) -> bool:
+    """Whether it is text of two or four bytes a character: by its mark, or mostly zeros beside."""
+    some = content[:1000]
+    return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
+
+
 def lines_of(text: str, faults: Faults) -> list[Line]:
     """The lines that are not empty."""
+    if not text.strip():
+        return []
     if "\r" in text:
         faults.add("its lines end in a carriage return", 1, mendable=True)
         text = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -2,8 +2,8 @@
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
@@ -28,50 +28,61 @@ DATE = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip can say; the same answers give the same bytes."""
 
 
+ZIP = b"PK\x03\x04"
+"""What a zip with files begins with."""
+
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, zlib.error, LZMAError)
 """What `zipfile` raises for bytes that are no zip, or one of a kind that it cannot read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A file in a zip: the folders it lies in ("" for none), its name and its bytes."""
+    """A file in a zip: where the zip says that it lies, and its bytes (None: they are damaged)."""
 
-    folder: str
-    name: str
-    content: bytes
+    path: PurePosixPath
+    content: bytes | None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it lies in the folder in which a zip is unpacked, on any system."""
+        parts = self.path.parts
+        return not (self.path.is_absolute() or ".." in parts or parts[0].endswith(":"))
 
 
 def read_zip(content: bytes, faults: Faults) -> list[Member]:
     """The files of a zip, also of one inside it; what cannot be read is a fault."""
     members: list[Member] = []
-    for path, inside in _files(content, "it", faults):
-        if path.suffix.casefold() != ".zip":
-            folder = "" if path.parent == PurePosixPath() else str(path.parent)
-            members.append(Member(folder=folder, name=path.name, content=inside))
+    for member in _files(content, "it", faults) or ():
+        if member.path.suffix.casefold() != ".zip" or member.content is None:
+            members.append(member)
             continue
-        faults.add(f"{path} is a zip inside the zip", mendable=True)
-        members += [
-            Member(folder="", name=inner.name, content=answers)
-            for inner, answers in _files(inside, str(path), faults)
-        ]
+        inner = _files(member.content, str(member.path), faults)
+        if inner is not None:
+            faults.add(f"{member.path} is a zip inside the zip", mendable=True)
+            members += [replace(each, path=PurePosixPath(each.path.name)) for each in inner]
     return members
 
 
-def _files(content: bytes, name: str, faults: Faults) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The paths and contents of one zip's files."""
+def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
+    """The files of one zip; None, and one fault, where it cannot be read."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            total = sum(info.file_size for info in archive.infolist())
+            infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
+            total = sum(info.file_size for info in infos)
             if total > LARGEST:
                 faults.add(f"{name} unpacks to {total:,} bytes, far more than any answers")
-                return
-            for info in archive.infolist():
-                is_folder = info.filename.endswith("/")
-                if not is_folder and (found := _content(archive, info, faults)) is not None:
-                    # Some programs on Windows write backslashes.
-                    yield PurePosixPath(info.filename.replace("\\", "/")), found
+                return None
+            # Some programs on Windows write backslashes.
+            return [
+                Member(
+                    path=PurePosixPath(info.filename.replace("\\", "/")),
+                    content=_content(archive, info, faults),
+                )
+                for info in infos
+            ]
     except DAMAGE as error:
         faults.add(f"{name} is damaged: {error}")
+        return None
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
@@ -148,13 +159,18 @@ def _examine(path: Path) -> _Examined:
         if suffix != ".zip":
             faults.add("it is a zip, but its name does not end in .zip", mendable=True)
         return _examine_members(read_zip(content, faults), faults)
+    if content.startswith(ZIP):
+        faults.add("it is a zip that is cut short: its end is missing")
+        return _Examined(faults=faults.all(), files={})
     if suffix == ".json":
         answers = read_answers(path.name, content)
         return _whole(answers, rewrite_answers)
-    alone = Member(folder="", name=path.name, content=content)
-    if _suite_of([alone]) is not None:
+    alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
+    if alone:
         faults.add("it is one file, expected a zip of all")
-        return _examine_members([alone], faults)
+        file = next((file for file in alone if file.name == path.name), alone[0])
+        inside = read_answer_file(file, content).faults
+        return _Examined(faults=(*faults.all(), *inside), files={})
     if suffix == ".tsv":
         return _whole(read_race(path.name, content), rewrite_race)
     faults.add("it is not a submission: expected GLUE's or SuperGLUE's zip, a .json or a .tsv file")
@@ -179,22 +195,24 @@ def _suite_of(members: Sequence[Member]) -> Submission | None:
     """The submission that most of the files belong to, by their names."""
 
     def fitting(submission: Submission) -> int:
-        return len({file.name for m in members if (file := submission.file_for(m.name))})
+        return len({file.name for m in members if (file := submission.file_for(m.path.name))})
 
     best = max(SUBMISSIONS.values(), key=fitting)
     return best if fitting(best) else None
 
 
 def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
+    if not members and any(not fault.mendable for fault in faults.all()):
+        return _Examined(faults=faults.all(), files={})  # damaged as a whole
     submission = _suite_of(members)
     if submission is None:
         faults.add("it holds none of the files of GLUE's or SuperGLUE's submission")
         return _Examined(faults=faults.all(), files={})
     found = _sorted_out(submission, members, faults)
     readings = {
-        file.name: read_answer_file(file, found[file.name].content)
+        file.name: read_answer_file(file, content)
         for file in submission.files
-        if file.name in found
+        if (content := found.get(file.name)) is not None
     }
     files = {
         file.name: write_answers(file, answers)
@@ -207,23 +225,29 @@ def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
 
 def _sorted_out(
     submission: Submission, members: Sequence[Member], faults: Faults
-) -> dict[str, Member]:
-    """The members by the names that they should have."""
-    found: dict[str, Member] = {}
+) -> dict[str, bytes | None]:
+    """The contents of the members by the names that they should have."""
+    found: dict[str, bytes | None] = {}
     for member in members:
-        path = f"{member.folder}/{member.name}".lstrip("/")
-        file = submission.file_for(member.name)
-        if file is None or member.folder.startswith("__MACOSX"):
+        path, file = member.path, submission.file_for(member.path.name)
+        if file is None or path.parts[0] == "__MACOSX":
             faults.add(f"{path} does not belong here", mendable=True)
         elif file.name in found:
             faults.add(f"{path} is a second {file.name}")
         else:
-            found[file.name] = member
-            if member.name != file.name:
-                faults.add(f"{path} has the wrong name, expected {file.name}", mendable=True)
-            if member.folder and submission.flat:
-                faults.add(f"{path} lies in a folder, expected the top of the zip", mendable=True)
+            found[file.name] = member.content
+            _check_place(member, file, faults, flat=submission.flat)
     for file in submission.files:
         if file.name not in found:
             faults.add(f"{file.name} is missing")
     return found
+
+
+def _check_place(member: Member, file: AnswerFile, faults: Faults, *, flat: bool) -> None:
+    path = member.path
+    if path.name != file.name:
+        faults.add(f"{path} has the wrong name, expected {file.name}", mendable=True)
+    if not member.is_inside:
+        faults.add(f"{path} points outside the zip, expected {file.name}", mendable=True)
+    elif flat and path.parent != PurePosixPath():
+        faults.add(f"{path} lies in a folder, expected the top of the zip", mendable=True)

@@ -1,6 +1,7 @@
 """SuperGLUE's files: a JSON object a line, with an idx and a label."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -10,11 +11,12 @@ from benchharness.tasks.submission.answer_file import (
     Faults,
     Reading,
     Scalar,
+    Text,
     conclude,
     decoded,
     lines_of,
 )
-from benchharness.tasks.submission.table import Numbered, in_order
+from benchharness.tasks.submission.table import Numbered, in_order, missing_indices
 
 Object = tuple[int, Mapping[str, Any]]
 """A line's number from 1 and the object on it."""
@@ -37,31 +39,48 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
     """The answers of a file by anybody, with everything that is wrong with it."""
     faults = Faults(file.name)
     objects = read_objects(content, faults)
+    if not objects:
+        return conclude(None, faults)
     rows = [
-        Numbered(line, _index(found), _answer(file, line, found, faults)) for line, found in objects
+        Numbered(line, _index(file, line, found, faults), _answer(file, line, found, faults))
+        for line, found in objects
     ]
-    return conclude(in_order(rows, ids, faults), faults)
+    if not file.missing_are_wrong:
+        return conclude(in_order(rows, ids, faults), faults)
+    places = {row.place for row in rows}
+    there = [place for place in ids if place in places]
+    answers = in_order(rows, there, faults)
+    if len(there) < len(ids):
+        missing = missing_indices([place for place in ids if place not in places])
+        sentence = f"{missing}: each counts as wrong, as in ReCoRD's script"
+        faults.add(sentence, mendable=bool(there))
+    by_place = dict(zip(there, answers or (), strict=False))
+    return conclude(answers and [by_place.get(place) for place in ids], faults)
 
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
-    """The objects of a file; what is none is a fault."""
+    """The objects of a file; what is none is a fault, and so is a file without any."""
     text = decoded(content, faults)
-    lines = [] if text is None else lines_of(text, faults)
+    if text is None:
+        return []
+    lines = lines_of(text, faults)
     if not lines:
         faults.add("it is empty, expected an object on each line")
         return []
-    whole = _array("\n".join(line for _, line in lines))
+    whole = _array("\n".join(line for _, line in lines), faults)
     if whole is not None:
         faults.add("it is one JSON array, expected an object on each line", 1, mendable=True)
+        if not whole:
+            faults.add("it is empty, expected an object on each line")
         return _objects(((number, each) for number, each in enumerate(whole, start=1)), faults)
     return _objects(_parsed(lines, faults), faults)
 
 
-def _array(text: str) -> list[Any] | None:
+def _array(text: str, faults: Faults) -> list[Any] | None:
     if not text.lstrip().startswith("["):
         return None
     try:
-        found = json.loads(text)
+        found = _loaded(text, 1, faults)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, list) else None
@@ -70,9 +89,25 @@ def _array(text: str) -> list[Any] | None:
 def _parsed(lines: Sequence[tuple[int, str]], faults: Faults) -> Iterator[tuple[int, Any]]:
     for number, line in lines:
         try:
-            yield number, json.loads(line)
+            yield number, _loaded(line, number, faults)
         except (ValueError, RecursionError):
             faults.add("the line is not JSON", number)
+
+
+def _loaded(text: str, line: int, faults: Faults) -> Any:
+    """What the JSON says; a key that an object has twice is a fault."""
+    doubled: list[str] = []
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            doubled.append(Counter(key for key, _ in pairs).most_common(1)[0][0])
+        return found
+
+    value = json.loads(text, object_pairs_hook=read)
+    for key in doubled:
+        faults.add(f"an object has {key!r:.40} twice", line)
+    return value
 
 
 def _objects(values: Iterable[tuple[int, Any]], faults: Faults) -> list[Object]:
@@ -85,8 +120,12 @@ def _objects(values: Iterable[tuple[int, Any]], faults: Faults) -> list[Object]:
     return objects
 
 
-def _index(found: Mapping[str, Any]) -> Scalar:
+def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
     index = found.get("idx")
+    if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:
+        sentence = "the idx is an object, as on the hub, expected the number of its query alone"
+        faults.add(sentence, line, mendable=True)
+        index = index["query"]
     return index if isinstance(index, Scalar) else repr(index)
 
 
@@ -150,6 +189,8 @@ def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Readin
     """The options of a file by anybody, with everything that is wrong with it."""
     faults = Faults(file.name)
     objects = read_objects(content, faults)
+    if not objects:
+        return conclude(None, faults)
     rows = [
         Numbered(line, answer, _option(file, line, place, label, faults))
         for line, answer, place, label in _flat(objects, faults)
@@ -202,7 +243,8 @@ def _option(
         faults.add(problem, line, mendable=value is not None)
     for kind, number in zip(("paragraph", "question"), place, strict=True):
         if not isinstance(number, int) or isinstance(number, bool):
-            faults.add(f"the idx of a {kind} is {number!r}, expected a whole number", line)
+            sentence = f"the idx of a {kind} is {number!r:.60}, expected a whole number"
+            faults.add(sentence, line, kind=f"the idx of a {kind} is no whole number")
     return Option(*place, value if isinstance(value, int) else -1)
 
 

@@ -1,12 +1,12 @@
 """RACE's answers. No server takes them, so the table is our own: an id and a letter a line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded, lines_of
-from benchharness.tasks.submission.table import read_rows
+from benchharness.tasks.submission.table import Numbered, read_rows
 
 HEADER = ("id", "answer")
 LETTERS = "ABCD"
@@ -38,23 +38,14 @@ def read_race(name: str, content: bytes, questions: Sequence[str] | None = None)
     """
     faults = Faults(name)
     text = decoded(content, faults)
-    lines = [] if text is None else lines_of(text, faults)
+    if text is None:
+        return conclude(None, faults)
+    lines = lines_of(text, faults)
     rows = read_rows(lines, faults, HEADER) if lines else []
     answers: dict[str, str] = {}
     for row in rows:
-        question = str(row.place)
-        if not QUESTION.fullmatch(question):
-            faults.add(f"the id is {question!r}, expected one like 'high12/0'", row.line)
-        elif question in answers:
-            faults.add(f"the question {question} stands here again", row.line)
-        letter = row.answer.strip().upper()
-        if len(letter) != 1 or letter not in LETTERS:
-            faults.add(f"the answer is {row.answer!r}, expected A, B, C or D", row.line)
-        elif letter != row.answer:
-            faults.add(
-                f"the answer is {row.answer!r}, expected {letter!r}", row.line, mendable=True
-            )
-        answers[question] = letter
+        _check_id(row, answers, faults)
+        answers[str(row.place)] = _letter(row, faults)
     count = QUESTIONS if questions is None else len(questions)
     if len(answers) != count:
         faults.add(f"it has {len(answers)} answers, expected {count}")
@@ -62,3 +53,22 @@ def read_race(name: str, content: bytes, questions: Sequence[str] | None = None)
         odd = sorted(answers.keys() - set(questions))
         faults.add(f"{len(odd)} of its ids are of no question here, such as {odd[0]}")
     return conclude(list(answers.items()), faults)
+
+
+def _check_id(row: Numbered[str], before: Container[str], faults: Faults) -> None:
+    question = str(row.place)
+    if not QUESTION.fullmatch(question):
+        sentence = f"the id is {question!r:.60}, expected one like 'high12/0'"
+        faults.add(sentence, row.line, kind="an id is none")
+    elif question in before:
+        sentence = f"the question {question} stands here again"
+        faults.add(sentence, row.line, kind="a question stands here again")
+
+
+def _letter(row: Numbered[str], faults: Faults) -> str:
+    letter = row.answer.strip().upper()
+    if len(letter) != 1 or letter not in LETTERS:
+        faults.add(f"the answer is {row.answer!r}, expected A, B, C or D", row.line)
+    elif letter != row.answer:
+        faults.add(f"the answer is {row.answer!r}, expected {letter!r}", row.line, mendable=True)
+    return letter

@@ -7,8 +7,9 @@ no-answer threshold is applied before it is written: "" is "no answer".
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
-from typing import Any
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from benchharness.tasks.examples import SpanPrediction
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
@@ -26,10 +27,14 @@ UNANSWERABLE = (11_873, 8_862)
 
 
 def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | None) -> bytes:
-    """predictions.json; "" where the no-answer score exceeds the threshold (None: every text)."""
+    """predictions.json; "" where the no-answer score exceeds the threshold (None: every text).
+
+    Questions that a file left out are left out.
+    """
     answers = {
         p.id: p.text if threshold is None or p.no_answer_score <= threshold else ""
         for p in predictions
+        if not p.missing
     }
     return rewrite_answers(list(answers.items()))
 
@@ -44,53 +49,160 @@ def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
     return (json.dumps(dict(answers), allow_nan=False) + "\n").encode()
 
 
-def read_answers(name: str, content: bytes, questions: Sequence[str] | None = None) -> Reading:
-    """Either of the two files by anybody: pairs of id and text, or of id and number.
+@dataclass(frozen=True, kw_only=True)
+class SquadReading(Reading):
+    """`answers` are pairs of id and text, or of id and number.
+
+    `no_answer_scores` are pairs of id and number where a list of answers has both, else None.
+    """
+
+    no_answer_scores: Sequence[tuple[str, float]] | None = None
+
+
+Kind = Literal["texts", "scores"]
+
+
+def read_answers(
+    name: str,
+    content: bytes,
+    questions: Sequence[str] | None = None,
+    *,
+    kind: Kind | None = None,
+    missing_are_wrong: bool = False,
+) -> SquadReading:
+    """Either of the two files by anybody.
 
     `questions` are the ids that it must have; without them it must have as many as an official set.
+    `kind` is what the file should hold; without it what it does hold is told by its values. With
+    `missing_are_wrong` questions may be left out, as for evaluate-v1.1.py, but not all of them.
     """
     faults = Faults(name)
     text = decoded(content, faults)
-    pairs = None if text is None else _pairs(text, faults)
-    if not pairs:
-        faults.add("it holds no answers")
-        return conclude(None, faults)
-    # By the file's name, or because most values are numbers.
-    values = [value for _, value in pairs]
-    numbers = sum(isinstance(value, int | float) for value in values)
-    is_scores = "na_prob" in name or "null_odds" in name or numbers * 2 > len(values)
-    read: Callable[[str, Any, Faults], str | float] = _score if is_scores else _text
-    answers = [(question, read(question, value, faults)) for question, value in pairs]
-    found = Counter(question for question, _ in answers)
-    for question, times in found.items():
+    table = None if text is None else _table(text, faults)
+    if table is None:
+        return SquadReading(answers=None, faults=faults.all())
+    found = kind or _kind(table.pairs)
+    if not _is_of(table.pairs, found, faults):
+        return SquadReading(answers=None, faults=faults.all())
+    read = _text if found == "texts" else _score
+    answers = [(question, read(question, value, faults)) for question, value in table.pairs]
+    scores = table.scores and [(q, _score(q, value, faults)) for q, value in table.scores]
+    ids = Counter(question for question, _ in answers)
+    for question, times in ids.items():
         if times > 1:
-            faults.add(f"the question {question} stands there {times} times")
+            faults.add(f"the question {question} stands there {times} times", kind="doubles")
     if questions is not None:
-        _compare(found.keys(), questions, faults)
-        return conclude(answers, faults)
-    if len(found) not in QUESTIONS:
-        sets = ", ".join(f"{count} ({name})" for count, name in QUESTIONS.items())
-        faults.add(f"it has {len(found)} questions, expected {sets}")
-    if not is_scores and len(answers) in UNANSWERABLE and all(text for _, text in answers):
+        _compare(ids.keys(), questions, faults, missing_are_wrong=missing_are_wrong)
+    else:
+        _check_official(answers, len(ids), scores, faults)
+    reading = conclude(list(dict(answers).items()), faults)
+    return SquadReading(answers=reading.answers, faults=reading.faults, no_answer_scores=scores)
+
+
+def _check_official(
+    answers: Sequence[tuple[str, Any]], count: int, scores: Any, faults: Faults
+) -> None:
+    """What a server would refuse, or would not get to see."""
+    if count not in QUESTIONS:
+        sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
+        faults.add(f"it has {count} questions, expected {sets}")
+    if scores is not None:
+        faults.add(
+            "it has a no_answer_probability for each answer: the server gets texts alone, so "
+            "apply the threshold"
+        )
+    elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
         faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
-    return conclude(list(dict(answers).items()), faults)
 
 
-def _pairs(text: str, faults: Faults) -> list[tuple[str, Any]] | None:
-    """Ids and values, also of one id twice; None where it is not a JSON object."""
+# What the values are: texts, or numbers, which may be quoted.
+
+
+def _kind(pairs: Sequence[tuple[str, Any]]) -> Kind:
+    values = [value for _, value in pairs]
+    has_words = any(isinstance(value, str) and not _is_number(value) for value in values)
+    return "scores" if not has_words and any(map(_is_numeric, values)) else "texts"
+
+
+def _is_of(pairs: Sequence[tuple[str, Any]], kind: Kind, faults: Faults) -> bool:
+    """Whether the values are of the kind; a fault where they are of the other, or of both."""
+    numbers = [(q, value) for q, value in pairs if _is_plain_number(value)]
+    texts = [(q, value) for q, value in pairs if isinstance(value, str)]
+    if kind == "texts" and numbers and not texts:
+        faults.add("its values are numbers, expected texts: are they no-answer scores?")
+        return False
+    words = [(q, value) for q, value in texts if not _is_numeric(value)]
+    if kind == "scores" and words and not numbers:
+        faults.add("its values are texts, expected a number for each question: are they answers?")
+        return False
+    if numbers and (words if kind == "scores" else texts):
+        (one, number), (other, word) = numbers[0], (words or texts)[0]
+        faults.add(
+            f"it holds {_counted(texts, 'text')} and {_counted(numbers, 'number')}, expected one: "
+            f"{other} has {word[:40]!r}, {one} has {str(number)[:40]}"
+        )
+        return False
+    return True
+
+
+def _counted(values: Sequence[object], noun: str) -> str:
+    return f"{len(values)} {noun}" + ("" if len(values) == 1 else "s")
+
+
+def _is_plain_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_numeric(value: Any) -> bool:
+    """A number of any size, or one in quotes."""
+    return _is_plain_number(value) or _is_number(value)
+
+
+class _Table(NamedTuple):
+    """Ids and values, also of one id twice; and the scores beside them, if there are any."""
+
+    pairs: list[tuple[str, Any]]
+    scores: list[tuple[str, Any]] | None = None
+
+
+def _table(text: str, faults: Faults) -> _Table | None:
+    """What the file holds; None, and one fault, where that is nothing of the kind."""
     try:
         found = json.loads(text, object_pairs_hook=tuple)
     except (ValueError, RecursionError) as error:
         faults.add(f"it is not JSON: {error}")
         return None
     if isinstance(found, tuple):
-        return [(key, value) for key, value in found]
+        if not found:
+            faults.add("it holds no answers")
+        return _Table([(key, value) for key, value in found]) if found else None
     rows = [dict(row) for row in found] if _is_list_of_objects(found) else []
-    if rows and all({"id", "prediction_text"} <= row.keys() for row in rows):
-        faults.add("it is a list of id and prediction_text, expected {id: text}", mendable=True)
-        return [(str(row["id"]), row["prediction_text"]) for row in rows]
-    faults.add(f"it is JSON, but not an object: found {type(found).__name__}")
-    return None
+    if not rows or not all({"id", "prediction_text"} <= row.keys() for row in rows):
+        faults.add(f"it is JSON, but not an object: found {type(found).__name__}")
+        return None
+    faults.add("it is a list of id and prediction_text, expected {id: text}", mendable=True)
+    return _listed(found, rows, faults)
+
+
+PROBABILITY = "no_answer_probability"
+"""What the hub's metric squad_v2 takes with each answer."""
+
+
+def _listed(
+    found: Sequence[tuple[tuple[str, Any], ...]], rows: Sequence[dict[str, Any]], faults: Faults
+) -> _Table:
+    """The rows of a list, as the hub's metrics take them."""
+    if any(len(row) < len(pairs) for row, pairs in zip(rows, found, strict=True)):
+        faults.add("an object of its list has one key twice")
+    others = {key for row in rows for key in row} - {"id", "prediction_text", PROBABILITY}
+    if others:
+        names = ", ".join(sorted(map(repr, others)))
+        faults.add(f"its list has {names} too, which nothing reads", mendable=True)
+    pairs = [(str(row["id"]), row["prediction_text"]) for row in rows]
+    having = [row for row in rows if PROBABILITY in row]
+    if having and len(having) < len(rows):
+        faults.add(f"{len(rows) - len(having)} of its {len(rows)} answers have no {PROBABILITY}")
+    return _Table(pairs, [(str(row["id"]), row[PROBABILITY]) for row in having] or None)
 
 
 def _is_list_of_objects(found: Any) -> bool:
@@ -101,13 +213,16 @@ def _text(question: str, value: Any, faults: Faults) -> str:
     if isinstance(value, str):
         return value
     kinds = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
-    faults.add(f"the answer to {question} is {kinds.get(type(value), repr(value))}, expected text")
+    what = kinds.get(type(value), f"{value!r:.40}")
+    faults.add(f"the answer to {question} is {what}, expected text", kind=f"answer is {what}")
     return ""
 
 
 def _score(question: str, value: Any, faults: Faults) -> float:
     if not _is_number(value):
-        faults.add(f"the score of {question} is {value!r}, expected a number")
+        kinds = {list: "a list", tuple: "an object", type(None): "null"}
+        what = kinds.get(type(value), f"{value!r:.40}")
+        faults.add(f"the score of {question} is {what}, expected a number", kind="no score")
         return 0.0
     if isinstance(value, str):
         faults.add("the scores are quoted, expected numbers", mendable=True)
@@ -123,13 +238,20 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _compare(found: Set[str], questions: Sequence[str], faults: Faults) -> None:
-    """Answers to other questions do no harm, as in the official scripts; a missing one does."""
+def _compare(
+    found: Set[str], questions: Sequence[str], faults: Faults, *, missing_are_wrong: bool
+) -> None:
+    """Answers to other questions do no harm, as in the official scripts; a missing one may."""
     missing = [question for question in questions if question not in found]
-    if missing:
+    if len(missing) == len(questions):
+        faults.add(f"none of its {len(found)} answers is to one of the {len(questions)} questions")
+    elif missing:
+        verb = "is" if len(missing) == 1 else "are"
         faults.add(
-            f"{len(missing)} of {len(questions)} questions are missing, such as {missing[0]}"
+            f"{len(missing)} of {len(questions)} questions {verb} missing, such as {missing[0]}"
+            + (": each counts as wrong, as in evaluate-v1.1.py" if missing_are_wrong else ""),
+            mendable=missing_are_wrong,
         )
     others = len(found - set(questions))
-    if others:
+    if others and len(missing) < len(questions):
         faults.add(f"{others} of its answers are to other questions", mendable=True)

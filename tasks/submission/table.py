@@ -70,7 +70,8 @@ def _number(row: Numbered[T], faults: Faults) -> int | None:
         return row.place
     text = str(row.place).strip().removesuffix(".0")
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
-        faults.add(f"the index is {row.place!r}, expected a whole number", row.line)
+        sentence = f"the index is {row.place!r:.60}, expected a whole number"
+        faults.add(sentence, row.line, kind="the index is no whole number")
         return None
     faults.add("the index is not written as a plain whole number", row.line, mendable=True)
     return int(text)
@@ -88,9 +89,8 @@ def _find_doubles(rows: Iterable[_Placed[T]], faults: Faults) -> None:
     lines: dict[int, int] = {}
     for row in rows:
         if row.place in lines:
-            faults.add(
-                f"index {row.place} stands here again, after line {lines[row.place]}", row.line
-            )
+            sentence = f"index {row.place} stands here again, after line {lines[row.place]}"
+            faults.add(sentence, row.line, kind="an index stands here again")
         lines.setdefault(row.place, row.line)
 
 
@@ -98,12 +98,18 @@ def _find_strays(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults)
     expected = set(ids)
     for row in rows:
         if row.place not in expected:
-            faults.add(f"index {row.place} is not one of the {len(ids)} expected", row.line)
+            sentence = f"index {row.place} is not one of the {len(ids)} expected"
+            faults.add(sentence, row.line, kind="an index is not one of the expected")
     missing = sorted(expected - {row.place for row in rows})
     if missing:
-        some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        noun = "index is" if len(missing) == 1 else "indices are"
-        faults.add(f"{len(missing)} {noun} missing: {some}")
+        faults.add(missing_indices(missing))
+
+
+def missing_indices(missing: Sequence[int]) -> str:
+    """How many are missing, and the first of them."""
+    some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+    noun = "index is" if len(missing) == 1 else "indices are"
+    return f"{len(missing)} {noun} missing: {some}"
 
 
 def _find_disorder(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults) -> None:
@@ -132,7 +138,8 @@ def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     text = decoded(content, faults)
     lines = [] if text is None else lines_of(text, faults)
     if not lines:
-        faults.add(f"it is empty, expected {len(ids)} answers")
+        if text is not None:
+            faults.add(f"it is empty, expected {len(ids)} answers")
         return conclude(None, faults)
     rows = read_rows(lines, faults)
     known: dict[str, Understood] = {}

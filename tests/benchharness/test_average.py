@@ -92,3 +92,30 @@ def test_examples_stay_in_their_order():
     )
     with pytest.raises(ValueError, match="zip"):
         average(STSB, [members[0], members[1][:2]])
+
+
+# files of predictions
+
+
+def test_each_file_abstains_at_its_own_threshold():
+    """Scored 0.6 at 0.5 and 0.6 at 1: the second prefers its answer by more."""
+    found = one(
+        SQUAD,
+        SpanPrediction(id="q", text="Rome", no_answer_score=0.6, threshold=0.5),
+        SpanPrediction(id="q", text="Oslo", no_answer_score=0.6, threshold=1.0),
+    )
+    assert (found.text, found.threshold) == ("Oslo", 0.0)
+    assert found.no_answer_score == pytest.approx((0.1 - 0.4) / 2)
+
+
+def test_a_missing_answer_has_no_say():
+    missing = SpanPrediction(id="q", text="", missing=True)
+    assert one(SQUAD, missing, span("Rome")).text == "Rome"
+    assert one(SQUAD, missing, missing).missing
+
+
+def test_words_that_are_no_option_have_no_say():
+    task = find_task("superglue/record")
+    free = ChoicePrediction(id="0", option=-1, text="Atlantis")
+    assert one(task, free, ChoicePrediction(id="0", option=1)).option == 1
+    assert one(task, free, free) == free

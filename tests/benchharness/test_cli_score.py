@@ -9,9 +9,11 @@ import pytest
 
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks import parse_data
+from benchharness.tasks.metrics import to_iob1, to_iob2
 from benchharness.tasks.read import read
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import score
+from tests.helpers.conlleval_oracle import conlleval
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
 
@@ -43,7 +45,10 @@ def call(bench, *words):
 def test_the_scores_are_the_tasks_own(name, bench, made):
     path, guesses, examples = made(name)
     found = call(bench, path, "--task", name)
-    assert found["splits"]["dev"]["scores"] == dict(score(TASKS[name], "dev", guesses, examples))
+    expected = dict(score(TASKS[name], "dev", guesses, examples))
+    if name == "conll2003/ner":  # the file is in IOB1, whose tags conlleval compares as they stand
+        expected["accuracy"] = found["splits"]["dev"]["official"]["accuracy"] / 100
+    assert found["splits"]["dev"]["scores"] == expected
     assert found["splits"]["dev"]["predictions"] == len(examples)
     assert found["stored"] is None
 
@@ -76,24 +81,158 @@ def test_squad_1_is_scored_as_the_script_does(bench, made):
         assert found["official"] == evaluate_v1(plain(examples), answers)
 
 
+DRAWS = {
+    "odds": lambda draw, has: draw.choice([draw.uniform(-4, 4), 0.25, 1.0]) - 2 * has,
+    "tiny": lambda draw, has: draw.random() * (1e-17 if has else 3e-17),
+    "ties": lambda draw, has: draw.choice([0.25, 0.25 if has else 0.5]),
+}
+"""No-answer scores as files have them, lower where a question has an answer."""
+
+
+@pytest.mark.parametrize("layout", ["odds", "tiny", "ties"])
 @pytest.mark.parametrize("threshold", [None, 1.0, 0.25, -2.0])
-def test_squad_2_is_scored_as_the_script_does(threshold, bench, made, tmp_path):
-    for seed in range(5):
-        path, guesses, examples = made("squad/v2.0", seed=seed)
-        answers = {p.id: p.text for p in guesses}
-        scores, options = None, ()
-        if threshold is not None:
-            draw = random.Random(seed)
-            scores = {p.id: draw.choice([draw.uniform(-4, 4), 0.25, 1.0]) for p in guesses}
-            (tmp_path / "na.json").write_text(json.dumps(scores))
-            options = ("--na-prob", "na.json", "--na-prob-threshold", threshold)
-        found = call(bench, path, "--task", "squad/v2.0", *options)["splits"]["dev"]
-        expected = evaluate_v2(
-            plain(examples), answers, scores, 1.0 if threshold is None else threshold
-        )
+def test_squad_2_is_scored_as_the_script_does(threshold, layout, bench, made, tmp_path):
+    """The sweep runs on what the file says: its values, and its order where values are equal."""
+    options = () if threshold is None else ("--na-prob-threshold", threshold)
+    limit = 1.0 if threshold is None else threshold
+    for seed in range(3):
+        path, _, examples = made("squad/v2.0")
+        draw = random.Random(seed)
+        shuffled = draw.sample(examples, len(examples))
+        scores = {e.id: DRAWS[layout](draw, bool(e.answers)) for e in shuffled}
+        answers = {e.id: draw.choice([*(text for text, _ in e.answers), "x"]) for e in examples}
+        path.write_text(json.dumps(answers))
+        (tmp_path / "na.json").write_text(json.dumps(scores))
+        words = ("--task", "squad/v2.0", "--na-prob", "na.json", *options)
+        found = call(bench, path, *words)["splits"]["dev"]
+        expected = evaluate_v2(plain(examples), answers, scores, limit)
         assert found["official"] == expected
-        assert found["scores"]["f1"] == pytest.approx(expected["f1"] / 100, abs=1e-12)
-        assert found["scores"]["em"] == pytest.approx(expected["exact"] / 100, abs=1e-12)
+        assert expected["best_f1_thresh"] != 0.0
+        assert fractions(found["scores"]) == pytest.approx(
+            {
+                "em": expected["exact"],
+                "f1": expected["f1"],
+                "em_hasans": expected["HasAns_exact"],
+                "f1_noans": expected["NoAns_f1"],
+                "em_best": expected["best_exact"],
+                "f1_best": expected["best_f1"],
+            },
+            abs=1e-12,
+        )
+        assert found["scores"]["em_best_threshold"] == expected["best_exact_thresh"]
+        assert found["scores"]["f1_best_threshold"] == expected["best_f1_thresh"]
+
+
+def fractions(scores):
+    """Those that evaluate-v2.0.py prints too, in percent."""
+    names = ("em", "f1", "em_hasans", "f1_noans", "em_best", "f1_best")
+    return {name: 100 * scores[name] for name in names}
+
+
+@pytest.mark.parametrize("threshold", [None, 1.0, -1.0])
+def test_without_odds_every_score_is_0_as_in_the_script(threshold, bench, made):
+    """At a threshold below 0 no answer stands."""
+    path, guesses, examples = made("squad/v2.0")
+    options = () if threshold is None else ("--na-prob-threshold", threshold)
+    found = call(bench, path, "--task", "squad/v2.0", *options)["splits"]["dev"]
+    limit = 1.0 if threshold is None else threshold
+    expected = evaluate_v2(plain(examples), {p.id: p.text for p in guesses}, None, limit)
+    assert found["official"] == expected
+    assert 100 * found["scores"]["em"] == pytest.approx(expected["exact"], abs=1e-12)
+
+
+def test_the_probabilities_of_the_hubs_list_are_read(bench, made, tmp_path):
+    path, guesses, examples = made("squad/v2.0")
+    draw = random.Random(0)
+    answers = {p.id: p.text for p in guesses}
+    scores = {name: draw.random() for name in draw.sample(list(answers), len(answers))}
+    rows = [
+        {"id": name, "prediction_text": answers[name], "no_answer_probability": scores[name]}
+        for name in scores
+    ]
+    path.write_text(json.dumps(rows))
+    found = call(bench, path, "--task", "squad/v2.0", "--na-prob-threshold", "0.5")
+    expected = evaluate_v2(plain(examples), answers, scores, 0.5)
+    assert found["splits"]["dev"]["official"] == expected
+
+
+def test_missing_answers_of_squad_1_count_as_wrong_as_in_the_script(bench, made):
+    path, guesses, examples = made("squad/v1.1")
+    answers = {p.id: p.text for p in guesses[13:]}
+    path.write_text(json.dumps(answers))
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", "--json")
+    found = json.loads(ended.out)["splits"]["dev"]
+    expected = evaluate_v1(plain(examples), answers)
+    assert found["official"] == expected
+    assert 100 * found["scores"]["f1"] == pytest.approx(expected["f1"])
+    assert found["missing"] == 13
+    assert found["flags"] == [f"13 of {len(examples)} answers missing"]
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
+    assert f"13 of {len(examples)} questions are missing, such as" in ended.err
+    assert "each counts as wrong, as in evaluate-v1.1.py" in ended.err
+    assert f"! 13 of {len(examples)} answers missing" in ended.out
+
+
+def test_missing_answers_are_refused_where_they_are_not_wanted(bench, made):
+    path, guesses, _ = made("squad/v1.1")
+    path.write_text(json.dumps({p.id: p.text for p in guesses[1:]}))
+    words = ("score", path, "--task", "squad/v1.1", "--data", "mini")
+    ended = bench(*words, "--strict")
+    assert (ended.code, ended.err.count("\n")) == (4, 1)
+    assert "leaves 1 of" in ended.err
+    ended = bench(*words, *STORE)
+    assert ended.code == 4
+    assert "--allow-missing stores its scores all the same" in ended.err
+    assert not Path("board.sqlite").exists()
+    assert bench(*words, *STORE, "--allow-missing").code == 0
+    with open_store("board.sqlite") as store:
+        (row,) = store.runs()
+    assert list(row.flags["squad/v1.1"]) == [f"1 of {len(guesses)} answers missing"]
+    assert bench("report", "--db", "board.sqlite", "--out", "page.html").code == 0
+    assert "--allow-missing --store --model theirs" in Path("page.html").read_text()
+
+
+def test_record_is_scored_in_any_words_as_its_script_does(bench, made):
+    path, _, examples = made("superglue/record")
+    draw = random.Random(0)
+    answers = {e.id: draw.choice([*e.options, "the " + e.options[0], "", "x y"]) for e in examples}
+    del answers[examples[-1].id]
+    lines = ({"idx": int(name), "label": text} for name, text in answers.items())
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = call(bench, path, "--task", "superglue/record")["splits"]["dev"]
+    golds = [{"id": e.id, "answers": [e.options[place] for place in e.gold]} for e in examples]
+    expected = evaluate_v1(golds, answers)  # which ReCoRD's script has taken over
+    assert 100 * found["scores"]["em"] == pytest.approx(expected["exact_match"])
+    assert 100 * found["scores"]["f1"] == pytest.approx(expected["f1"])
+    assert found["missing"] == 1
+
+
+def columns_of(examples, scheme, draw):
+    """Lines as conlleval takes them: word, gold tag and predicted tag."""
+    yield from ("-DOCSTART- -X- O O", "")
+    for example in examples:
+        guess = [tag if draw.random() < 0.8 else draw.choice(TASKS["conll2003/ner"].tags)
+                 for tag in example.tags]  # fmt: skip
+        golds, guesses = scheme(example.tags), scheme(guess)
+        rows = zip(example.words, golds, guesses, strict=True)
+        yield from (f"{word} NN {gold} {tag}" for word, gold, tag in rows)
+        yield ""
+
+
+@pytest.mark.parametrize("scheme", [to_iob1, to_iob2])
+def test_conll_is_scored_as_conlleval_does(scheme, bench, made):
+    path, _, examples = made("conll2003/ner")
+    lines = list(columns_of(examples, scheme, random.Random(0)))
+    path.write_text("\n".join(lines))
+    found = call(bench, path, "--task", "conll2003/ner")["splits"]["dev"]
+    expected = conlleval(lines)
+    assert found["official"] == expected
+    assert 100 * found["scores"]["accuracy"] == pytest.approx(expected["accuracy"], abs=1e-12)
+    # Without the gold column and the documents' lines the scheme is that of the predictions.
+    some = [" ".join(line.split()[:2] + line.split()[-1:]) for line in lines[2:]]
+    path.write_text("\n".join(some))
+    found = call(bench, path, "--task", "conll2003/ner")["splits"]["dev"]
+    assert found["official"] == conlleval(lines[2:])
 
 
 @pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
@@ -233,6 +372,98 @@ def test_bad_input_is_one_sentence_and_its_exit_code(words, code, sentence, benc
     assert ended.code == code, ended.err
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
+
+
+ANSWERS = '{"q": "text"}'
+
+
+@pytest.fixture
+def squad(made):
+    """Answers and odds to every question of SQuAD 2.0, and files that are something else."""
+    path, guesses, _ = made("squad/v2.0")
+    ids = [p.id for p in guesses]
+    Path("p.json").write_bytes(path.read_bytes())
+    Path("na.json").write_text(json.dumps(dict.fromkeys(ids, 0.5)))
+    Path("null_odds.json").write_bytes(path.read_bytes())
+    Path("mixed.json").write_text(json.dumps(dict.fromkeys(ids, 0.5) | {ids[1]: "text"}))
+    rows = [{"id": p.id, "prediction_text": p.text, "no_answer_probability": 0.1} for p in guesses]
+    Path("list.json").write_text(json.dumps(rows))
+    del rows[0]["no_answer_probability"]
+    Path("gap.json").write_text(json.dumps(rows))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("na.json",), 4, "its values are numbers, expected texts"),
+        (("p.json", "--na-prob", "p.json"), 4, "its values are texts, expected a number for each"),
+        (("na.json", "--na-prob", "p.json"), 4, "its values are numbers, expected texts"),
+        (("p.json", "--na-prob", "null_odds.json"), 4, "its values are texts, expected a number"),
+        (("mixed.json",), 4, "it holds 1 text and 263 numbers, expected one"),
+        (("p.json", "--na-prob", "mixed.json"), 4, "it holds 1 text and 263 numbers"),
+        (("gap.json",), 4, "1 of its 264 answers have no no_answer_probability"),
+        (("list.json", "--na-prob", "na.json"), 4, "na.json has others: leave one of them out"),
+        (("p.json", "--na-prob-threshold", "inf"), 2, "is inf, expected a finite number"),
+        (("p.json", "--na-prob", "na.json", "--na-prob-threshold", "nan", "--json"), 2, "is nan"),
+        (
+            (
+                "p.json",
+                "--na-prob",
+                "na.json",
+                "--na-prob-threshold",
+                "inf",
+                "--store",
+                "--model",
+                "x",
+            ),
+            2,
+            "is inf, expected a finite number",
+        ),
+        (("p.json", "--allow-missing"), 2, "--allow-missing needs --store"),
+    ],
+)
+def test_what_a_file_of_squad_is_is_told_by_its_content(words, code, sentence, bench, squad):
+    ended = bench("score", *words, "--task", "squad/v2.0", "--data", "mini")
+    assert ended.code == code, ended.err
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_quoted_odds_are_read_whatever_the_file_is_called(bench, squad):
+    odds = json.loads(Path("na.json").read_text())
+    Path("other.json").write_text(json.dumps({name: str(value) for name, value in odds.items()}))
+    plain_odds, quoted = (
+        call(bench, "p.json", "--task", "squad/v2.0", "--na-prob", name)["splits"]["dev"]
+        for name in ("na.json", "other.json")
+    )
+    assert quoted["official"] == plain_odds["official"]
+    assert quoted["notes"] == ["other.json: the scores are quoted, expected numbers (and 263 more)"]
+
+
+@pytest.mark.parametrize("option", ["--na-prob", "--na-prob-threshold"])
+def test_squad_1_has_no_odds(option, bench, made):
+    path, _, _ = made("squad/v1.1")
+    value = path if option == "--na-prob" else "0.5"
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", option, value)
+    assert ended.code == 4
+    assert f"only SQuAD 2.0 takes {option}." in ended.err
+
+
+def test_squad_1_has_no_probabilities_in_a_list(bench, squad, made):
+    path, guesses, _ = made("squad/v1.1")
+    rows = [{"id": p.id, "prediction_text": p.text, "no_answer_probability": 0.1} for p in guesses]
+    path.write_text(json.dumps(rows))
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
+    assert ended.code == 4
+    assert "has no-answer probabilities, which squad/v1.1 does not take" in ended.err
+
+
+def test_answers_to_other_questions_alone_are_refused(bench, made):
+    path, _, examples = made("squad/v1.1")
+    path.write_text(ANSWERS)
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
+    assert ended.code == 4
+    assert f"none of its 1 answers is to one of the {len(examples)} questions" in ended.err
 
 
 def test_more_files_than_splits_are_refused(bench, made):

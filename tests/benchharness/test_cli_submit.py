@@ -321,7 +321,7 @@ def damaged(small, tmp_path):
 def test_a_check_names_the_faults_and_is_exit_4(bench, damaged):
     ended = bench("submit", "--check", damaged)
     assert ended.code == 4
-    assert ended.err == ""
+    assert ended.err == "bench: damaged.zip has 1 fault.\n"
     first, last, hint = ended.out.splitlines()
     assert first.startswith("RTE.tsv line 1: the header is 'index\\tpredictions'")
     assert last == "damaged.zip: 1 fault"
@@ -329,7 +329,9 @@ def test_a_check_names_the_faults_and_is_exit_4(bench, damaged):
 
 
 def test_a_check_as_json(bench, damaged):
-    found = json.loads(bench("submit", "--check", damaged, "--json").out)
+    ended = bench("submit", "--check", damaged, "--json")
+    assert (ended.code, ended.err) == (4, "bench: damaged.zip has 1 fault.\n")
+    found = json.loads(ended.out)
     assert found["file"] == "damaged.zip"
     (fault,) = found["faults"]
     assert (fault["file"], fault["line"], fault["mendable"]) == ("RTE.tsv", 1, True)
@@ -357,13 +359,16 @@ def test_what_cannot_be_mended_is_exit_4_and_writes_nothing(bench, small):
 
 def test_many_faults_of_a_file_are_cut_in_print_only(bench, small):
     files = clean("glue")
-    files["CoLA.tsv"] = b"index\tprediction\n" + b"".join(b"%d\t7%d\n" % (i, i) for i in range(30))
-    Path("many.zip").write_bytes(zipped(files))
-    printed = bench("submit", "--check", "many.zip").out
-    assert printed.count("CoLA.tsv line") == 20
-    assert "more faults; --json has them." in printed
-    faults = json.loads(bench("submit", "--check", "many.zip", "--json").out)["faults"]
-    assert len(faults) == 1 + 30 + 24
+    for rows, more in ((30, "12 faults"), (19, "1 fault")):
+        lines = (b"%d\t7%d\n" % (i, i) for i in range(rows))
+        files["CoLA.tsv"] = b"index\tprediction\n" + b"".join(lines)
+        Path("many.zip").write_bytes(zipped(files))
+        printed = bench("submit", "--check", "many.zip").out
+        assert printed.count("CoLA.tsv line") + printed.count("CoLA.tsv: it has") == 20
+        assert f"CoLA.tsv: {more} more; --json has all." in printed
+        faults = json.loads(bench("submit", "--check", "many.zip", "--json").out)["faults"]
+        # How many answers there are, each label, and the surplus indices at once.
+        assert len(faults) == 1 + rows + 1
 
 
 @pytest.mark.parametrize(

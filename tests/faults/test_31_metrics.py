@@ -62,8 +62,18 @@ def f1(rows: Rows, label: str) -> float:
 def multirc(rows: Rows) -> list[float]:
     questions = [[row for row in rows if row[0] == name] for name in {row[0] for row in rows}]
     whole = [all(guess == gold for _, guess, gold in question) for question in questions]
-    f1s = [f1(question, "True") for question in questions]
-    return [f1(rows, "True"), sum(whole) / len(whole), sum(f1s) / len(f1s)]
+    precision, recall = (
+        sum(part(question, place) for question in questions) / len(questions) for place in (1, 2)
+    )
+    below = precision + recall
+    f1m = 2 * precision * recall / below if below else 0.0
+    return [f1(rows, "True"), sum(whole) / len(whole), f1m]
+
+
+def part(question: Rows, place: int) -> float:
+    """The right ones of what a question has at a place, predicted (1) or gold (2); all of none."""
+    named = [row for row in question if row[place] == "True"]
+    return sum(row[1] == row[2] for row in named) / len(named) if named else 1.0
 
 
 def cb(rows: Rows) -> list[float]:

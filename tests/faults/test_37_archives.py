@@ -55,6 +55,16 @@ def test_37_a_name_outside_the_zip_is_a_fault(tmp_path: Path, name: str):
     assert faults_of(tmp_path, zipped({**clean("glue"), name: b"index\tprediction\n"}))
 
 
+@pytest.mark.parametrize("place", ["../../", "/x/", "C:\\x\\", "a/../../"])
+@pytest.mark.parametrize(("suite", "name"), [("glue", "CoLA.tsv"), ("superglue", "CB.jsonl")])
+def test_37_an_answer_file_outside_the_zip_is_one_fault(
+    tmp_path: Path, suite: str, name: str, place: str
+):
+    files = {place + n if n == name else n: content for n, content in clean(suite).items()}
+    (fault,) = faults_of(tmp_path, zipped(files))
+    assert f"{name} points outside the zip, expected {name}" in fault
+
+
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
 def test_37_links_and_devices_are_their_bytes(tmp_path: Path, kind: int):
     """A zip holds a link as a file with the target in it: read as answers, which it is none of."""

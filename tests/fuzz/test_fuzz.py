@@ -73,8 +73,18 @@ def test_only_a_bench_error_comes_out(reader: Reader, tmp_path: Path) -> None:
     read()
 
 
-def test_a_soak_run_has_a_hundred_thousand_inputs() -> None:
-    assert sum(round(LONG * reader.share) for reader in READERS) >= 100_000
+KINDS = (
+    *(("predictions",), ("odds",), ("submissions",), ("recipe",), ("baseline",), ("archive",)),
+    ("tsv", "csv", "jsonl", "squad", "race", "conll"),
+)
+"""Readers that people hand files to, those of data as one."""
+
+
+def test_a_soak_run_has_a_hundred_thousand_inputs_and_ten_of_every_kind() -> None:
+    counts = {reader.name: round(LONG * reader.share) for reader in READERS}
+    assert sum(counts.values()) >= 100_000
+    for kind in KINDS:
+        assert sum(counts[name] for name in kind) >= 10_000, kind
 
 
 @pytest.mark.soak

@@ -37,10 +37,17 @@ def _answer(random: Random, golds: list[str]) -> str:
     return random_text(random)
 
 
-def examples_of(data, answers, no_answer):
+def examples_of(data, answers, no_answer, threshold=0.0):
+    """What is in `answers` is predicted, in the order of the questions; the rest is missing."""
     predictions = [
-        SpanPrediction(id=name, text=text, no_answer_score=no_answer[name])
-        for name, text in answers.items()
+        SpanPrediction(
+            id=q["id"],
+            text=answers.get(q["id"], ""),
+            no_answer_score=no_answer[q["id"]],
+            threshold=threshold,
+            missing=q["id"] not in answers,
+        )
+        for q in data
     ]
     examples = [
         SpanExample(

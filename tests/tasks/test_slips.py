@@ -119,7 +119,7 @@ def test_hf_run_qa_no_answer_scores_reach_the_threshold_sweep():
 
 
 def test_hf_evaluate_super_glue_f1m_is_not_averaged_over_both_classes():
-    """A question with its one wrong answer named wrong: binary F1 is 2/3, macro F1 is 1/3."""
+    """A question with one wrong option named: precision 1/2 and recall 1; macro F1 is 1/3."""
     built = pairs([("True", "True"), ("True", "False")], group="q")
     assert question_f1("True").compute(*built) == pytest.approx(2 / 3)
 

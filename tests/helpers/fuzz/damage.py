@@ -130,6 +130,41 @@ def _change_value(draw: Random, content: bytes) -> bytes:
     return b"\n".join(parts)
 
 
+def _recode(draw: Random, content: bytes) -> bytes:
+    """The text in another encoding."""
+    encoding = draw.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "utf-8-sig"))
+    return content.decode(errors="replace").encode(encoding, errors="replace")
+
+
+def _repeat(draw: Random, content: bytes) -> bytes:
+    """Some lines once more at the end, or very often."""
+    lines = content.split(b"\n")
+    some = lines[draw.randrange(len(lines)) :]
+    return b"\n".join(lines + some * draw.choice((1, 1, 60)))
+
+
+def _double_key(draw: Random, content: bytes) -> bytes:
+    """A key that an object has twice, with another value."""
+    places = [place for place in range(len(content)) if content.startswith(b'": ', place)]
+    if not places:
+        return content
+    place = draw.choice(places)
+    start = content.rfind(b'"', 0, place)
+    again = content[start:place] + b'": ' + _dumped(draw.choice(VALUES)) + b", "
+    return content[:start] + again + content[start:]
+
+
+def _change_kind(draw: Random, content: bytes) -> bytes:
+    """Every value of a flat object as a number, as a text, or as one of both in turn."""
+    document = _parsed(content)
+    if not isinstance(document, dict):
+        return content
+    make = draw.choice((lambda _: draw.random() * 1e-17, str, lambda _: 0.5))
+    some = draw.randint(1, max(1, len(document)))
+    changed = {key: make(value) for key, value in list(document.items())[:some]}
+    return _dumped({**document, **changed})
+
+
 EDITS: tuple[Edit, ...] = (
     _put_in,
     _take_out,
@@ -139,6 +174,10 @@ EDITS: tuple[Edit, ...] = (
     _change_field,
     _change_value,
     _change_value,
+    _recode,
+    _repeat,
+    _double_key,
+    _change_kind,
 )
 
 

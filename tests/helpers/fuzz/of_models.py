@@ -184,7 +184,7 @@ def _tables_as_they_were() -> Iterator[None]:
 MODELS_AND_RECIPES = (
     Reader(name="folder", cases=_folders, share=1.5),
     Reader(name="encoder", cases=_encoders, share=0.1),
-    Reader(name="recipe", cases=_recipes),
+    Reader(name="recipe", cases=_recipes, share=2),
     Reader(name="settings", cases=_settings),
     Reader(name="plugin", cases=_plugins),
 )

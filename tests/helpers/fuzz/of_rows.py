@@ -2,7 +2,9 @@
 
 import json
 import random
+import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -11,15 +13,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from benchharness.tasks.errors import DataError
+from benchharness.stored.scoring import score_files, to_result
+from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.mini import folder as mini_folder
-from benchharness.tasks.prediction_files import read_predictions
-from benchharness.tasks.read import read
+from benchharness.tasks.prediction_files import NoAnswer
+from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import Files
 from benchharness.tasks.submission import SUBMISSIONS, check, repair
 from benchharness.tasks.suites import TASKS
-from benchharness.tasks.task import Task, score
+from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.prediction_files import guess, write
@@ -104,10 +107,10 @@ def _read_archive(name: str, content: bytes, folder: Path) -> None:
 
 def _predictions() -> list[Case]:
     """Random answers to six examples of each task's dev split, as its people write them."""
-    return [case for task in TASKS.values() for case in _predictions_of(task)]
+    return [_predictions_of(task) for task in TASKS.values()]
 
 
-def _predictions_of(task: Task) -> Iterator[Case]:
+def _predictions_of(task: Task) -> Case:
     split = (task.dev_splits or task.test_splits)[0]
     rows, draw = read(task, split, MINI, limit=6), random.Random(task.name)
     made = [guess(task, example, draw) for example in rows.examples]
@@ -117,19 +120,60 @@ def _predictions_of(task: Task) -> Iterator[Case]:
 
     def answers(changed: bytes, folder: Path) -> None:
         (folder / name).write_bytes(changed)
-        found = read_predictions(folder / name, task, rows)
-        score(task, split, found.predictions, rows.examples)
+        _score(task, split, rows, folder / name)
 
-    def chances(changed: bytes, folder: Path) -> None:
-        (folder / name).write_bytes(content)
-        (folder / "na_prob.json").write_bytes(changed)
-        found = read_predictions(folder / name, task, rows, folder / "na_prob.json")
-        score(task, split, found.predictions, rows.examples)
+    return Case(content=content, read=answers)
 
-    yield Case(content=content, read=answers)
-    if task.head == "span":
-        scores = {example.id: 0.25 for example in rows.examples}
-        yield Case(content=json.dumps(scores).encode(), read=chances)
+
+def _score(
+    task: Task, split: str, rows: SplitRows, path: Path, no_answer: NoAnswer | None = None
+) -> None:
+    """All of `bench score`, down to what is printed and what is stored."""
+    with patch("benchharness.stored.scoring.read", lambda *_: rows):
+        scored = score_files([path], task.name, "mini", [split], no_answer)
+    json.dumps([[one.official, one.evaluation.scores] for one in scored.splits], allow_nan=False)
+    with (  # which ask git and every library
+        patch("benchharness.stored.scoring.source_commit", dict),
+        patch("benchharness.stored.scoring.library_versions", dict),
+    ):
+        json.dumps(to_result(scored, "theirs").to_json(), allow_nan=False)
+
+
+NAMES = ("predictions.json", "na_prob.json", "null_odds.json", "x.json")
+THRESHOLDS = (None, None, 1.0, 0.25, -1.0, float("inf"), float("nan"))
+
+
+def _odds() -> list[Case]:
+    """SQuAD's answers, its odds, and both in one list; every file is also taken for the other."""
+    task = TASKS["squad/v2.0"]
+    rows, draw = read(task, "dev", MINI, limit=6), random.Random(task.name)
+    ids = [example.id for example in rows.examples]
+    answers = {name: draw.choice(("", "1984", "Paris")) for name in ids}
+    odds = {name: draw.choice((0.5, 1e-17, 2.0, draw.random())) for name in ids}
+    listed = [
+        {"id": name, "prediction_text": answers[name], "no_answer_probability": odds[name]}
+        for name in ids
+    ]
+    whole = json.dumps(answers).encode()
+
+    def given(changed: bytes, folder: Path, *, as_odds: bool) -> None:
+        draw = random.Random(changed)
+        name, other = draw.sample(NAMES, 2)
+        (folder / name).write_bytes(changed)
+        (folder / other).write_bytes(whole)
+        for answers, odds in ((name, None), (other, name), (name, other), (name, name)):
+            with suppress(BenchError):
+                file = None if odds is None else folder / odds
+                no_answer = NoAnswer(file=file, threshold=draw.choice(THRESHOLDS))
+                _score(task, "dev", rows, folder / answers, no_answer)
+        answers, odds = (other, folder / name) if as_odds else (name, None)
+        _score(task, "dev", rows, folder / answers, NoAnswer(file=odds))
+
+    return [
+        Case(content=json.dumps(odds).encode(), read=partial(given, as_odds=True)),
+        Case(content=whole, read=partial(given, as_odds=False)),
+        Case(content=json.dumps(listed).encode(), read=partial(given, as_odds=False)),
+    ]
 
 
 def _submissions() -> list[Case]:
@@ -149,8 +193,16 @@ def _submissions() -> list[Case]:
     return [*inside, *zips, *zips, *single]
 
 
+PLACES = ("", "", "", "run/", "../../", "/x/", "C:\\", "./", "__MACOSX/")
+"""Where a file lies in a zip, as the zip says."""
+
+
 def _check_member(suite: str, name: str, content: bytes, folder: Path) -> None:
-    _check("submission.zip", zipped({**clean(suite), name: content}), folder)
+    """The file in a whole submission; where it lies there is drawn, if it is damaged."""
+    files = clean(suite)
+    place = "" if content == files[name] else random.Random(content).choice(PLACES)
+    packed = zipped({place + n if n == name else n: c for n, c in {**files, name: content}.items()})
+    _check("submission.zip", packed, folder)
 
 
 def _check(name: str, content: bytes, folder: Path) -> None:
@@ -165,6 +217,9 @@ def _check(name: str, content: bytes, folder: Path) -> None:
             return
         assert repair(path, out) == faults
         assert check(out) == ()
+        if not faults and zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                assert not [n for n in archive.namelist() if ".." in n or n[:1] in "/\\"]
 
 
 def _require_refusal(mend: Callable[[], object]) -> None:
@@ -230,6 +285,7 @@ ROWS = (
     Reader(name="conll", cases=partial(_files, "conll")),
     Reader(name="data archives", cases=_archives),
     Reader(name="hub parquet", cases=_hub, share=0.02),
-    Reader(name="predictions", cases=_predictions, share=1.5),
-    Reader(name="submissions", cases=_submissions, share=1.5),
+    Reader(name="predictions", cases=_predictions, share=2),
+    Reader(name="odds", cases=_odds, share=2),
+    Reader(name="submissions", cases=_submissions, share=2),
 )

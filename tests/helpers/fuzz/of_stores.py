@@ -225,8 +225,8 @@ def _read_manifest(content: bytes, folder: Path) -> None:
 
 STORES = (
     Reader(name="store", cases=_stores, share=0.5),
-    Reader(name="archive", cases=_archives, share=0.7),
+    Reader(name="archive", cases=_archives, share=2),
     Reader(name="imported rows", cases=_rows, share=1.5),
-    Reader(name="baseline", cases=_baselines, share=0.7),
+    Reader(name="baseline", cases=_baselines, share=2),
     Reader(name="outcome", cases=_outcomes, share=1.5),
 )

@@ -9,7 +9,13 @@ from benchharness.leaderboard.comparing.contrast import Contrast, contrast, corr
 from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.statistics import Interval, mcnemar_exact
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, SpanPrediction
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
+    PairExample,
+    SpanExample,
+    SpanPrediction,
+)
 from benchharness.tasks.suites import find_task
 from tests.helpers.boards import make_row
 from tests.helpers.drawn_predictions import drawn, mini
@@ -90,6 +96,26 @@ def test_no_answer_counts_at_the_threshold_of_the_headline() -> None:
     )
     (flip,) = flips_of([split]) or ()
     assert (flip.gold, flip.answers) == ("(no answer)", ("(no answer)", "Ann"))
+    of_files = ((replace(unsure, threshold=0.5),),), ((replace(unsure, threshold=1.0),),)
+    (flip,) = flips_of([replace(split, one=of_files[0], other=of_files[1])]) or ()
+    assert flip.answers == ("(no answer)", "Ann")
+
+
+def test_an_answer_in_words_of_its_own_is_shown_as_it_is() -> None:
+    task = find_task("superglue/record")
+    example = ChoiceExample(id="0", context="", question="?", options=("Ann", "Bob"), gold=(0,))
+    right = ChoicePrediction(id="0", option=0)
+    for text, shown in (("Atlantis", "Atlantis"), (None, "(no answer)")):
+        wrong = ChoicePrediction(id="0", option=-1, text=text)
+        split = replace(
+            drawn("superglue/record"),
+            task=task,
+            examples=(example,),
+            one=((right,),),
+            other=((wrong,),),
+        )
+        (flip,) = flips_of([split]) or ()
+        assert flip.answers == ("Ann", shown)
 
 
 def test_the_correction_is_over_the_tasks_that_have_a_test() -> None:

@@ -8,11 +8,14 @@ from benchharness.tasks.metrics import (
     entity_f1,
     entity_precision,
     entity_recall,
+    is_iob1,
+    official_conlleval,
     tag_accuracy,
     to_iob1,
     to_iob2,
 )
 from benchharness.tasks.metrics.entities import Entity, entities
+from tests.helpers.conlleval_oracle import conlleval
 
 TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "I-MISC")
 
@@ -29,38 +32,11 @@ def build(pairs):
     return predictions, examples
 
 
-def conlleval(pairs) -> tuple[int, int, int]:
-    """Right, predicted and gold chunks, by conlleval's own method.
-
-    It never builds chunks: it walks over the words once, asks at each whether a chunk ends or
-    starts on either side, and counts a chunk as right when both sides started and ended together.
-    """
-    right = predicted = gold = 0
-    for guess_line, gold_line in pairs:
-        guesses = ["O", *guess_line.split(), "O"]
-        golds = ["O", *gold_line.split(), "O"]
-        together = False
-        for i in range(1, len(golds)):
-            gold_ends = ends(golds[i - 1], golds[i])
-            guess_ends = ends(guesses[i - 1], guesses[i])
-            if together and (gold_ends or guess_ends):
-                right += gold_ends and guess_ends
-                together = False
-            gold_starts = starts(golds[i - 1], golds[i])
-            guess_starts = starts(guesses[i - 1], guesses[i])
-            if gold_starts and guess_starts and golds[i][2:] == guesses[i][2:]:
-                together = True
-            gold += gold_starts
-            predicted += guess_starts
-    return right, predicted, gold
-
-
-def ends(before: str, tag: str) -> bool:
-    return before != "O" and (tag == "O" or tag[0] == "B" or tag[2:] != before[2:])
-
-
-def starts(before: str, tag: str) -> bool:
-    return tag != "O" and (before == "O" or tag[0] == "B" or tag[2:] != before[2:])
+def lines_of(pairs):
+    """The sentences as conlleval reads them: word, gold and predicted tag."""
+    for guess, gold in pairs:
+        yield from (f"w {g} {p}" for g, p in zip(gold.split(), guess.split(), strict=True))
+        yield ""
 
 
 def random_pairs(random: Random) -> list[tuple[str, str]]:
@@ -75,13 +51,45 @@ def random_pairs(random: Random) -> list[tuple[str, str]]:
 def test_a_thousand_random_files_score_as_conlleval_does():
     for seed in range(1000):
         pairs = random_pairs(Random(seed))
-        right, predicted, gold = conlleval(pairs)
-        precision = right / predicted if predicted else 0.0
-        recall = right / gold if gold else 0.0
-        f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+        expected = conlleval(lines_of(pairs))
+        columns = [(tuple(guess.split()), tuple(gold.split())) for guess, gold in pairs]
+        assert official_conlleval(columns) == expected, pairs
         metrics = entity_precision, entity_recall, entity_f1
-        found = [metric.compute(*build(pairs)) for metric in metrics]
-        assert found == pytest.approx([precision, recall, f1]), pairs
+        found = [100 * metric.compute(*build(pairs)) for metric in metrics]
+        assert found == pytest.approx([expected[n] for n in ("precision", "recall", "FB1")]), pairs
+
+
+def test_the_accuracy_is_conllevals_on_columns_in_iob2():
+    for seed in range(300):
+        pairs = [
+            tuple(" ".join(to_iob2(tags.split())) for tags in pair)
+            for pair in random_pairs(Random(seed))
+        ]
+        expected = conlleval(lines_of(pairs))["accuracy"]
+        assert 100 * tag_accuracy.compute(*build(pairs)) == pytest.approx(expected), pairs
+
+
+def test_conlleval_compares_the_tags_as_they_stand():
+    """The second word is I-PER on both sides in IOB1, and I- against B- in IOB2."""
+    iob1, iob2 = [("I-PER I-PER", "O I-PER")], [("B-PER I-PER", "O B-PER")]
+    assert official_conlleval([(("I-PER", "I-PER"), ("O", "I-PER"))])["accuracy"] == 50.0
+    assert conlleval(lines_of(iob1))["accuracy"] == 50.0
+    assert conlleval(lines_of(iob2))["accuracy"] == 0.0
+    assert tag_accuracy.compute(*build(iob1)) == tag_accuracy.compute(*build(iob2)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("I-PER I-PER O I-LOC", True),
+        ("I-PER B-PER I-PER", True),
+        ("O O", True),
+        ("B-PER I-PER", False),
+        ("I-PER O B-PER", False),
+    ],
+)
+def test_iob1_needs_each_b(tags, expected):
+    assert is_iob1(tags.split()) is expected
 
 
 def test_a_worked_sentence():
@@ -138,8 +146,7 @@ def test_iob1_gold_and_iob2_predictions_score_alike():
 
 def test_an_entity_does_not_run_on_into_the_next_sentence():
     assert entity_recall.compute(*build([("I-PER", "I-PER"), ("I-PER", "I-PER")])) == 1.0
-    right, predicted, gold = conlleval([("I-PER", "I-PER"), ("I-PER", "I-PER")])
-    assert (right, predicted, gold) == (2, 2, 2)
+    assert conlleval(["w I-PER O", "", "w I-PER I-PER"])["recall"] == 50.0
 
 
 def test_no_entities_anywhere_score_zero_as_conlleval_prints():

@@ -26,6 +26,21 @@ def build(rows):
     return predictions, examples
 
 
+def ratio(part: int, whole: int) -> float:
+    """As the script has it: of nothing all is right."""
+    return part / whole if whole else 1.0
+
+
+def f1_of_means(questions) -> float:
+    """F1m of CogComp's multirc-eval-v1.py: of the mean precision and the mean recall."""
+    rights = [sum(guess and gold for _, guess, gold in rows) for rows in questions]
+    guesses = [sum(guess for _, guess, _ in rows) for rows in questions]
+    golds = [sum(gold for _, _, gold in rows) for rows in questions]
+    precision = sum(map(ratio, rights, guesses)) / len(questions)
+    recall = sum(map(ratio, rights, golds)) / len(questions)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
 def f1_of_counts(rows) -> float:
     right = sum(guess and gold for _, guess, gold in rows)
     wrong = sum(guess != gold for _, guess, gold in rows)
@@ -44,7 +59,7 @@ def test_multirc_scores_are_their_definitions(rows):
         [
             f1_of_counts(rows),
             sum(whole) / len(questions),
-            sum(f1_of_counts(question) for question in questions) / len(questions),
+            f1_of_means(questions),
         ]
     )
 
@@ -54,7 +69,25 @@ def test_a_worked_multirc_passage():
     rows = [(1, True, True), (1, True, False), (1, False, True), (2, False, False), (2, True, True)]
     assert answer_option_f1("True").compute(*build(rows)) == pytest.approx(4 / 6)
     assert question_exact_match.compute(*build(rows)) == 0.5
-    assert question_f1("True").compute(*build(rows)) == pytest.approx((0.5 + 1) / 2)
+    # Both questions have the precisions 1/2 and 1, and the recalls 1/2 and 1.
+    assert question_f1("True").compute(*build(rows)) == 0.75
+
+
+def test_all_right_is_1_also_where_no_option_of_a_question_is_right():
+    rows = [(1, True, True), (1, False, False), (2, False, False), (2, False, False)]
+    assert question_f1("True").compute(*build(rows)) == 1.0
+
+
+def test_f1m_is_of_the_means_and_not_the_mean_of_f1():
+    """Precisions 1 and 1/3, recalls 1/2 and 1: the means are 2/3 and 3/4."""
+    rows = [(1, True, True), (1, False, True)]
+    rows += [(2, True, True), (2, True, False), (2, True, False)]
+    assert question_f1("True").compute(*build(rows)) == pytest.approx(2 * 2 / 3 * 3 / 4 / (17 / 12))
+
+
+def test_f1m_of_nothing_right_is_0_where_the_script_divides_by_0():
+    rows = [(1, True, False), (1, False, True)]
+    assert question_f1("True").compute(*build(rows)) == 0.0
 
 
 def test_scores_have_the_names_of_the_superglue_rule():

@@ -31,7 +31,7 @@ def test_without_a_no_answer_file_nothing_is_swept():
 def test_metrics_are_the_scripts_numbers_in_fractions():
     for seed in range(100):
         built = examples_of(*random_set(Random(seed), every_has_answer=False))
-        official = official_v2(*built, 0.0, sweep_order=[p.id for p in built[0]])
+        official = official_v2(*built, sweep_order=[p.id for p in built[0]])
         pairs = {"em": "exact", "f1": "f1", "em_best": "best_exact", "f1_best": "best_f1"}
         pairs |= {"em_hasans": "HasAns_exact", "f1_noans": "NoAns_f1"}
         for name, key in pairs.items():
@@ -167,7 +167,7 @@ def test_the_official_dev_set_scores_as_the_script_does(version):
     if version == "v1.1":
         assert official_v1(*built) == evaluate_v1(data, answers)
     else:
-        found = official_v2(*built, 0.0, sweep_order=list(no_answer))
+        found = official_v2(*built, sweep_order=list(no_answer))
         assert found == evaluate_v2(data, answers, no_answer, 0.0)
         assert found["total"] == found["HasAns_total"] + found["NoAns_total"] == 11873
 

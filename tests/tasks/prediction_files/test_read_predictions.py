@@ -10,7 +10,7 @@ import pytest
 from benchharness.tasks import parse_data
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction
-from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.suites import TASKS
 from tests.helpers.prediction_files import guess, write
@@ -129,13 +129,63 @@ def test_an_entity_may_be_written_without_its_article(tmp_path: Path) -> None:
     assert list(read_predictions(path, task, rows).predictions) == made
 
 
-def test_a_text_that_is_no_entity_is_refused(file: Callable[[str], Path]) -> None:
+def relabelled(path: Path, labels: list[object]) -> None:
+    """Other answers to the first queries."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line, label in zip(lines, labels, strict=False):
+        line["label"] = label
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_text_that_is_no_entity_is_kept_in_its_own_words(file: Callable[[str], Path]) -> None:
     path = file("superglue/record")
-    line, *lines = path.read_text().splitlines()
-    wrong = json.dumps({**json.loads(line), "label": "Atlantis"})
-    path.write_text("\n".join([wrong, *lines]))
-    with pytest.raises(DataError, match=r"answers 0 with 'Atlantis', which is not one of its"):
+    relabelled(path, ["Atlantis", ""])
+    found = read_predictions(path, TASKS["superglue/record"], mini("superglue/record"))
+    assert found.predictions[:2] == (
+        ChoicePrediction(id="0", option=-1, text="Atlantis"),
+        ChoicePrediction(id="1", option=-1, text=""),
+    )
+    assert found.missing == 0
+
+
+def test_a_query_that_is_left_out_is_counted_and_noted(file: Callable[[str], Path]) -> None:
+    rows, path = mini("superglue/record"), file("superglue/record")
+    path.write_text(without_last(path.read_text()))
+    found = read_predictions(path, TASKS["superglue/record"], rows)
+    assert found.missing == 1
+    assert found.predictions[-1] == ChoicePrediction(id=rows.examples[-1].id, option=-1)
+    assert "1 index is missing: " in found.notes[0]
+    assert "counts as wrong" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("label", "sentence"),
+    [
+        (3, "line 2: the label is 3, expected the text of an entity"),
+        (None, "line 2: the label is None, expected the text"),
+        ([], "line 2: the label is a list, expected a single value"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_its_line(
+    label: object, sentence: str, file: Callable[[str], Path]
+) -> None:
+    path = file("superglue/record")
+    relabelled(path, ["x", label])
+    with pytest.raises(DataError) as caught:
         read_predictions(path, TASKS["superglue/record"], mini("superglue/record"))
+    assert sentence in str(caught.value)
+
+
+def test_the_hubs_index_of_a_query_is_read(file: Callable[[str], Path]) -> None:
+    rows, path = mini("superglue/record"), file("superglue/record")
+    plain = read_predictions(path, TASKS["superglue/record"], rows).predictions
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["idx"] = {"passage": 7, "query": line["idx"]}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = read_predictions(path, TASKS["superglue/record"], rows)
+    assert found.predictions == plain
+    assert f"(and {len(lines) - 1} more)" in found.notes[0]
 
 
 # refused
@@ -169,7 +219,7 @@ def without_question(text: str) -> str:
         ("race/all", replaced("\tA", "\t0"), "the answer is '0', expected A, B, C or D"),
         ("race/all", replaced("middle", "high99"), "of its ids are of no question here"),
         ("race/all", without_last, "answers, expected"),
-        ("squad/v2.0", without_question, "1 of "),
+        ("squad/v2.0", without_question, "1 of 264 questions is missing"),
         ("squad/v1.1", lambda text: "[]", "it is JSON, but not an object"),
         ("conll2003/ner", lambda text: text.replace(" NN O", " NN I-", 1), "has the tag 'I-'"),
         ("conll2003/ner", lambda text: text.rstrip() + " x", "has the tag 'x'"),
@@ -215,7 +265,7 @@ def test_no_answer_scores_stand_beside_and_keep_their_order(tmp_path: Path) -> N
     path = write(task, guesses(task.name, rows), rows.examples, tmp_path)
     ids = [example.id for example in rows.examples][::-1]
     (tmp_path / "na_prob.json").write_text(json.dumps({name: i / 7 for i, name in enumerate(ids)}))
-    found = read_predictions(path, task, rows, tmp_path / "na_prob.json")
+    found = read_predictions(path, task, rows, NoAnswer(file=tmp_path / "na_prob.json"))
     assert found.sweep_order == tuple(ids)
     assert [p.no_answer_score for p in found.predictions] == [
         i / 7 for i in reversed(range(len(ids)))
@@ -225,7 +275,7 @@ def test_no_answer_scores_stand_beside_and_keep_their_order(tmp_path: Path) -> N
 def test_no_answer_scores_of_another_task_are_refused(file: Callable[[str], Path]) -> None:
     path = file("glue/rte")
     with pytest.raises(DataError, match="only SQuAD"):
-        read_predictions(path, TASKS["glue/rte"], mini("glue/rte"), path)
+        read_predictions(path, TASKS["glue/rte"], mini("glue/rte"), NoAnswer(file=path))
 
 
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:

@@ -67,7 +67,22 @@ def with_flipped_bit(files: Files) -> bytes:
     return bytes(content)
 
 
+def cut(files: Files) -> bytes:
+    """The end is missing, which says where the files are."""
+    return zipped(files)[:-30]
+
+
+def moved(place: str) -> Damage:
+    """The first file lies elsewhere."""
+    return lambda files: zipped(
+        (f"{place}{n}" if n == "CoLA.tsv" else n, c) for n, c in files.items()
+    )
+
+
 MENDABLE: dict[str, tuple[Damage, str]] = {
+    "above the zip": (moved("../../"), "../../CoLA.tsv points outside the zip, expected CoLA.tsv"),
+    "at the root": (moved("/x/"), "/x/CoLA.tsv points outside the zip"),
+    "on a disk": (moved("C:\\x\\"), "C:/x/CoLA.tsv points outside the zip"),
     "plural header": (cola(lambda t: ["index\tpredictions", *t[1:]]), "'index\\tpredictions'"),
     "other header": (cola(lambda t: ["id\tlabel", *t[1:]]), "the header is 'id\\tlabel'"),
     "no header": (cola(lambda t: t[1:]), "the header is missing"),
@@ -147,6 +162,15 @@ STUCK: dict[str, tuple[Damage, str]] = {
         said("\tneutral", "\t1", "MNLI-m.tsv"),
         "which label a number means differs between sources",
     ),
+    "an endless score": (
+        said("\t1.000", "\tinf", "STS-B.tsv"),
+        "the score is 'inf', which is out of range, expected a number from 0 to 5",
+    ),
+    "UTF-16 without a mark": (
+        recoded("CoLA.tsv", "utf-16-le"),
+        "it is not UTF-8 text but UTF-16",
+    ),
+    "a zip that is cut short": (cut, "it is a zip that is cut short: its end is missing"),
     "no score": (said("\t1.000", "\tnan", "STS-B.tsv"), "the score is 'nan'"),
     "not UTF-8": (recoded("CoLA.tsv", "utf-16"), "it is not UTF-8 text"),
     "an empty file": (edited("CoLA.tsv", lambda _: ""), "it is empty"),
@@ -225,6 +249,40 @@ def test_a_fault_of_many_lines_is_said_once(tmp_path: Path) -> None:
     assert str(fault) == ("CoLA.tsv line 3: the label is 'yes', expected 0 or 1 (and 2 more)")
 
 
+ONE = (
+    *("not UTF-8", "UTF-16 without a mark", "an empty file", "a zip that is cut short"),
+    *("a password", "a damaged file", "a missing file", "a file twice", "an endless score"),
+    *("above the zip", "at the root", "on a disk"),
+)
+"""What has one cause and is one fault."""
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
+    damage, sentence = (MENDABLE | STUCK)[name]
+    (fault,) = check(put(tmp_path, damage(clean("glue"))))
+    assert sentence in str(fault)
+
+
+def test_surplus_indices_are_one_line_with_a_count(tmp_path: Path) -> None:
+    damage = cola(lambda t: [*t, *(f"{index}\t1" for index in range(6, 283))])
+    count, fault = check(put(tmp_path, damage(clean("glue"))))
+    assert count.sentence == "it has 283 answers, expected 6"
+    assert str(fault) == "CoLA.tsv line 8: index 6 is not one of the 6 expected (and 276 more)"
+
+
+def test_doubled_indices_are_one_line_with_a_count(tmp_path: Path) -> None:
+    damage = cola(lambda t: [*t[:-2], *t[1:3]])
+    doubled, missing = check(put(tmp_path, damage(clean("glue"))))
+    assert doubled.sentence == "index 0 stands here again, after line 2 (and 1 more)"
+    assert missing.sentence == "2 indices are missing: 4, 5"
+
+
+def test_a_zip_in_the_zip_that_is_damaged_is_one_fault(tmp_path: Path) -> None:
+    (fault,) = check(put(tmp_path, zipped({"in.zip": b"PK"})))
+    assert "in.zip is damaged" in str(fault)
+
+
 def test_faults_of_several_files_are_all_found(tmp_path: Path) -> None:
     files = clean("glue")
     files["CoLA.tsv"] = files["CoLA.tsv"].replace(b"prediction", b"predictions")
@@ -262,6 +320,15 @@ def test_what_is_no_submission_is_said(
     assert sentence in str(check(path)[0])
     with pytest.raises(BenchError, match="cannot be mended"):
         repair(path, tmp_path / "out.zip")
+
+
+def test_one_file_alone_is_read_and_does_not_miss_the_others(tmp_path: Path) -> None:
+    content = clean("glue")["CoLA.tsv"].replace(b"prediction", b"predictions")
+    alone, header = check(put(tmp_path, content, "CoLA.tsv"))
+    assert alone.sentence == "it is one file, expected a zip of all"
+    assert header.sentence.startswith("the header is")
+    (alone,) = check(put(tmp_path, clean("superglue")["RTE.jsonl"], "RTE.jsonl"))
+    assert alone.sentence == "it is one file, expected a zip of all"
 
 
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def twice(answers: dict[str, str]) -> str:
         (ANSWERS | {QUESTIONS[0]: None}, "is null, expected text"),
         (ANSWERS | {QUESTIONS[0]: ["a", "b"]}, "is a list (n best answers?)"),
         (ANSWERS | {QUESTIONS[0]: {"text": "a"}}, "is an object"),
-        (ANSWERS | {QUESTIONS[0]: 1999}, "is 1999, expected text"),
+        (ANSWERS | {QUESTIONS[0]: 1999}, "it holds 11872 texts and 1 number, expected one"),
         (twice(ANSWERS), "stands there 2 times"),
         (ANSWERS | {"one too many": "x"}, "it has 11874 questions, expected 10570 (1.1 dev)"),
         ({p.id: p.text for p in SPANS}, "apply the threshold"),
-        (SCORES | {QUESTIONS[0]: "high"}, "is 'high', expected a number"),
+        (SCORES | {QUESTIONS[0]: "high"}, "has 'high'"),
         (SCORES | {QUESTIONS[0]: True}, "is True, expected a number"),
         (json.dumps(SCORES | {QUESTIONS[0]: float("nan")}), "is nan, expected a number"),
     ],
@@ -96,6 +96,49 @@ def test_evaluates_list_of_answers_is_mended(tmp_path: Path) -> None:
     assert "a list of id and prediction_text" in str(fault)
     repair(path, tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text()) == ANSWERS
+
+
+def listed(**more: object) -> list[dict[str, object]]:
+    return [{"id": q, "prediction_text": text, **more} for q, text in ANSWERS.items()]
+
+
+def test_a_lists_probabilities_are_not_lost_in_silence(tmp_path: Path) -> None:
+    path = put(tmp_path, listed(no_answer_probability=0.5))
+    _, fault = check(path)
+    assert "it has a no_answer_probability for each answer" in str(fault)
+    with pytest.raises(BenchError, match="cannot be mended"):
+        repair(path, tmp_path / "out.json")
+
+
+def test_what_nothing_reads_in_a_list_is_named(tmp_path: Path) -> None:
+    _, fault = check(put(tmp_path, listed(start_logit=1.0)))
+    assert fault.sentence == "its list has 'start_logit' too, which nothing reads"
+
+
+def test_a_key_twice_in_a_list_is_a_fault(tmp_path: Path) -> None:
+    text = json.dumps(listed()).replace('{"id"', '{"prediction_text": "x", "id"', 1)
+    assert any("has one key twice" in str(fault) for fault in check(put(tmp_path, text)))
+
+
+def test_many_faults_of_one_kind_are_one_line(tmp_path: Path) -> None:
+    nulls = ANSWERS | dict.fromkeys(QUESTIONS[:300])
+    (fault,) = check(put(tmp_path, nulls))
+    assert fault.sentence == (f"the answer to {QUESTIONS[0]} is null, expected text (and 299 more)")
+
+
+@pytest.mark.parametrize("name", ["answers.json", "na_prob.json", "null_odds.json"])
+def test_what_a_file_holds_is_told_by_its_values(name: str, tmp_path: Path) -> None:
+    assert check(put(tmp_path, ANSWERS, name)) == check(put(tmp_path, SCORES, name)) == ()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_another_encoding_is_one_fault(encoding: str, tmp_path: Path, race: Path) -> None:
+    path = tmp_path / "predictions.json"
+    path.write_bytes(json.dumps(ANSWERS).encode(encoding))
+    race.write_bytes(race.read_text().encode(encoding))
+    for each in (path, race):
+        (fault,) = check(each)
+        assert "it is not UTF-8 text but UTF-16" in str(fault)
 
 
 def test_quoted_scores_are_mended(tmp_path: Path) -> None:

@@ -59,6 +59,18 @@ def restarted(paragraphs: list[dict[str, Any]]) -> list[object]:
     return list(paragraphs)
 
 
+def moved(place: str) -> Damage:
+    """One file lies elsewhere."""
+    return lambda files: zipped(
+        (f"{place}{n}" if n == "CB.jsonl" else n, c) for n, c in files.items()
+    )
+
+
+def doubled(text: str) -> str:
+    """The first object has two labels."""
+    return text.replace('"label": ', '"label": "neutral", "label": ', 1)
+
+
 def as_array(text: str) -> str:
     return "[" + ",\n".join(text.splitlines()) + "]\n"
 
@@ -114,6 +126,13 @@ MENDABLE: dict[str, tuple[Damage, str]] = {
         edited("MultiRC.jsonl", lambda text: text.replace(": 1}", ': "True"}')),
         "the label is 'True', expected 1",
     ),
+    "ReCoRD's index as on the hub": (
+        each("ReCoRD.jsonl", lambda one: {**one, "idx": {"passage": 1, "query": one["idx"]}}),
+        "the idx is an object, as on the hub, expected the number of its query alone (and 5 more)",
+    ),
+    "above the zip": (moved("../../"), "../../CB.jsonl points outside the zip, expected CB.jsonl"),
+    "at the root": (moved("/x/"), "/x/CB.jsonl points outside the zip"),
+    "on a disk": (moved("C:\\x\\"), "C:/x/CB.jsonl points outside the zip"),
     "byte order mark": (edited("RTE.jsonl", lambda text: "\ufeff" + text), "a byte order mark"),
     "extension": (
         lambda files: zipped((name.replace(".jsonl", ".json"), c) for name, c in files.items()),
@@ -141,6 +160,25 @@ STUCK: dict[str, tuple[Damage, str]] = {
     "an endless idx": (
         edited("CB.jsonl", lambda text: text.replace('"idx": 5', '"idx": ' + "9" * 5000)),
         "line 6: the line is not JSON",
+    ),
+    "an object for an idx": (
+        each("CB.jsonl", lambda one: {**one, "idx": {"row": one["idx"]}}),
+        """the index is "{'row': 0}", expected a whole number (and 5 more)""",
+    ),
+    "a label twice": (edited("CB.jsonl", doubled), "line 1: an object has 'label' twice"),
+    "a label twice in an array": (
+        edited("CB.jsonl", lambda text: as_array(doubled(text))),
+        "an object has 'label' twice",
+    ),
+    "a label of MultiRC twice": (
+        edited(
+            "MultiRC.jsonl", lambda text: text.replace('"label": 0', '"label": 1, "label": 0', 1)
+        ),
+        "line 1: an object has 'label' twice",
+    ),
+    "not UTF-8": (
+        lambda files: zipped({**files, "CB.jsonl": files["CB.jsonl"].decode().encode("utf-16")}),
+        "it is not UTF-8 text but UTF-16",
     ),
     "no idx": (each("CB.jsonl", lambda one: {"label": one["label"]}), "the index is None"),
     "too few": (edited("CB.jsonl", lines(lambda found: found[1:])), "1 index is missing: 0"),
@@ -217,6 +255,15 @@ def test_only_the_damaged_file_is_blamed(name: str, tmp_path: Path) -> None:
     damage, _ = (STUCK | MENDABLE)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("superglue"))))}
     assert len(blamed - {"submission.zip"}) <= 1
+
+
+@pytest.mark.parametrize(
+    "name", ["not UTF-8", "an empty file", "a label twice", "a missing file", "above the zip"]
+)
+def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
+    damage, sentence = (STUCK | MENDABLE)[name]
+    (fault,) = check(put(tmp_path, damage(clean("superglue"))))
+    assert sentence in str(fault)
 
 
 def test_half_a_character_is_no_crash(tmp_path: Path) -> None:

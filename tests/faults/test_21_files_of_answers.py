@@ -1,0 +1,75 @@
+"""Fault 21: a prediction file that is cut short, of another encoding, or something else."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from benchharness.tasks import parse_data
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import SpanPrediction
+from benchharness.tasks.prediction_files import NoAnswer, read_predictions
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.submission import write_no_answer_scores, write_predictions
+from benchharness.tasks.suites import find_task
+from tests.helpers.prediction_files import guess, write
+
+LAYOUTS = {
+    "glue/cola": "CoLA.tsv",
+    "superglue/cb": "CB.jsonl",
+    "superglue/multirc": "MultiRC.jsonl",
+    "superglue/record": "ReCoRD.jsonl",
+    "squad/v1.1": "predictions.json",
+    "squad/v2.0": "predictions.json",
+    "race/all": "predictions.tsv",
+    "conll2003/ner": "predictions.tsv",
+}
+"""A task for every way in which answers are written, and what its file is called."""
+
+
+def rows_of(name: str) -> SplitRows:
+    return read(find_task(name), "dev", parse_data("mini"))
+
+
+def written(name: str, folder: Path) -> Path:
+    task, rows, draw = find_task(name), rows_of(name), random.Random(name)
+    return write(task, [guess(task, e, draw) for e in rows.examples], rows.examples, folder)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_21_another_encoding_is_one_sentence(tmp_path: Path, name: str, encoding: str) -> None:
+    path = written(name, tmp_path)
+    path.write_bytes(path.read_text().encode(encoding))
+    with pytest.raises(DataError, match=r"is not UTF-8 text") as caught:
+        read_predictions(path, find_task(name), rows_of(name))
+    assert "more" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_21_the_file_of_another_benchmark_is_refused(tmp_path: Path, name: str, other: str) -> None:
+    """Whatever it is called. MultiRC's paragraphs, say, are no labels of CB."""
+    if name == other or {name, other} == {"squad/v1.1", "squad/v2.0"}:
+        return
+    content = written(other, tmp_path).read_bytes()
+    path = tmp_path / "given" / LAYOUTS[name]
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(DataError):
+        read_predictions(path, find_task(name), rows_of(name))
+
+
+@pytest.mark.parametrize("called", ["predictions.json", "na_prob.json", "null_odds.json", "x"])
+def test_21_answers_and_odds_are_told_apart_by_their_values(tmp_path: Path, called: str) -> None:
+    rows, task = rows_of("squad/v2.0"), find_task("squad/v2.0")
+    spans = [SpanPrediction(id=e.id, text="x", no_answer_score=0.5) for e in rows.examples]
+    answers, odds = tmp_path / "answers" / called, tmp_path / "odds" / called
+    for path in (answers, odds):
+        path.parent.mkdir()
+    answers.write_bytes(write_predictions(spans, None))
+    odds.write_bytes(write_no_answer_scores(spans))
+    assert read_predictions(answers, task, rows, NoAnswer(file=odds)).sweep_order
+    for given, beside in ((odds, None), (odds, answers), (answers, answers), (odds, odds)):
+        with pytest.raises(DataError, match=r"its values are (texts|numbers), expected"):
+            read_predictions(given, task, rows, NoAnswer(file=beside))
