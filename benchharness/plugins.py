@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import entry_points
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
@@ -166,12 +166,7 @@ def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
 def _load(name: str, load: Callable[[], ModuleType]) -> None:
     if name in _loaded:
         return
-    try:
-        module = load()
-    except BenchError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
+    module = _module(name, load)
     if not any(hasattr(module, table) for table in NAMES):
         raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
     metrics = getattr(module, "METRICS", {})
@@ -191,6 +186,28 @@ def _load(name: str, load: Callable[[], ModuleType]) -> None:
     except BenchError as error:
         raise BenchError(f"the plugin {name} cannot be added: {error}") from error
     _loaded[name] = _Plugin(digest=file_digest(Path(str(module.__file__))), tasks=tasks)
+
+
+def _new_name(module: str) -> str:
+    """What a module of ours is called that was a package of its own once; empty for any other."""
+    new = f"benchharness.{module}"
+    ours = module.partition(".")[0] in ("tasks", "leaderboard")
+    return new if ours and find_spec(new) is not None else ""
+
+
+def _module(name: str, load: Callable[[], ModuleType]) -> ModuleType:
+    try:
+        return load()
+    except BenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if new := _new_name(missing or ""):
+            raise BenchError(
+                f"the plugin {name} imports {missing}, which is called {new} now: write "
+                f"`from {new} import ...`."
+            ) from error
+        raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
 
 
 def _execute(file: Path) -> ModuleType:

@@ -50,13 +50,14 @@ from benchharness.engines.process import Outcome
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import check_place, visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, is_reported, left_out
-from benchharness.tasks.errors import JobError, ModelError
+from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
 
 Models = Annotated[
@@ -170,6 +171,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         start_from=start_from,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
+    if not dry_run and not is_there(db):  # all jobs will run
+        _check_places(db, Path(out))
     with nullcontext() if dry_run else prepared_workers(request):
         with Console(stderr=True).status("reading the data and the checkpoints"):
             planned = plan(request)
@@ -183,6 +186,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
                 for line in schedule.lines():
                     typer.echo(visible(line))
             return
+        if schedule.todo:
+            _check_places(db, Path(out))
         with drive(
             schedule,
             request.placement,
@@ -194,6 +199,18 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         ) as driven:
             code = _conclude(schedule, driven.outcomes, driven.store, Path(out), as_json=as_json)
     raise typer.Exit(code)
+
+
+def _check_places(db: str, out: Path) -> None:
+    """Finds out before anything is trained that what comes of it could not be written."""
+    check_writable(db)
+    try:
+        check_place(out)
+    except OSError as error:
+        raise BenchError(
+            f"the report {out} cannot be written: {error.strerror or error}. Give another --out; "
+            "nothing was started."
+        ) from error
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:

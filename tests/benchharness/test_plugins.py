@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -139,6 +140,15 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
     [
         ("1 / 0\n", "mine.py raises ZeroDivisionError in line 1 of mine.py: division by zero."),
         ("import no_such_module\n", "raises ModuleNotFoundError in line 1 of mine.py: No module"),
+        (
+            "from tasks.glue import pair_task\n",
+            "imports tasks, which is called benchharness.tasks now: write `from ",
+        ),
+        (
+            "import leaderboard.result\n",
+            "imports leaderboard, which is called benchharness.leaderboard now: write `from ",
+        ),
+        ("import tasks_of_mine\n", "raises ModuleNotFoundError in line 1 of mine.py: No module"),
         ("x = (\n", "raises SyntaxError"),
         ("raise SystemExit(3)\n", "raises SystemExit in line 1 of mine.py: 3."),
         ("x = 1\n", "adds nothing: expected MODELS or TASKS or SUITES or METRICS in it."),
@@ -187,7 +197,13 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
         ),
     ],
 )
-def test_a_plugin_that_is_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str):
+def test_a_plugin_that_is_wrong_is_one_sentence(
+    tmp_path: Path, monkeypatch, text: str, sentence: str
+):
+    # A checkout has folders of the old names; an installation has not.
+    monkeypatch.setattr(
+        "sys.path", [path for path in sys.path if not (Path(path) / "tasks").is_dir()]
+    )
     file = write(tmp_path, text)
     with pytest.raises(BenchError) as caught:
         load_plugins([file])
@@ -195,6 +211,18 @@ def test_a_plugin_that_is_wrong_is_one_sentence(tmp_path: Path, text: str, sente
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "tasks.py").write_text("mine = 1\n")
+    monkeypatch.delitem(sys.modules, "tasks", raising=False)
+    file = write(tmp_path, "from tasks import mine\nfrom tasks.glue import pair_task\n")
+    with pytest.raises(
+        BenchError, match=r"imports tasks\.glue, which is called benchharness.tasks"
+    ):
+        load_plugins([file])
+    monkeypatch.delitem(sys.modules, "tasks")
 
 
 def test_a_plugin_that_is_not_there(tmp_path: Path):

@@ -195,7 +195,7 @@ def test_an_interval_ends_where_no_difference_can_be() -> None:
     assert found.interval == Interval(low=-1.0, high=1.0)
     widest = [piece.interval for piece in found.slices if piece.interval is not None]
     assert widest
-    assert all(-1.0 <= interval.low and interval.high <= 1.0 for interval in widest)
+    assert all(interval.low >= -1.0 and interval.high <= 1.0 for interval in widest)
 
 
 @pytest.mark.parametrize(

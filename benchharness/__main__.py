@@ -1,0 +1,6 @@
+"""`python -m benchharness`: the command `bench`."""
+
+from benchharness.cli.app import main
+
+if __name__ == "__main__":
+    main()
