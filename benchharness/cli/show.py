@@ -261,6 +261,7 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 @list_app.command()
+@with_plugins
 def runs(
     *,
     model: Model = None,

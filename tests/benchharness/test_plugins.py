@@ -218,9 +218,7 @@ def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, monkeypatch):
     (tmp_path / "tasks.py").write_text("mine = 1\n")
     monkeypatch.delitem(sys.modules, "tasks", raising=False)
     file = write(tmp_path, "from tasks import mine\nfrom tasks.glue import pair_task\n")
-    with pytest.raises(
-        BenchError, match=r"imports tasks\.glue, which is called benchharness.tasks"
-    ):
+    with pytest.raises(BenchError, match=r"tasks\.glue, which is called benchharness.tasks"):
         load_plugins([file])
     monkeypatch.delitem(sys.modules, "tasks")
 
