@@ -24,6 +24,8 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    completed_by,
+    one_of,
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
@@ -54,6 +56,7 @@ Model = Annotated[
         "--model",
         metavar="NAME|DIR|NAME=DIR",
         help="A known model, a checkpoint's folder, or its name on the hub.",
+        autocompletion=completed_by("models"),
     ),
 ]
 BaselineFile = Annotated[
@@ -65,6 +68,7 @@ Data = Annotated[
         "--data",
         metavar="hub|DIR|mini",
         help="Where the rows come from. Default: as the baseline's.",
+        autocompletion=one_of("hub", "mini"),
     ),
 ]
 CheckSeeds = Annotated[

@@ -38,6 +38,8 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    completed_by,
+    one_of,
     with_plugins,
 )
 from benchharness.driver.drive import Watch, drive, prepared_workers
@@ -55,6 +57,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
+from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
@@ -66,6 +69,7 @@ Models = Annotated[
         "--model",
         metavar="NAME|DIR|NAME=DIR",
         help="A known model, a checkpoint's folder, or its name on the hub; repeatable.",
+        autocompletion=completed_by("models"),
     ),
 ]
 Data = Annotated[
@@ -74,6 +78,7 @@ Data = Annotated[
         "--data",
         metavar="hub|DIR|mini",
         help="Where the rows come from: the hub, a folder of official files, or the packaged data.",
+        autocompletion=one_of("hub", "mini"),
     ),
 ]
 Seeds = Annotated[
@@ -145,7 +150,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
     What is stored already is not run again, so the same command resumes where it stopped.
     """
-    loggers = open_loggers(log or (), folder_beside(db))
+    loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
     request = check_request(
         models=model,
         suites=suite or (),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, Suites, with_plugins
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    Suites,
+    completed_by,
+    with_plugins,
+)
 from benchharness.cli.output import (
     collection_facts,
     in_words,
@@ -51,6 +58,7 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME...",
+        autocompletion=completed_by("shown"),
         help="The beginning of a run's key, a model, a task, a suite, or: recipe MODEL TASK, or: "
         "recipe A B [TASK].",
     ),
@@ -198,10 +206,22 @@ list_app = typer.Typer(
 )
 
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="Only runs of this model.")
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Only runs of this model.",
+        autocompletion=completed_by("stored_models"),
+    ),
 ]
 TaskName = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", help="Only runs of this task.")
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help="Only runs of this task.",
+        autocompletion=completed_by("tasks"),
+    ),
 ]
 
 

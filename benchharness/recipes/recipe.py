@@ -115,7 +115,7 @@ _RULES = {
     "max_question_tokens": _COUNT,
 }
 
-_WORDS = {"features": FEATURES, "unfreeze": _UNFREEZING}
+CHOICES = {"features": FEATURES, "unfreeze": _UNFREEZING}
 """The settings that are one of a few words."""
 
 _OTHER_NAMES = {
@@ -155,15 +155,15 @@ def check_setting(name: str, setting: Setting) -> Setting:
     A text is parsed, so that `--set epochs=3` and `epochs = 3` in a file are one value and give one
     job key. Raises BenchError for an unknown name, another type or a value out of range.
     """
-    if name in _WORDS:
-        if setting.value not in _WORDS[name]:
+    if name in CHOICES:
+        if setting.value not in CHOICES[name]:
             raise BenchError(
                 f"{name} is {setting.value!r} ({setting.source}), expected one of: "
-                f"{', '.join(_WORDS[name])}."
+                f"{', '.join(CHOICES[name])}."
             )
         return setting
     if name not in _RULES:
-        raise unknown_name("hyperparameter", name, (*_RULES, *_WORDS), other_names=_OTHER_NAMES)
+        raise unknown_name("hyperparameter", name, (*_RULES, *CHOICES), other_names=_OTHER_NAMES)
     kind = "a whole number" if _TYPES[name] is int else "a number"
     value = _number(setting.value, whole=_TYPES[name] is int)
     if value is None or not math.isfinite(value) or not _RULES[name].holds(value):
