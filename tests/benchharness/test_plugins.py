@@ -10,6 +10,7 @@ import pytest
 from benchharness import plugins as load
 from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
+from benchharness.loggers.logger import METHODS
 from benchharness.models import MODELS, find_model
 from benchharness.plugins import VARIABLE, load_plugins, plugins_of
 from benchharness.tasks import suites
@@ -280,13 +281,13 @@ def test_the_logger_of_the_documentation_is_told_everything(bench, lines: Path):
 
 
 def test_a_logger_that_raises_stops_nothing(bench, tmp_path: Path):
-    file = write(
-        tmp_path, block("loggers.md", "LOGGERS =").replace("self.write(key=run.key,", "1 / 0 #")
-    )
+    methods = "".join(f"    def {name}(self, *a, **o): 1 / 0\n" for name in METHODS)
+    text = f"class Bad:\n    def __init__(self, folder): pass\n{methods}LOGGERS = {{'bad': Bad}}\n"
+    file = write(tmp_path, text)
     asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "8")
-    ended = bench("run", "--plugin", file, "--log", "lines", *asked)
+    ended = bench("run", "--plugin", file, "--log", "bad", *asked)
     assert ended.code == 0
-    assert "--log lines has failed and gets nothing more (ZeroDivisionError" in ended.err
+    assert "--log bad has failed and gets nothing more (ZeroDivisionError" in ended.err
 
 
 @pytest.mark.parametrize(
