@@ -1,5 +1,6 @@
-"""`python -m benchharness` is `bench`."""
+"""`python -m benchharness`: the command `bench`."""
 
 from benchharness.cli.app import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Plugins: somebody's models, tasks and metrics, from a Python file or an installed package."""
+"""Plugins: the models, tasks, metrics and loggers of a Python file or an installed package."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import entry_points
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
@@ -59,8 +59,9 @@ def _fits(value: object, declared: Any) -> bool:
 #     TASKS     a sequence of tasks; those of a suite that is not in SUITES make one
 #     SUITES    a sequence of Suite
 #     METRICS   by task name a sequence of Metric, shown beside the task's score
+#     LOGGERS   by a name for --log the class of a Logger, which is made with a folder
 
-NAMES = ("MODELS", "TASKS", "SUITES", "METRICS")
+NAMES = ("MODELS", "TASKS", "SUITES", "METRICS", "LOGGERS")
 
 T = TypeVar("T")
 
@@ -127,10 +128,11 @@ VARIABLE = "BENCH_PLUGINS"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """A loaded plugin: the digest of its file, and the tasks that are made of it."""
+    """A loaded plugin: the digest of its file, the tasks that are made of it, and its loggers."""
 
     digest: str
     tasks: frozenset[str]
+    loggers: Mapping[str, Callable[[Path], Any]]
 
 
 _loaded: dict[str, _Plugin] = {}
@@ -163,23 +165,21 @@ def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
+    """What makes the loggers of all loaded plugins, by the names for --log."""
+    return {name: make for plugin in _loaded.values() for name, make in plugin.loggers.items()}
+
+
 def _load(name: str, load: Callable[[], ModuleType]) -> None:
     if name in _loaded:
         return
-    try:
-        module = load()
-    except BenchError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
+    module = _module(name, load)
     if not any(hasattr(module, table) for table in NAMES):
         raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
-    metrics = getattr(module, "METRICS", {})
-    if not isinstance(metrics, Mapping):
-        raise BenchError(
-            f"METRICS of the plugin {name} is a {type(metrics).__name__}: expected lists of "
-            'metrics by task, such as {"glue/rte": [my_metric]}.'
-        )
+    metrics = _mapping(
+        name, module, "METRICS", 'lists of metrics by task, such as {"glue/rte": [my_metric]}'
+    )
+    loggers = _loggers(name, module)
     tables = Tables(
         models=_items(name, "MODELS", getattr(module, "MODELS", ()), ModelSpec),
         tasks=_items(name, "TASKS", getattr(module, "TASKS", ()), Task),
@@ -190,7 +190,56 @@ def _load(name: str, load: Callable[[], ModuleType]) -> None:
         tasks = add_tables(tables)
     except BenchError as error:
         raise BenchError(f"the plugin {name} cannot be added: {error}") from error
-    _loaded[name] = _Plugin(digest=file_digest(Path(str(module.__file__))), tasks=tasks)
+    digest = file_digest(Path(str(module.__file__)))
+    _loaded[name] = _Plugin(digest=digest, tasks=tasks, loggers=loggers)
+
+
+def _mapping(name: str, module: ModuleType, table: str, expected: str) -> Mapping[str, Any]:
+    found = getattr(module, table, {})
+    if not isinstance(found, Mapping):
+        raise BenchError(
+            f"{table} of the plugin {name} is a {type(found).__name__}: expected {expected}."
+        )
+    return found
+
+
+def _loggers(name: str, module: ModuleType) -> Mapping[str, Callable[[Path], Any]]:
+    expected = 'classes by a name for --log, such as {"csv": CsvLogger}'
+    loggers = _mapping(name, module, "LOGGERS", expected)
+    for word, make in loggers.items():
+        if not callable(make):
+            raise BenchError(
+                f"LOGGERS of the plugin {name} has a {type(make).__name__} under {word!r}: "
+                f"expected {expected}."
+            )
+        if word in plugin_loggers():
+            raise BenchError(
+                f"the plugin {name} cannot be added: there is a logger {word!r} already: give "
+                "yours another name."
+            )
+    return loggers
+
+
+def _new_name(module: str) -> str:
+    """What a module of ours is called that was a package of its own once; empty for any other."""
+    new = f"benchharness.{module}"
+    ours = module.partition(".")[0] in ("tasks", "leaderboard")
+    return new if ours and find_spec(new) is not None else ""
+
+
+def _module(name: str, load: Callable[[], ModuleType]) -> ModuleType:
+    try:
+        return load()
+    except BenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if new := _new_name(missing or ""):
+            raise BenchError(
+                f"the plugin {name} imports {missing}, which is called {new} now: write "
+                f"`from {new} import ...`."
+            ) from error
+        raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
 
 
 def _execute(file: Path) -> ModuleType:

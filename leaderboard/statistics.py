@@ -22,6 +22,10 @@ class Interval:
         """Whether the value lies between them."""
         return self.low <= value <= self.high
 
+    def within(self, bounds: "Interval") -> "Interval":
+        """The part of it that lies within `bounds`, which it must touch."""
+        return Interval(low=max(self.low, bounds.low), high=min(self.high, bounds.high))
+
 
 def student_t(freedom: float, chance: float) -> float:
     """The value that Student's t stays below with this chance."""

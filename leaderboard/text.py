@@ -4,8 +4,9 @@ import os
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO
 
 # Control and format characters (U+202E turns the text after it around), lone surrogates (which no
@@ -56,6 +57,22 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def check_place(path: Path) -> None:
+    """Raises OSError, with the reason, where `whole_file` could not write `path`; changes nothing.
+
+    A file is made where the first folder would be, and is gone at once: permissions alone do not
+    tell of a disk that is read-only or full, and not of /proc.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, "it is a folder")
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{folder} takes no new file ({error.strerror})") from error
 
 
 def flush_to_disk(path: Path) -> None:

@@ -10,7 +10,7 @@ The message is one sentence that names the thing, what was found, what was expec
 step. Anything that is not a BenchError is a bug of ours and keeps its traceback.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 
@@ -48,13 +48,19 @@ class StoreError(BenchError):
     exit_code = 5
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> BenchError:
+def unknown_name(
+    kind: str, name: str, known: Iterable[str], hint: str = "", other_names: Mapping[str, str] = {}
+) -> BenchError:
     """The error for a name that is in no table: `no suite is called 'gleu'. ...`.
 
     A close name is proposed ("Did you mean 'glue'?"); `hint` ends the sentence when nothing is
-    close, e.g. "`bench list suites` shows them".
+    close, e.g. "`bench list suites` shows them". `other_names` are what others call the known ones.
     """
     names = sorted(set(known))
-    close = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    asked = name.lower()
+    if other_names.get(asked) in names:
+        close = [other_names[asked]]
+    else:
+        close = get_close_matches(asked, names, n=1, cutoff=0.6)
     advice = f"Did you mean {close[0]!r}?" if close else hint or f"Known: {', '.join(names)}."
     return BenchError(f"no {kind} is called {name!r}. {advice}")

@@ -38,13 +38,15 @@ class Metric(Generic[PredictionT, ExampleT]):
     Values are in the metric's own unit: accuracy and F1 in 0..1, correlations in -1..1 (boards
     show them times 100). Metrics take examples, not references, because MultiRC needs groups, SQuAD
     several answers and ReCoRD the option texts. None says that the score is of a slice that these
-    examples lack; it is then left out. `library` is the module that `compute` imports on use where
+    examples lack; it is then left out. A score is never outside its `bounds`, nor is an interval of
+    it. `library` is the module that `compute` imports on use where
     that takes long, so that it can be imported while nothing else is to be done.
     """
 
     name: str
     compute: Callable[[Sequence[PredictionT], Sequence[ExampleT]], float | None]
     library: str | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,8 @@ import atexit
 import gc
 import signal
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, NamedTuple
@@ -62,8 +64,25 @@ OBJECTS_TO_COLLECT = 500_000
 command that lists ten thousand runs, none of which is garbage, a tenth of its time."""
 
 
+UsageError: type[Any] = typer.BadParameter.__bases__[0]
+"""What the parser raises; it is click's own or typer's copy of it, by typer's version."""
+
+
+@contextmanager
+def _in_our_words(words: Sequence[str]) -> Iterator[None]:
+    """Says what is wrong with the words after `bench` as every other error is said."""
+    try:
+        yield
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help itself
+            raise
+        raise import_module("benchharness.cli.usage").usage_error(error, words) from error
+
+
 class LazyGroup(TyperGroup):
     """The commands of the table; the one that is called is loaded when its name is resolved."""
+
+    words: tuple[str, ...] = ()
 
     def __init__(self, **settings: Any) -> None:
         known = {
@@ -72,10 +91,21 @@ class LazyGroup(TyperGroup):
         }
         super().__init__(**settings | {"commands": known})
 
+    def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
+        """Parses what stands before the command's name."""
+        self.words = tuple(args)
+        with _in_our_words(self.words):
+            return super().make_context(info_name, args, *rest, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parses what stands behind the command's name, and calls the command."""
+        with _in_our_words(self.words):
+            return super().invoke(ctx)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words begin with, loaded, and the words behind it."""
         if args[0] == "diff":
-            ctx.fail("`bench diff recipe A B` is now `bench show recipe A B`.")
+            raise BenchError("`bench diff recipe A B` is now `bench show recipe A B`.")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load_command(command.name or ""), rest
 

@@ -13,6 +13,7 @@ from benchharness.cli.options import (
     DataFilter,
     Suites,
     Tasks,
+    completed_by,
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
@@ -30,6 +31,7 @@ Model = Annotated[
         "--model",
         metavar="SYSTEM",
         help="The model with stored runs; MODEL:RECIPE where it has several rows on a board.",
+        autocompletion=completed_by("stored_models"),
     ),
 ]
 Limit = Annotated[

@@ -24,6 +24,8 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    completed_by,
+    one_of,
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
@@ -43,7 +45,7 @@ from benchharness.leaderboard.regression.verdict_text import (
     to_markdown,
 )
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import check_place, visible
 from benchharness.models import Trust
 from benchharness.progress import Watcher
 from benchharness.tasks.errors import BenchError
@@ -54,6 +56,7 @@ Model = Annotated[
         "--model",
         metavar="NAME|DIR|NAME=DIR",
         help="A known model, a checkpoint's folder, or its name on the hub.",
+        autocompletion=completed_by("models"),
     ),
 ]
 BaselineFile = Annotated[
@@ -65,6 +68,7 @@ Data = Annotated[
         "--data",
         metavar="hub|DIR|mini",
         help="Where the rows come from. Default: as the baseline's.",
+        autocompletion=one_of("hub", "mini"),
     ),
 ]
 CheckSeeds = Annotated[
@@ -132,6 +136,8 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
         fits=lambda found: found.name in compared.tasks,
     )
+    for file in filter(None, (junit, markdown)):
+        _check_place(Path(file))
     gate = Gate(
         request=request,
         baseline=compared,
@@ -184,14 +190,26 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
     typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
 
 
-def _put(path: Path, text: str, mode: str) -> None:
+def _check_place(path: Path) -> None:
+    """Finds out before anything is trained that the verdict could not be written."""
+    try:
+        if path.exists() and not path.is_dir():
+            with path.open("a", encoding="utf-8"):
+                return
+        check_place(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
+
+def _put(path: Path, text: str, mode: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open(mode, encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise BenchError(
-            f"the verdict could not be written to {path}: {error.strerror or error}. Give another "
-            "file."
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> BenchError:
+    reason = error.strerror or error
+    return BenchError(f"the verdict could not be written to {path}: {reason}. Give another file.")

@@ -13,6 +13,7 @@ from benchharness.cli.options import (
     DataFilter,
     Suites,
     Tasks,
+    completed_by,
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
@@ -29,6 +30,7 @@ System = Annotated[
     str,
     typer.Argument(
         metavar="SYSTEM",
+        autocompletion=completed_by("stored_systems"),
         help="A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several "
         "rows on a board; or the beginning of a run's key.",
     ),

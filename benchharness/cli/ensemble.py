@@ -13,6 +13,7 @@ from benchharness.cli.options import (
     DataFilter,
     Suites,
     Tasks,
+    completed_by,
     with_plugins,
 )
 from benchharness.cli.output import print_json
@@ -29,6 +30,7 @@ Systems = Annotated[
     list[str],
     typer.Argument(
         metavar="SYSTEM...",
+        autocompletion=completed_by("stored_models"),
         help="Models with stored runs, of which every seed takes part; MODEL:RECIPE where one has "
         "several rows on a board.",
     ),

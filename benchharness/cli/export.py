@@ -16,6 +16,7 @@ from benchharness.cli.options import (
     DataFilter,
     Suites,
     Tasks,
+    completed_by,
     with_plugins,
 )
 from benchharness.cli.output import print_json
@@ -66,6 +67,7 @@ Models = Annotated[
         "--model",
         metavar="NAME",
         help="Only this row: MODEL, or MODEL:RECIPE where it has several; repeatable.",
+        autocompletion=completed_by("stored_models"),
     ),
 ]
 InFormat = Annotated[

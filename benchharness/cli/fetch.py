@@ -20,7 +20,14 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.doctor import cache_folders
-from benchharness.cli.options import AllowPickle, AsJson, Suites, TrustRemoteCode, with_plugins
+from benchharness.cli.options import (
+    AllowPickle,
+    AsJson,
+    Suites,
+    TrustRemoteCode,
+    completed_by,
+    with_plugins,
+)
 from benchharness.cli.output import print_json
 from benchharness.models import Trust, find_model
 from benchharness.models.weights import download
@@ -34,7 +41,12 @@ from benchharness.tasks.suites import find_suites, find_task, full_title, select
 
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", metavar="NAME", help="A model to fetch; repeatable."),
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="A model to fetch; repeatable.",
+        autocompletion=completed_by("models"),
+    ),
 ]
 Tasks = Annotated[
     list[str] | None,
@@ -42,6 +54,7 @@ Tasks = Annotated[
         "--task",
         metavar="NAME",
         help="A task to fetch; with --suite, one of its tasks; repeatable.",
+        autocompletion=completed_by("tasks"),
     ),
 ]
 Timeout = Annotated[

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,25 @@ BASELINE = "results/baseline.json"
 DATABASE = "results/leaderboard.sqlite"
 REPORT = "results/leaderboard.html"
 CHECKPOINT_MINUTES = 5.0
+
+
+def completed_by(name: str) -> Callable[[typer.Context, str], Any]:
+    """What a shell proposes: by one of the functions in cli/completion.py, imported when asked."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> Any:
+        return import_module("benchharness.cli.completion").complete(name, ctx, incomplete)
+
+    return complete
+
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """What a shell proposes for an option that takes a few words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
 
 Database = Annotated[
     str,
@@ -29,8 +49,10 @@ Log = Annotated[
     list[str] | None,
     typer.Option(
         "--log",
-        metavar="tensorboard|wandb|mlflow|trackio",
-        help="Log every job to this tracker; repeatable. Needs the extra of the same name.",
+        metavar="tensorboard|wandb|mlflow|trackio|NAME",
+        help="Log every job to this tracker, which needs the extra of the same name, or to a "
+        "plugin's; repeatable.",
+        autocompletion=completed_by("trackers"),
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
@@ -39,6 +61,7 @@ StartFrom = Annotated[
     typer.Option(
         "--start-from",
         metavar="paper|pretrained|TASK|CHECKPOINT",
+        autocompletion=completed_by("starts"),
         help="What encoders are trained on before: what the recipe says, nothing, a task, or the "
         "task of another checkpoint, which takes the place of the model's.",
     ),
@@ -61,7 +84,12 @@ KeepCheckpoints = Annotated[
 ]
 Suites = Annotated[
     list[str] | None,
-    typer.Option("--suite", metavar="NAME", help="A suite of tasks, such as glue; repeatable."),
+    typer.Option(
+        "--suite",
+        metavar="NAME",
+        help="A suite of tasks, such as glue; repeatable.",
+        autocompletion=completed_by("suites"),
+    ),
 ]
 Tasks = Annotated[
     list[str] | None,
@@ -69,11 +97,17 @@ Tasks = Annotated[
         "--task",
         metavar="NAME",
         help="A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
+        autocompletion=completed_by("tasks"),
     ),
 ]
 DataFilter = Annotated[
     str | None,
-    typer.Option("--data", metavar="hub|DIR|mini", help="Only boards of rows from this source."),
+    typer.Option(
+        "--data",
+        metavar="hub|DIR|mini",
+        help="Only boards of rows from this source.",
+        autocompletion=one_of("hub", "mini"),
+    ),
 ]
 TrustRemoteCode = Annotated[
     bool,
@@ -99,6 +133,7 @@ RecipeName = Annotated[
         "--recipe",
         metavar="NAME|FILE",
         help="paper (the default), fast, or a TOML file of hyperparameters.",
+        autocompletion=completed_by("recipes"),
     ),
 ]
 Settings = Annotated[
@@ -107,6 +142,7 @@ Settings = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="Override a value of the recipe, by several with commas (a sweep); repeatable.",
+        autocompletion=completed_by("settings"),
     ),
 ]
 Limit = Annotated[
@@ -114,7 +150,13 @@ Limit = Annotated[
     typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
 ]
 Device = Annotated[
-    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")
+    str,
+    typer.Option(
+        "--device",
+        metavar="auto|cpu|cuda|cuda:N",
+        help="Where to compute.",
+        autocompletion=one_of("auto", "cpu", "cuda"),
+    ),
 ]
 Jobs = Annotated[
     str,
@@ -130,6 +172,7 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="local|ray|slurm",
+        autocompletion=one_of("local", "ray", "slurm"),
         help="What runs the jobs: this machine, a Ray cluster, or Slurm's queue.",
     ),
 ]

@@ -8,6 +8,7 @@ import typer
 from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites, with_plugins
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
+from benchharness.stored.boards import lacking_plugins
 from benchharness.stored.report import make_report
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
@@ -33,6 +34,9 @@ def report(
     """Write the HTML report: a table per suite, a section per run."""
     with open_store(db, create=False) as store:
         make_report(store, Path(out), suite or (), intervals=intervals)
+        lacking = () if suite else tuple(lacking_plugins(store))
+    for line in lacking:
+        typer.echo(visible(f"bench: {line}"), err=True)
     typer.echo(visible(f"report: {out}"))
     if open_it:
         typer.launch(str(Path(out).resolve()))

@@ -40,6 +40,8 @@ from benchharness.cli.options import (
     Tasks,
     Timeout,
     TrustRemoteCode,
+    completed_by,
+    one_of,
     with_plugins,
 )
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
@@ -53,10 +55,12 @@ from benchharness.engines.process import Outcome
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import check_place, visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
+from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
@@ -68,6 +72,7 @@ Models = Annotated[
         "--model",
         metavar="NAME|DIR|NAME=DIR",
         help="A known model, a checkpoint's folder, or its name on the hub; repeatable.",
+        autocompletion=completed_by("models"),
     ),
 ]
 Data = Annotated[
@@ -77,6 +82,7 @@ Data = Annotated[
         metavar="hub|DIR|mini",
         help="Where the rows come from: the hub, a folder or an archive of official files, or the "
         "packaged data.",
+        autocompletion=one_of("hub", "mini"),
     ),
 ]
 SkipMissing = Annotated[
@@ -167,7 +173,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         raise BenchError(
             "--halving and --force exclude each other: a rung would run all before it."
         )
-    loggers = open_loggers(log or (), folder_beside(db))
+    loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
     request = check_request(
         models=model,
         suites=suite or (),
@@ -194,16 +200,20 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         start_from=start_from,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
+    if not dry_run and not is_there(db):  # all jobs will run
+        _check_places(db, Path(out))
     with nullcontext() if dry_run else prepared_workers(request):
         with Console(stderr=True).status("reading the data and the checkpoints"):
             planned = plan(request)
         _name_missing_rows(request, planned)
         climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
+        schedule = scheduled(planned, force=force)
         if dry_run:
-            schedule = scheduled(planned, force=force)
             _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
             return
+        if schedule.todo:
+            _check_places(db, Path(out))
         driven_by = partial(
             drive,
             placement=request.placement,
@@ -219,7 +229,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             planned, ended = climb.up(
                 lambda part, before: driven_by(_after(scheduled(part), before))
             )
-        schedule = scheduled(planned, force=force)
+            schedule = scheduled(planned)
         with driven_by(_after(schedule, ended)) as driven:
             tried = {job.key: job for job in (*(each.job for each in ended), *schedule.todo)}
             schedule = replace(schedule, todo=tuple(tried.values()))
@@ -261,6 +271,18 @@ def _show_schedule(
         typer.echo(visible(line))
     if climb is not None:
         typer.echo(f"{climb.sentence()}.")
+
+
+def _check_places(db: str, out: Path) -> None:
+    """Finds out before anything is trained that what comes of it could not be written."""
+    check_writable(db)
+    try:
+        check_place(out)
+    except OSError as error:
+        raise BenchError(
+            f"the report {out} cannot be written: {error.strerror or error}. Give another --out; "
+            "nothing was started."
+        ) from error
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:

@@ -6,7 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, with_plugins
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    completed_by,
+    one_of,
+    with_plugins,
+)
 from benchharness.cli.output import print_json
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -22,10 +29,20 @@ Files = Annotated[
         help="A prediction file for each split that is scored (MNLI has two).",
     ),
 ]
-TaskName = Annotated[str, typer.Option("--task", metavar="NAME", help="The task: glue/cola.")]
+TaskName = Annotated[
+    str,
+    typer.Option(
+        "--task", metavar="NAME", help="The task: glue/cola.", autocompletion=completed_by("tasks")
+    ),
+]
 Data = Annotated[
     str,
-    typer.Option("--data", metavar="hub|DIR|mini", help="Where the labelled rows come from."),
+    typer.Option(
+        "--data",
+        metavar="hub|DIR|mini",
+        help="Where the labelled rows come from.",
+        autocompletion=one_of("hub", "mini"),
+    ),
 ]
 Splits = Annotated[
     list[str] | None,

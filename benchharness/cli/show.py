@@ -1,13 +1,21 @@
 """`bench show` and `bench list`: what is known about runs, models, tasks, suites and recipes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, Suites, with_plugins
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    Suites,
+    completed_by,
+    with_plugins,
+)
 from benchharness.cli.output import (
     collection_facts,
     in_words,
@@ -26,9 +34,8 @@ from benchharness.cli.output import (
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.boards.systems import systems
 from benchharness.models import MODELS, ModelSpec, find_model
-from benchharness.recipes import resolve_recipe
-from benchharness.recipes.read import packaged_names
-from benchharness.recipes.resolve import compare_recipes, with_start
+from benchharness.recipes.read import file_facts, packaged_names
+from benchharness.recipes.resolve import compare_recipes, resolve_sweep, with_start
 from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import (
     COLLECTIONS,
@@ -51,8 +58,9 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME...",
-        help="The beginning of a run's key, a model, a task, a suite, or: recipe MODEL TASK, or: "
-        "recipe A B [TASK].",
+        autocompletion=completed_by("shown"),
+        help="The beginning of a run's key, a model, a task, a suite, or: recipe MODEL TASK "
+        "[FILE], or: recipe A B [TASK], or: recipe FILE.",
     ),
 ]
 
@@ -124,34 +132,56 @@ def _open(db: str) -> "Store":
 
 
 def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
-    match names:
+    file = next((name for name in names if name.endswith(".toml")), None)
+    match [name for name in names if name != file]:
+        case [] if file is not None:
+            _print_facts([{"kind": "recipe", **file_facts(Path(file))}], as_json=as_json)
+        case [model] if file is not None:
+            trained = [task for task in TASKS.values() if not task.trained_on]
+            _show_differences(model, model, trained, as_json=as_json, file=file)
         # Also for a slip such as glue/coal, which could be a model's name on the hub.
         case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
-            facts = _recipe(_recipe_owner(model), find_task(task))
-            if as_json:
-                print_json(facts)
-            else:
-                print_outline(in_words(facts))
-        case [first, second]:
+            facts = _recipe(_recipe_owner(model), find_task(task), file)
+            _print_facts(list(facts), as_json=as_json)
+        case [first, second] if file is None:
             trained = [task for task in TASKS.values() if not task.trained_on]
             _show_differences(first, second, trained, as_json=as_json)
-        case [first, second, task]:
+        case [first, second, task] if file is None:
             _show_differences(first, second, [find_task(task)], as_json=as_json)
         case _:
             raise BenchError(
-                "`bench show recipe` takes a model and a task, or two models and perhaps a task, "
-                f"found {len(names)} name{'' if len(names) == 1 else 's'}: try `bench show recipe "
-                "roberta cola` or `bench show recipe roberta electra`."
+                "`bench show recipe` takes a model and a task, two models and perhaps a task, or a "
+                f"recipe file alone or beside a model, found {len(names)} "
+                f"name{'' if len(names) == 1 else 's'}: try `bench show recipe roberta cola`, "
+                "`bench show recipe roberta electra` or `bench show recipe roberta cola mine.toml`."
             )
 
 
-def _recipe(model: ModelSpec, task: Task) -> dict[str, Any]:
-    recipe = with_start(resolve_recipe(model, task.name, None, {}, task.head), model, task)
-    return {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
+def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """One recipe, or every point of a sweep."""
+    if as_json:
+        print_json(found[0] if len(found) == 1 else found)
+        return
+    for number, facts in enumerate(found):
+        if number:
+            typer.echo()
+        print_outline(in_words(facts))
 
 
-def _show_differences(first: str, second: str, tasks: Sequence[Task], *, as_json: bool) -> None:
-    found = compare_recipes(_recipe_owner(first), _recipe_owner(second), tasks)
+def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:
+    """The values of a model on a task, with those of a file of the user's over them."""
+    for point in resolve_sweep(model, task.name, file, {}, task.head):
+        recipe = with_start(point, model, task, recipe=file)
+        yield {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
+
+
+def _show_differences(
+    first: str, second: str, tasks: Sequence[Task], *, as_json: bool, file: str | None = None
+) -> None:
+    owners = _recipe_owner(first), _recipe_owner(second)
+    found = compare_recipes(*owners, tasks, file)
+    if file is not None:
+        second = Path(file).name
     if as_json:
         print_json([asdict(difference) for difference in found])
         return
@@ -198,10 +228,22 @@ list_app = typer.Typer(
 )
 
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="Only runs of this model.")
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Only runs of this model.",
+        autocompletion=completed_by("stored_models"),
+    ),
 ]
 TaskName = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", help="Only runs of this task.")
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help="Only runs of this task.",
+        autocompletion=completed_by("tasks"),
+    ),
 ]
 
 
@@ -261,6 +303,7 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 @list_app.command()
+@with_plugins
 def runs(
     *,
     model: Model = None,

@@ -9,7 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.cli.options import (
+    DATABASE,
+    AsJson,
+    Database,
+    completed_by,
+    one_of,
+)
 from benchharness.cli.output import print_json
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -21,10 +27,21 @@ from benchharness.tasks.suites import find_suite
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="The model whose stored runs are submitted."),
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="The model whose stored runs are submitted.",
+        autocompletion=completed_by("stored_models"),
+    ),
 ]
 SuiteName = Annotated[
-    str | None, typer.Option("--suite", metavar="NAME", help="glue, superglue, squad or race.")
+    str | None,
+    typer.Option(
+        "--suite",
+        metavar="NAME",
+        help="glue, superglue, squad or race.",
+        autocompletion=one_of("glue", "superglue", "squad", "race"),
+    ),
 ]
 Seed = Annotated[
     int | None,

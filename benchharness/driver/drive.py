@@ -17,6 +17,7 @@ from benchharness.kept_folders import EVERY_SECONDS, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher
 from benchharness.tasks.errors import ModelError
@@ -81,11 +82,12 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     that starts from another one waits until that has ended, while others go before it, and fails
     where that has failed. Just before a job starts, it is left out where another process has stored
     its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
-    job. Raises ModelError before anything starts where a checkpoint can be had from nowhere.
+    job. Raises ModelError before anything starts where a checkpoint can be had from nowhere, or
+    cannot be loaded as far as that is quickly told.
     """
     for job in {job.weights: job for job in schedule.todo}.values():
-        if (revision := hub_revision(job.weights)) is not None:
-            require_checkpoint(job.checkpoint, revision)
+        trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
+        require_checkpoint(job.checkpoint, hub_revision(job.weights), trust)
     snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
     engine = placement.engine(
         timeout=timeout,

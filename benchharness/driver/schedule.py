@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from benchharness.driver.plan import Plan
@@ -11,6 +10,7 @@ from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import open_store
 from benchharness.progress import duration, job_name
 from benchharness.tasks.suites import distinct_title
@@ -155,7 +155,7 @@ def schedule_missing(
     With `force` that is everything; with `keep` the encoders that jobs start from stay for ever.
     """
     checkpoints = StartCheckpoints.of(plan.jobs, db, keep=keep)
-    if "://" not in db and not Path(db).expanduser().exists():
+    if not is_there(db):
         return schedule(plan, slots, checkpoints)
     with open_store(db) as store:
         finished = set() if force else store.finished_keys(job.key for job in plan.jobs)

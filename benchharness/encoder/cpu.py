@@ -18,6 +18,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from benchharness.encoder.layers import is_at_first_token
+from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import (
     PACKABLE,
     PACKING,
@@ -49,7 +50,9 @@ def prepare_for(device: torch.device, network: Any) -> None:
 def use_cpu_attention(network: Any) -> None:
     """Has an encoder of transformers compute packed rows, where its family allows that."""
     config = network.config
-    if config.model_type not in PACKABLE or config._attn_implementation != "sdpa":
+    if config.model_type not in PACKABLE or is_foreign(network):
+        return
+    if config._attn_implementation != "sdpa":
         return
     AttentionInterface.register(NAME, _attention_interface)
     AttentionMaskInterface.register(NAME, _no_mask)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
@@ -91,9 +92,11 @@ def use_first_token(network: Any) -> None:
 
     For heads that read nothing else. All other layers' states are of all tokens, as before.
     """
+    if network.config.model_type not in FAMILIES or is_foreign(network):
+        return
     layers = layers_of(network).layers
     # DeBERTa-v2's first layer is followed by a convolution over all tokens.
-    if network.config.model_type not in FAMILIES or len(layers) < 2:
+    if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")
     # Its inputs are attention's output and the residual: both are narrowed, and so all after it is.

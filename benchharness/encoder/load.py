@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from tokenizers import processors
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
@@ -14,8 +14,10 @@ from benchharness.encoder.network import (
     check_trusted,
     draw_network,
     first_line,
+    is_foreign,
     load_config,
     load_network,
+    takes_input,
 )
 from benchharness.encoder.packing import first_position
 from benchharness.models.find import checkpoint_files
@@ -64,9 +66,12 @@ def load_encoder(
     network: Any = (
         draw_network(config) if is_builtin else load_network(folder, config, checkpoint, trust)
     )
+    if is_foreign(network):
+        _check_sizes(config, checkpoint)
+        _take_as_it_is(network, tokenizer)
     _mark_texts(tokenizer, network)
-    rows = network.get_input_embeddings().num_embeddings
-    if len(tokenizer) > rows:
+    rows = _count_rows(network, config)
+    if rows is not None and len(tokenizer) > rows:
         raise ModelError(
             f"the tokenizer of {checkpoint} has {len(tokenizer)} tokens and its network only "
             f"{rows} embeddings: they do not belong together."
@@ -77,6 +82,32 @@ def load_encoder(
         config=config,
         family=config.model_type,
         max_tokens=_max_tokens(network, config, tokenizer),
+    )
+
+
+def _count_rows(network: Any, config: Any) -> int | None:
+    """How many tokens a network knows; None where neither it nor its config says so."""
+    try:
+        rows = network.get_input_embeddings().num_embeddings
+    except (NotImplementedError, AttributeError):  # code of the checkpoint's own without it
+        rows = getattr(config, "vocab_size", None)
+    return rows if isinstance(rows, int) else None
+
+
+def _check_sizes(config: Any, checkpoint: str) -> None:
+    if not isinstance(getattr(config, "hidden_size", None), int):
+        raise ModelError(
+            f"the config of {checkpoint} has no hidden_size, the width of what the encoder gives a "
+            "head: add it to config.json, or to the attribute_map of its code."
+        )
+
+
+def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
+    """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
+    if not takes_input(network, TYPES):
+        tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
+    network.register_forward_hook(
+        lambda _network, _inputs, output: (output,) if isinstance(output, Tensor) else output
     )
 
 

@@ -1,6 +1,7 @@
 """An encoder's network with the weights of its checkpoint."""
 
 from collections.abc import Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
+from benchharness.models.find import untrusted
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.tasks.errors import ModelError
 
@@ -40,6 +42,20 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     return config
 
 
+def is_foreign(network: nn.Module) -> bool:
+    """True for a class that is no one of transformers: a checkpoint's own code, which was trusted.
+
+    Of what it computes nothing is known but what its methods say, whatever its config calls it.
+    """
+    return not type(network).__module__.startswith("transformers.")
+
+
+def takes_input(network: nn.Module, name: str) -> bool:
+    """Whether a network's forward has a parameter of that name, or takes whatever it is given."""
+    taken = signature(network.forward).parameters
+    return name in taken or any(each.kind is Parameter.VAR_KEYWORD for each in taken.values())
+
+
 def draw_network(config: Any) -> nn.Module:
     """A network with random weights."""
     network = _find_class(config).from_config(config, dtype=torch.float32)
@@ -49,10 +65,7 @@ def draw_network(config: Any) -> nn.Module:
 def check_trusted(folder: Path, error: Exception) -> None:
     """Raises ModelError where transformers says that a checkpoint comes with code of its own."""
     if "trust_remote_code" in str(error):
-        raise ModelError(
-            f"{folder} needs the Python code that comes with it, which is not run unless it is "
-            "trusted: read it, then give --trust-remote-code."
-        ) from error
+        raise ModelError(untrusted(folder)) from error
 
 
 def load_network(folder: Path, config: Any, checkpoint: str, trust: Trust = NOTHING) -> nn.Module:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchharness.encoder.network import is_foreign
 from benchharness.heads.families import (
     Pooling,
     activation_of,
@@ -234,8 +235,9 @@ def _trim(network: Any, per_token: bool = False) -> Any:
         if not per_token and has_decoder:
             network.decoder = _NoDecoder()
     pooler = getattr(network, "pooler", None)
-    if pooler is not None:
-        network.pooler = None  # transformers' encoders then give None in its place
+    # transformers' encoders then give None in its place; code of the checkpoint's own may need it.
+    if pooler is not None and not is_foreign(network):
+        network.pooler = None
     return pooler
 
 

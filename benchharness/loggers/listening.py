@@ -139,6 +139,7 @@ class _LoggerThread:
             while (call := self._calls.get()) is not None:
                 call(logger)
             logger.close()
+            place = logger.place
         except Exception as error:  # noqa: BLE001  (whatever a tracker raises, the run continues)
             reason = " ".join(str(error).split())[:300]
             self._warn(
@@ -146,4 +147,4 @@ class _LoggerThread:
                 f"({type(error).__name__}: {reason}); the run continues."
             )
             return
-        self._warn(f"--log {self._name}: {logger.place}")
+        self._warn(f"--log {self._name}: {place}")

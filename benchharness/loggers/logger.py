@@ -135,17 +135,31 @@ LOGGERS: Mapping[str, str] = MappingProxyType(
 """The class of each, in the module of its name; the package it needs has that name too."""
 
 
-def open_loggers(names: Sequence[str], folder: Path) -> Loggers:
+METHODS = ("begin", "log", "end", "close")
+
+
+def open_loggers(
+    names: Sequence[str], folder: Path, others: Mapping[str, Callable[[Path], Any]] | None = None
+) -> Loggers:
     """The loggers of these names; those that write files write below `folder`.
 
-    Raises BenchError for an unknown name and for a package that is not installed.
+    `others` are classes of plugins by their names, which are none of ours. Raises BenchError for an
+    unknown name, for a package that is not installed, and for a class that is no logger.
     """
-    return {name: _maker(name, folder) for name in names}
+    others = others or {}
+    if taken := sorted(set(others) & set(LOGGERS)):
+        raise BenchError(f"a plugin's logger is called {taken[0]!r} like ours: give it another.")
+    return {name: _maker(name, folder, others) for name in names}
 
 
-def _maker(name: str, folder: Path) -> Callable[[], Logger]:
+def _maker(
+    name: str, folder: Path, others: Mapping[str, Callable[[Path], Any]]
+) -> Callable[[], Logger]:
+    if name in others:
+        return _made_by(name, folder, others[name])
     if name not in LOGGERS:
-        raise unknown_name("logger", name, LOGGERS, f"Known: {', '.join(LOGGERS)}.")
+        known = (*LOGGERS, *others)
+        raise unknown_name("logger", name, known, f"Known: {', '.join(known)}.")
     found = find_spec(name)
     if found is None or found.origin is None:  # a folder of that name, such as W&B leaves
         raise BenchError(
@@ -156,6 +170,22 @@ def _maker(name: str, folder: Path) -> Callable[[], Logger]:
     def make() -> Logger:
         module = import_module(f"benchharness.loggers.{name}_logger")
         logger: Logger = getattr(module, LOGGERS[name])(folder)
+        return logger
+
+    return make
+
+
+def _made_by(name: str, folder: Path, plugin: Callable[[Path], Any]) -> Callable[[], Logger]:
+    """What makes a plugin's logger; its parts are looked for before the first job."""
+    parts = METHODS if isinstance(plugin, type) else ()
+    if missing := [part for part in parts if not hasattr(plugin, part)]:
+        raise BenchError(
+            f"the logger {name!r} of a plugin has no {' and no '.join(missing)}: docs/loggers.md "
+            "shows a whole one."
+        )
+
+    def make() -> Logger:
+        logger: Logger = plugin(folder)
         return logger
 
     return make

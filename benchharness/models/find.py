@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,18 +41,7 @@ _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
     weights = checkpoint_files(folder, trust)["weights"]
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(
-            f"{path} is not readable JSON ({error}); copy the checkpoint again."
-        ) from None
-    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise ModelError(
-            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
-            "that transformers wrote."
-        )
+    config = _read_config(folder / "config.json")
     return ModelSpec(
         name=folder.name,
         checkpoint=str(folder),
@@ -97,6 +88,86 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
         )
     code = sorted(folder.glob("*.py")) if trust.remote_code else []
     return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}
+
+
+# Whether transformers can load a folder as an encoder at all, told without importing it.
+
+_ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
+"""Encoders with a decoder of which transformers gives the encoder alone."""
+
+
+def check_loadable(folder: Path, trust: Trust = NOTHING) -> None:
+    """Raises ModelError where a folder's config says that it cannot be loaded as an encoder.
+
+    That is only what is quickly told: an unknown family, code that is not there or not trusted, or
+    that has no encoder, and a decoder beside the encoder. Weights are looked at by the worker.
+    """
+    config = _read_config(folder / "config.json")
+    family, code = str(config["model_type"]), config.get("auto_map") or {}
+    is_known = _is_known_family(family)
+    if not is_known and "AutoConfig" not in code:
+        raise ModelError(
+            f"{folder} is of the family {family!r}, which this version of transformers does not "
+            "know, and brings no code of its own (auto_map in config.json): another version may."
+        )
+    if not is_known and not trust.remote_code:
+        raise ModelError(untrusted(folder))
+    if trust.remote_code and ("AutoModel" in code or not is_known):
+        _check_code(folder, code)
+    elif config.get("is_encoder_decoder") and family not in _ENCODERS_ALONE:
+        raise ModelError(
+            f"{folder} holds {family}, an encoder with a decoder, and transformers does not give "
+            "its encoder alone: use an encoder, or a checkpoint of T5 and its kin."
+        )
+
+
+def untrusted(folder: Path) -> str:
+    """What is said of a checkpoint whose code would have to run."""
+    return (
+        f"{folder} needs the Python code that comes with it, which is not run unless it is "
+        "trusted: read it, then give --trust-remote-code."
+    )
+
+
+def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
+    """A checkpoint's code has to offer an encoder, and to be there; "repo--module.Class" is not."""
+    if "AutoModel" not in code:
+        raise ModelError(
+            f"the code of {folder} offers {', '.join(sorted(code))} and no AutoModel, by which an "
+            "encoder is loaded: add it to auto_map in config.json."
+        )
+    places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
+    modules = {place.rpartition(".")[0] for place in places if "--" not in place}
+    if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
+        raise ModelError(
+            f"{folder} lacks {missing[0]}.py, which its config.json names (auto_map): copy the "
+            "checkpoint again."
+        )
+
+
+@cache
+def _is_known_family(family: str) -> bool:
+    """Whether a table of transformers names it; importing the tables would take seconds."""
+    found = find_spec("transformers")
+    folders = found.submodule_search_locations if found else None
+    tables = [path for folder in folders or () for path in Path(folder, "models/auto").glob("*.py")]
+    word = f'"{family}"'
+    return not tables or any(word in path.read_text(encoding="utf-8") for path in tables)
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(
+            f"{path} is not readable JSON ({error}); copy the checkpoint again."
+        ) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(
+            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
+            "that transformers wrote."
+        )
+    return config
 
 
 def _max_tokens(config: Mapping[str, Any]) -> int | None:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from benchharness.models.find import checkpoint_files
+from benchharness.models.find import check_loadable, checkpoint_files
 from benchharness.models.spec import NOTHING, ModelSpec, Trust
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
@@ -75,12 +75,20 @@ def _patterns(trust: Trust) -> list[str]:
     return [*_CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
 
 
-def require_checkpoint(hub_id: str, revision: str) -> None:
-    """Raises ModelError where a checkpoint is neither cached nor within reach; fetches nothing."""
-    snapshot = cache_folder(hub_id) / "snapshots" / revision
-    weights = [*snapshot.glob("*.safetensors"), *snapshot.glob("pytorch_model*.bin")]
-    if not weights and go_offline_if_unreachable():
-        raise _unreachable(hub_id)
+def require_checkpoint(checkpoint: str, revision: str | None, trust: Trust = NOTHING) -> None:
+    """Raises ModelError for a checkpoint that cannot be loaded, as far as that is quickly told.
+
+    A hub id at a revision must be cached or within reach; nothing is fetched. Its config is looked
+    at where it is cached, that of a folder always. Our own encoders and baselines need nothing.
+    """
+    folder = Path(checkpoint)
+    if revision is not None:
+        folder = cache_folder(checkpoint) / "snapshots" / revision
+        weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
+        if not weights and go_offline_if_unreachable():
+            raise _unreachable(checkpoint)
+    if folder.is_absolute() and (folder / "config.json").is_file():
+        check_loadable(folder, trust)
 
 
 def cache_folder(hub_id: str) -> Path:

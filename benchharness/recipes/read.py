@@ -19,8 +19,8 @@ A user's own file may give a bare value (`epochs = 5`); its source is then the f
 
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM, Setting
+from benchharness.recipes.recipe import check_setting
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_task
 
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
 #
@@ -133,6 +135,33 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """What a recipe file says, by table: every value with its source, a list as it stands there.
+
+    Raises BenchError with one line for each table and value that is unknown or out of range.
+    """
+    problems: list[str] = []
+    tables = _parse(path)
+    for table, settings in tables.items():
+        if table not in ("default", _LIKE) and not table.startswith("head/"):
+            _collect(problems, find_task, table)
+        for name, setting in settings.items():
+            if table != _LIKE and name != START_FROM:
+                for choice in _choices(setting):
+                    _collect(problems, check_setting, name, choice)
+    if problems:
+        raise BenchError("\n".join(f"{path.name}: {problem}" for problem in problems))
+    shown = {t: {n: asdict(s) for n, s in settings.items()} for t, settings in tables.items()}
+    return {"recipe": path.stem, "file": str(path), "tables": shown}
+
+
+def _collect(problems: list[str], check: Callable[..., object], *words: object) -> None:
+    try:
+        check(*words)
+    except BenchError as error:
+        problems.append(str(error))
 
 
 def read_like(path: Path) -> str:

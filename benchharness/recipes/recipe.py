@@ -115,8 +115,34 @@ _RULES = {
     "max_question_tokens": _COUNT,
 }
 
-_WORDS = {"features": FEATURES, "unfreeze": _UNFREEZING}
+CHOICES = {"features": FEATURES, "unfreeze": _UNFREEZING}
 """The settings that are one of a few words."""
+
+_OTHER_NAMES = {
+    "lr": "learning_rate",
+    "bs": "batch_size",
+    "per_device_train_batch_size": "batch_size",
+    "train_batch_size": "batch_size",
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "gradient_accumulation_steps": "accumulation",
+    "warmup": "warmup_ratio",
+    "wd": "weight_decay",
+    "adam_eps": "adam_epsilon",
+    "eps": "adam_epsilon",
+    "clip": "max_grad_norm",
+    "grad_clip": "max_grad_norm",
+    "max_seq_length": "max_tokens",
+    "max_length": "max_tokens",
+    "doc_stride": "stride",
+    "max_query_length": "max_question_tokens",
+    "hidden_dropout_prob": "dropout",
+    "layerwise_learning_rate_decay": "layer_decay",
+    "llrd": "layer_decay",
+    "lora_r": "lora_rank",
+    "rank": "lora_rank",
+}
+"""What transformers' TrainingArguments, its example scripts, peft and people call them."""
 
 _TYPES: dict[str, type] = {
     f.name: float if float in (f.type, *get_args(f.type)) else int for f in fields(Recipe)
@@ -129,15 +155,15 @@ def check_setting(name: str, setting: Setting) -> Setting:
     A text is parsed, so that `--set epochs=3` and `epochs = 3` in a file are one value and give one
     job key. Raises BenchError for an unknown name, another type or a value out of range.
     """
-    if name in _WORDS:
-        if setting.value not in _WORDS[name]:
+    if name in CHOICES:
+        if setting.value not in CHOICES[name]:
             raise BenchError(
                 f"{name} is {setting.value!r} ({setting.source}), expected one of: "
-                f"{', '.join(_WORDS[name])}."
+                f"{', '.join(CHOICES[name])}."
             )
         return setting
     if name not in _RULES:
-        raise unknown_name("hyperparameter", name, (*_RULES, *_WORDS))
+        raise unknown_name("hyperparameter", name, (*_RULES, *CHOICES), other_names=_OTHER_NAMES)
     kind = "a whole number" if _TYPES[name] is int else "a number"
     value = _number(setting.value, whole=_TYPES[name] is int)
     if value is None or not math.isfinite(value) or not _RULES[name].holds(value):

@@ -370,15 +370,16 @@ class Difference:
 
 
 def compare_recipes(
-    first: ModelSpec, second: ModelSpec, tasks: Iterable[Task]
+    first: ModelSpec, second: ModelSpec, tasks: Iterable[Task], recipe: str | None = None
 ) -> tuple[Difference, ...]:
     """The settings whose values differ, each with the tasks on which it has these two.
 
-    Of tasks with the same two values the first one's sources stand for all.
+    `recipe` is a file of the user's over the second's values. Of tasks with the same two values the
+    first one's sources stand for all.
     """
     groups: dict[tuple[str, object, object], list[tuple[str, Setting | None, Setting | None]]] = {}
     for task in tasks:
-        for name, one, other in _pairs(first, second, task):
+        for name, one, other in _pairs(first, second, task, recipe):
             values = (name, one and one.value, other and other.value)
             groups.setdefault(values, []).append((task.name, one, other))
     found = (
@@ -391,11 +392,13 @@ def compare_recipes(
 
 
 def _pairs(
-    first: ModelSpec, second: ModelSpec, task: Task
+    first: ModelSpec, second: ModelSpec, task: Task, recipe: str | None
 ) -> Iterator[tuple[str, Setting | None, Setting | None]]:
     ours, theirs = (
-        with_start(resolve_recipe(spec, task.name, None, {}, task.head), spec, task).settings
-        for spec in (first, second)
+        with_start(
+            resolve_recipe(spec, task.name, own, {}, task.head), spec, task, recipe=own
+        ).settings
+        for spec, own in ((first, None), (second, recipe))
     )
     for name in dict.fromkeys((*ours, *theirs)):
         one, other = ours.get(name), theirs.get(name)

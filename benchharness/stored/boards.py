@@ -1,9 +1,10 @@
 """The boards of what is stored: of the suites that are asked for, or of those that ran last."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import NamedTuple
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import (
@@ -24,15 +25,47 @@ MANY_RUNS = 5_000
 """Runs of several suites that are shown unasked; reading and ranking so many takes a second."""
 
 
+def lacking_plugins(store: Store) -> Iterator[str]:
+    """A sentence for each suite that has runs and is not known: which plugin it is of."""
+    for suite in (name for name in store.suites() if name not in SUITES):
+        newest = store.result(store.runs(suite=suite)[-1].key)
+        named = " and ".join(newest.job.plugins)
+        plugin = f"the plugin {named}" if named else "a plugin"
+        yield f"the runs of the suite {suite} need {plugin}: name its file with --plugin."
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _naming_plugins(
+    read: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """Adds to what `read` complains of that runs of the store need plugins which are not loaded."""
+
+    @wraps(read)
+    def explained(store: Store, /, *words: P.args, **options: P.kwargs) -> T:
+        try:
+            return read(store, *words, **options)
+        except BenchError as error:
+            if lacking := "\n".join(lacking_plugins(store)):
+                raise type(error)(f"{error}\n{lacking}") from error
+            raise
+
+    return explained
+
+
 class Recent(NamedTuple):
-    """The suites to show where none is named, and those that would be too much."""
+    """The suites to show where none is named, those that would be too much, and unknown ones."""
 
     shown: tuple[str, ...]
     left_out: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> Iterator[str]:
         """What is left out, and how to see it."""
+        yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
             yield f"{', '.join(self.shown)} ran last; --suite NAME shows {more} more: {some}."
@@ -53,10 +86,13 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
             break
         shown.append(name)
     return Recent(
-        shown=tuple(name for name in SUITES if name in shown), left_out=tuple(stored[len(shown) :])
+        shown=tuple(name for name in SUITES if name in shown),
+        left_out=tuple(stored[len(shown) :]),
+        lacking=tuple(lacking_plugins(store)),
     )
 
 
+@_naming_plugins
 def gather_boards(
     store: Store,
     suites: Sequence[str] = (),
@@ -66,9 +102,18 @@ def gather_boards(
     """The boards of the named suites, or of all; a suite without runs has none.
 
     `data` keeps only those whose rows came from that source, `models` only the runs of these.
+    Raises BenchError where a suite is unknown, or all that have runs are.
     """
+    return _gathered(store, suites, data, models)
+
+
+def _gathered(
+    store: Store, suites: Sequence[str], data: str | None, models: Collection[str] | None
+) -> list[Board]:
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     stored = set(named if suites else store.suites())
+    if stored and not stored & set(SUITES):
+        raise BenchError("none of the stored runs is of a known suite.")
     return [
         board
         for suite in (named or SUITES).values()
@@ -113,6 +158,7 @@ class Rows(NamedTuple):
     tasks: tuple[str, ...]
 
 
+@_naming_plugins
 def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is read)
     store: Store,
     systems: Sequence[str],
@@ -130,7 +176,7 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
     """
     wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    boards = gather_boards(store, tuple(names), data, _models(store, systems))
+    boards = _gathered(store, tuple(names), data, _models(store, systems))
     found = [
         Rows(board, tuple(entries), _shared(board, entries, wanted))
         for board, entries in boards_with(boards, systems, select, known=store.models)

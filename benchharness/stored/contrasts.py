@@ -6,9 +6,14 @@ from statistics import fmean
 
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.comparing.breakdown import match_runs
-from benchharness.leaderboard.comparing.contrast import Contrast, contrast, correct
+from benchharness.leaderboard.comparing.contrast import (
+    Contrast,
+    contrast,
+    correct,
+    difference_bounds,
+)
 from benchharness.leaderboard.result import Measure, RunRow, rule_name
-from benchharness.leaderboard.statistics import mean_interval
+from benchharness.leaderboard.statistics import Interval, mean_interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.boards import Rows
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
@@ -40,7 +45,8 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     try:
         predicted = [predicted_split(stored, task, split, one, other) for split in splits]
     except UnreadableError as error:
-        return _of_scores(replace(plain, reason=str(error)), [a - b for a, b in scores])
+        reach = difference_bounds(task, names, (each for pair in scores for each in pair))
+        return _of_scores(replace(plain, reason=str(error)), [a - b for a, b in scores], reach)
     return contrast(predicted, names, seeds, means, with_slices=with_slices)
 
 
@@ -62,7 +68,7 @@ def _measures(task: Task, names: Sequence[str], splits: Sequence[str]) -> list[M
     return [measure for measure in every if rule_name(measure) in names]
 
 
-def _of_scores(found: Contrast, differences: Sequence[float]) -> Contrast:
+def _of_scores(found: Contrast, differences: Sequence[float], reach: Interval) -> Contrast:
     """What the stored scores alone say: an interval over seeds, where there are several."""
     several = len(differences) > 1
-    return replace(found, interval=mean_interval([differences]) if several else None)
+    return replace(found, interval=mean_interval([differences]).within(reach) if several else None)

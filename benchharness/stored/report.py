@@ -62,7 +62,7 @@ def _chosen(
     known = {board.suite for board in last}
     recent = None if suites else recent_suites(store, first=known)
     shown = suites or (recent.shown if recent else ())
-    whole = last if set(shown) == known else gather_boards(store, shown)
+    whole = last if last and set(shown) == known else gather_boards(store, shown)
     boards = best_of(whole, MOST_RUNS)
     return boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
 

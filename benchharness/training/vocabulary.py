@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from benchharness.encoder.network import is_foreign
 from benchharness.training.batching import Features
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep")
@@ -37,6 +38,34 @@ class UsedVocabulary:
             whole.weight.mul_(trained[-1, 0])
             whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
         self.network.set_input_embeddings(whole)
+
+
+def why_whole(network: Any) -> str:
+    """Why an encoder's vocabulary cannot be cut; empty where it can, as transformers' own can.
+
+    Code of a checkpoint's own may lack the methods, or compute with the embedding beside them.
+    """
+    if not is_foreign(network):
+        return ""
+    name = type(network).__name__
+    try:
+        whole = network.get_input_embeddings()
+    except (NotImplementedError, AttributeError):
+        return f"{name} has no get_input_embeddings"
+    if type(whole) is not nn.Embedding:
+        return f"{name} has an embedding of its own kind ({type(whole).__name__})"
+    rows, size = whole.weight.shape
+    stand_in = nn.Embedding(rows, size, _weight=torch.empty_like(whole.weight))
+    try:
+        network.set_input_embeddings(stand_in)
+    except (NotImplementedError, AttributeError):
+        return f"{name} has no set_input_embeddings"
+    is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
+    has_taken = network.get_input_embeddings() is stand_in
+    network.set_input_embeddings(whole)
+    if is_used_elsewhere or not has_taken:
+        return f"{name} keeps its embedding whatever set_input_embeddings is given"
+    return ""
 
 
 def cut_vocabulary(

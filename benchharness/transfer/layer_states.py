@@ -11,10 +11,12 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchharness.encoder.network import is_foreign, takes_input
 from benchharness.leaderboard.job import METHOD
 from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
@@ -83,8 +86,13 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
 
 def network_digest(network: Any) -> str:
-    """The SHA-256 (hex) of a network's weights and of its config, without what is for training."""
+    """The SHA-256 (hex) of a network's weights and of its config, without what is for training.
+
+    Of a checkpoint's own code the module that its class is in counts too.
+    """
     digest = hashlib.sha256()
+    if is_foreign(network):
+        digest.update(getsource(sys.modules[type(network).__module__]).encode())
     config = {
         name: value
         for name, value in network.config.to_dict().items()
@@ -194,6 +202,11 @@ def _every_layer(network: Any, inputs: Mapping[str, Tensor]) -> Tensor:
         raise ModelError(
             "funnel shortens a text from block to block, so its layers have no states of the same "
             "tokens: fine-tune it (features=fine-tuned)."
+        )
+    if is_foreign(network) and not takes_input(network, "output_hidden_states"):
+        raise ModelError(
+            f"{type(network).__name__}, the checkpoint's own code, takes no output_hidden_states, "
+            "so there are no states of its layers to learn on: fine-tune it (features=fine-tuned)."
         )
     output = network(**inputs, output_hidden_states=True)
     # Some families give the last layer's states before their final norm: output[0] is behind it.

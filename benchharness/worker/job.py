@@ -17,8 +17,10 @@ from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.cpu import prepare_for
-from benchharness.encoder.layers import use_first_token
+from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.load import set_dropout
+from benchharness.encoder.network import is_foreign
+from benchharness.encoder.packing import PACKABLE
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
@@ -40,7 +42,7 @@ from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
 from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
 from benchharness.training.snapshots import Snapshots, State
-from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary
+from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
@@ -106,6 +108,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         elif recipe.lora_rank:
             provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
         parameters = sum(weight.numel() for weight in network.parameters())
+        provenance |= _left_out_savings(network.encoder, recipe)
         features, vocabulary = _used_vocabulary(network, features, recipe, is_kept=keep is not None)
 
         # ---- Begin, or resume from the newest snapshot.
@@ -272,11 +275,24 @@ def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
     )
 
 
+def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]:
+    """What saves time elsewhere and cannot be done with code of a checkpoint's own, and why not."""
+    if not is_foreign(encoder):
+        return {}
+    found: dict[str, str] = {}
+    if encoder.config.model_type in PACKABLE | FAMILIES:
+        found["packed rows"] = f"{type(encoder).__name__} is the checkpoint's own code"
+    trains_vocabulary = not (recipe.is_frozen or recipe.lora_rank)
+    if trains_vocabulary and (reason := why_whole(encoder)):
+        found["vocabulary"] = reason
+    return {"savings_left_out": found} if found else {}
+
+
 def _used_vocabulary(
     network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
     """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
-    if recipe.is_frozen or recipe.lora_rank:
+    if recipe.is_frozen or recipe.lora_rank or why_whole(network.encoder):
         return features, None
     features, vocabulary = cut_vocabulary(network.encoder, features)
     # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from benchharness.leaderboard.result import COLLAPSED, RunRow
-from benchharness.leaderboard.statistics import selection_gain
+from benchharness.leaderboard.statistics import Interval, selection_gain
 from benchharness.tasks.suites import ScoreRule, find_task
-from benchharness.tasks.task import Task, ending_of
+from benchharness.tasks.task import Task, ending_of, suffix_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,23 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
     """What a task's value is the mean of: the rule's cells, or the first metric of an extra."""
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
+
+
+def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> Interval:
+    """The lowest and the highest that the mean of these scores can be.
+
+    Without end where a metric is unknown, or a measured value is outside (a plugin's score in
+    percent, whose bounds nobody gave).
+    """
+    every = {
+        metric.name + suffix_of(split): metric.bounds
+        for split in task.source.splits
+        for metric in (*task.metrics, *task.details)
+    }
+    found = [every.get(name, (-math.inf, math.inf)) for name in names]
+    bounds = Interval(low=fmean(low for low, _ in found), high=fmean(high for _, high in found))
+    is_right = all(bounds.has(value) for value in values)
+    return bounds if is_right else Interval(low=-math.inf, high=math.inf)
 
 
 def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:

@@ -1,9 +1,10 @@
 """Two systems on one task: how far apart, whether by chance, and on which examples. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from benchharness.leaderboard.boards.cell import score_bounds
 from benchharness.leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
 from benchharness.leaderboard.comparing.resampling import (
     Pairs,
@@ -25,6 +26,10 @@ from benchharness.tasks.task import PairTask, Task
 
 ALPHA = 0.05
 """The chance to call even one task of a board different where none is."""
+
+FEWEST = 20
+"""Units that an interval of a slice is drawn from. The percentile bootstrap of fewer is too narrow:
+two examples that both systems have right would have an interval of no width."""
 
 MCNEMAR, PERMUTATION = "McNemar, exact", "paired permutation"
 
@@ -49,12 +54,15 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """A slice of the examples: its size and the difference there, with its 95 % interval."""
+    """A slice of the examples: its size and the difference there, with its 95 % interval.
+
+    The interval is None where the slice has too few units (see FEWEST).
+    """
 
     name: str
     examples: int
     difference: float
-    interval: Interval
+    interval: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +141,13 @@ def contrast(
         if by_mcnemar and flipped is not None
         else permutation_p_value(headline.pairs)
     )
+    reach = difference_bounds(splits[0].task, names, scores)
     return replace(
         found,
-        interval=bootstrap_interval(headline.pairs),
+        interval=bootstrap_interval(headline.pairs).within(reach),
         test=MCNEMAR if by_mcnemar else PERMUTATION,
         p_value=p_value,
-        slices=_slices(splits, headline) if with_slices else (),
+        slices=_slices(splits, headline, reach) if with_slices else (),
     )
 
 
@@ -149,7 +158,20 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
     return [c if c.p_value is None else replace(c, corrected=next(corrected)) for c in contrasts]
 
 
-def _slices(splits: Sequence[PredictedSplit], headline: Headline) -> tuple[Slice, ...]:
+def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float]) -> Interval:
+    """The lowest and the highest difference of two scores, each the mean of those of these names.
+
+    An interval ends there: what is cut off holds no value that there can be, so the interval has
+    the true one as often as before.
+    """
+    bounds = score_bounds(task, names, scores)
+    width = bounds.high - bounds.low
+    return Interval(low=-width, high=width)
+
+
+def _slices(
+    splits: Sequence[PredictedSplit], headline: Headline, reach: Interval
+) -> tuple[Slice, ...]:
     """The slices with two units or more and some of every split; a unit is where its first is."""
     examples = [example for split in splits for example in split.examples]
     split_of = [number for number, split in enumerate(splits) for _ in split.examples]
@@ -160,12 +182,15 @@ def _slices(splits: Sequence[PredictedSplit], headline: Headline) -> tuple[Slice
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
             whole = headline.pairs
             pairs = Pairs(one=whole.one[units], other=whole.other[units], score=whole.score)
+            drawn = len(units) >= FEWEST
             found.append(
                 Slice(
                     name=name,
                     examples=sum(len(headline.units[unit]) for unit in units),
                     difference=pairs.difference,
-                    interval=bootstrap_interval(pairs, draws=1_000),
+                    interval=bootstrap_interval(pairs, draws=1_000).within(reach)
+                    if drawn
+                    else None,
                 )
             )
     return tuple(found)

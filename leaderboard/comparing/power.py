@@ -117,7 +117,16 @@ def seeds_needed(
 
 
 def welch_p_value(one: tuple[float, ...], other: tuple[float, ...]) -> float | None:
-    """The p-value of the values themselves; None where it is undefined: one value, no spread."""
+    """The p-value of the values themselves; None where it is undefined: one value, no spread.
+
+    From means and spreads that are summed exactly: scipy's own sums warn of lost digits where the
+    values of one system are equal.
+    """
     if min(len(one), len(other)) < 2 or len(set(one)) == len(set(other)) == 1:
         return None
-    return float(scipy.stats.ttest_ind(one, other, equal_var=False).pvalue)
+    moments = (moment for values in (one, other) for moment in _moments(values))
+    return float(scipy.stats.ttest_ind_from_stats(*moments, equal_var=False).pvalue)
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float, int]:
+    return fmean(values), stdev(values), len(values)

@@ -4,18 +4,19 @@ Every entry of a board is scored on the same examples. So each draw takes the sa
 of them, and what makes a set easy or hard moves all alike: ranks are compared in pairs.
 """
 
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell
+from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
 from benchharness.leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
 from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from benchharness.leaderboard.statistics import Interval, median_error, median_interval
+from benchharness.tasks.suites import ScoreRule, find_task
 
 DRAWS = 2_000
 """The ends of a 95 % interval are those of 50 draws on either side."""
@@ -31,6 +32,7 @@ class _Drawn:
     examples: Array
     seeds: Array
     intervals: Intervals
+    bounds: Interval
 
 
 def with_uncertainty(
@@ -69,26 +71,30 @@ def _draw(board: Board, task: str, known: Sequence[Known | None], draws: int) ->
     redrawn = resampled_scores(systems, generator, draws=draws) if systems else []
     by_place = dict(zip(places, redrawn, strict=True))
     return {
-        place: _draw_cell(entry.cells[task], by_place.get(place), known[place], draws)
+        place: _draw_cell(entry.cells[task], board.rule, by_place.get(place), known[place], draws)
         for place, entry in enumerate(board.entries)
         if task in entry.cells
     }
 
 
-def _draw_cell(cell: Cell, redrawn: Array | None, known: Known | None, draws: int) -> _Drawn:
+def _draw_cell(
+    cell: Cell, rule: ScoreRule, redrawn: Array | None, known: Known | None, draws: int
+) -> _Drawn:
     examples = np.full(draws, cell.median) if redrawn is None else np.median(redrawn, axis=1)
     seeds = _seed_noise(cell, draws)
     has_seeds = len(cell.values) > 1
-    top = 1.0 if max(cell.values) <= 1 else math.inf  # a plugin's score may be in percent
+    names = score_names(cell.task, rule)
+    bounds = score_bounds(find_task(cell.task), names, cell.values)
     return _Drawn(
         examples=examples,
         seeds=seeds,
         intervals=Intervals(
-            both=_interval(examples + seeds, top) if has_seeds or redrawn is not None else None,
-            examples=None if redrawn is None else _interval(examples),
-            seeds=_below(median_interval(cell.values, level=LEVEL), top) if has_seeds else None,
+            both=_interval(examples + seeds, bounds) if has_seeds or redrawn is not None else None,
+            examples=None if redrawn is None else _interval(examples, bounds),
+            seeds=median_interval(cell.values, level=LEVEL).within(bounds) if has_seeds else None,
             reason=known if isinstance(known, str) else "",
         ),
+        bounds=bounds,
     )
 
 
@@ -109,15 +115,19 @@ def _score_of(board: Board, value: float, found: Mapping[str, _Drawn]) -> _Drawn
     examples = np.mean([cell.examples for cell in cells], axis=0)
     seeds = np.mean([cell.seeds for cell in cells], axis=0)
     parts = [cell.intervals for cell in cells]
+    bounds = Interval(
+        low=fmean(cell.bounds.low for cell in cells), high=fmean(cell.bounds.high for cell in cells)
+    )
     return _Drawn(
         examples=examples,
         seeds=seeds,
         intervals=Intervals(
-            both=_interval(examples + seeds) if all(part.both for part in parts) else None,
-            examples=_interval(examples) if all(part.examples for part in parts) else None,
-            seeds=_interval(value + seeds) if all(part.seeds for part in parts) else None,
+            both=_interval(examples + seeds, bounds) if all(part.both for part in parts) else None,
+            examples=_interval(examples, bounds) if all(part.examples for part in parts) else None,
+            seeds=_interval(value + seeds, bounds) if all(part.seeds for part in parts) else None,
             reason="; ".join(dict.fromkeys(part.reason for part in parts if part.reason)),
         ),
+        bounds=bounds,
     )
 
 
@@ -168,11 +178,6 @@ def _with_ranks(entry: Entry, ranks: tuple[int, int], tied: Sequence[Entry]) -> 
     return replace(entry, uncertainty=replace(uncertainty, ranks=ranks, tied=labels))
 
 
-def _interval(drawn: Array, top: float = math.inf) -> Interval:
+def _interval(drawn: Array, bounds: Interval) -> Interval:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return _below(Interval(low=float(low), high=float(high)), top)
-
-
-def _below(interval: Interval, top: float) -> Interval:
-    """The interval without what no score can be."""
-    return Interval(low=interval.low, high=min(interval.high, top))
+    return Interval(low=float(low), high=float(high)).within(bounds)

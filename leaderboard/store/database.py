@@ -32,7 +32,7 @@ from sqlalchemy.orm import Session
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.schema import DamagedError
-from benchharness.leaderboard.text import flush_to_disk, whole_file
+from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 from benchharness.tasks.errors import BenchError, StoreError
 
 BUSY_SECONDS = 300
@@ -279,6 +279,33 @@ def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
     _bring_up(engine, path, create=create, upgrade=upgrade)
 
 
+def is_there(url_or_path: str | Path) -> bool:
+    """Whether there is a file of that path; of a database server, yes."""
+    path = file_of(open_engine(url_or_path))
+    return path is None or _is_there(path)
+
+
+def check_writable(url_or_path: str | Path) -> None:
+    """Raises StoreError, with the reason, where the file could not be made or written.
+
+    Nothing is changed, and a server is not asked. SQLite writes a journal beside the file.
+    """
+    path = file_of(open_engine(url_or_path))
+    if path is None:
+        return
+    try:
+        if _is_there(path) and path.is_file():
+            with path.open("r+b"):
+                pass
+        check_place(path.with_name(f"{path.name}-journal"))
+    except OSError as error:
+        verb = "written" if _is_there(path) else "made"
+        raise StoreError(
+            f"the leaderboard {path} cannot be {verb}: {error.strerror or error}. Give another "
+            "path with --db or $BENCH_DB."
+        ) from error
+
+
 def revisions() -> tuple[str, ...]:
     """The schema's revisions that this version knows, oldest first."""
     return tuple(sorted(path.stem[1:] for path in (MIGRATIONS / "versions").glob("r[0-9]*.py")))
@@ -350,6 +377,7 @@ def _create_file(path: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock file beside a database, which makes creations and upgrades take turns."""
+    check_place(path)  # filelock waits for a folder that takes no file as for another process
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
     try:
         lock.acquire()

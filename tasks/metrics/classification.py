@@ -46,7 +46,9 @@ def _matthews(predictions: Sequence[PairPrediction], examples: Sequence[PairExam
     return float(matthews_corrcoef(gold, guess))
 
 
-matthews: PairMetric = Metric(name="mcc", compute=_matthews, library=SCIKIT_LEARN)
+matthews: PairMetric = Metric(
+    name="mcc", compute=_matthews, library=SCIKIT_LEARN, bounds=(-1.0, 1.0)
+)
 """Matthews correlation in -1..1, of any number of classes; 0 where the predictions are constant."""
 
 
@@ -212,12 +214,18 @@ def _finite(name: str, label: str | float | None) -> float:
 
 
 pearson: Metric[PairPrediction, PairExample] = Metric(
-    name="pearson", compute=partial(_correlation, statistic="pearsonr"), library=SCIPY
+    name="pearson",
+    compute=partial(_correlation, statistic="pearsonr"),
+    library=SCIPY,
+    bounds=(-1.0, 1.0),
 )
 """Pearson correlation in -1..1."""
 
 spearman: Metric[PairPrediction, PairExample] = Metric(
-    name="spearman", compute=partial(_correlation, statistic="spearmanr"), library=SCIPY
+    name="spearman",
+    compute=partial(_correlation, statistic="spearmanr"),
+    library=SCIPY,
+    bounds=(-1.0, 1.0),
 )
 """Spearman rank correlation in -1..1, ties sharing their mean rank."""
 

@@ -127,3 +127,69 @@ def test_an_unknown_suite_is_exit_2(board, command):
     ended = board(command, *DB, "--suite", "gleu")
     assert ended.code == 2
     assert ended.err == "bench: no suite is called 'gleu'. Did you mean 'glue'?\n"
+
+
+# runs of a plugin that is not loaded
+
+NEEDED = "the runs of the suite mine need the plugin irony.py: name its file with --plugin."
+
+
+@pytest.fixture
+def theirs(bench):
+    """A run of a suite that only a plugin knows."""
+    job = replace(make_job(task="mine/irony"), plugins={"irony.py": "0" * 64})
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(job))
+    return bench
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report",),
+        ("report", "--suite", "mine"),
+        ("leaderboard",),
+        ("leaderboard", "--json"),
+        ("leaderboard", "--suite", "mine"),
+        ("export", "--format", "csv"),
+        ("compare", "tiny", "other"),
+        ("plan", "tiny", "other", "--task", "mine/irony"),
+        ("ensemble", "tiny"),
+        ("baseline", "--model", "tiny"),
+    ],
+    ids=" ".join,
+)
+def test_where_nothing_else_is_stored_the_plugin_is_named_and_nothing_written(theirs, words):
+    ended = theirs(*words, *DB)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(f"bench: {NEEDED}\n")
+    assert not Path("results").exists()
+
+
+def test_beside_other_runs_the_plugin_is_named_too(theirs):
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(make_job(seed=1)))
+    ended = theirs("report", *DB)
+    assert (ended.code, ended.err) == (0, f"bench: {NEEDED}\n")
+    assert NEEDED in Path("results/leaderboard.html").read_text()
+    assert theirs("leaderboard", *DB).out.endswith(f"{NEEDED}\n")
+    assert theirs("report", *DB, "--suite", "glue").err == ""
+
+
+def test_runs_are_listed_by_a_plugins_suite(theirs):
+    Path("mine.py").write_text(
+        "from dataclasses import replace\n"
+        "from benchharness.tasks.suites import TASKS as KNOWN\n"
+        "TASKS = [replace(KNOWN['glue/rte'], name='mine/irony')]\n"
+    )
+    assert theirs("list", "runs", *DB, "--suite", "mine").code == 2
+    from benchharness.tasks import suites
+
+    before = dict(suites._tasks), dict(suites._suites)
+    try:
+        listed = theirs("list", "runs", *DB, "--suite", "mine", "--plugin", "mine.py", "--json")
+    finally:
+        for table, kept in zip((suites._tasks, suites._suites), before, strict=True):
+            table.clear()
+            table.update(kept)
+    assert [run["task"] for run in json.loads(listed.out)] == ["mine/irony"]

@@ -1,6 +1,6 @@
 import json
 import os
-import re
+import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -10,25 +10,20 @@ import pytest
 from benchharness import plugins as load
 from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
+from benchharness.loggers.logger import METHODS
 from benchharness.models import MODELS, find_model
 from benchharness.plugins import VARIABLE, load_plugins, plugins_of
 from benchharness.tasks import suites
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
 from benchharness.worker.__main__ import _load_plugins
+from tests.helpers.doc_blocks import block, blocks
 
 SPEC = "from benchharness.models import ModelSpec\n"
 OURS = """
 from dataclasses import replace
 from benchharness.tasks.suites import SUITES as SUITES_, TASKS as TASKS_
 """
-DOCS = Path(__file__).parents[2] / "docs" / "plugins.md"
-
-
-def blocks() -> list[str]:
-    """The indented blocks of docs/plugins.md, without their indentation."""
-    found = re.findall(r"(?m)(?:^    .*\n|^\n(?=    ))+", DOCS.read_text(encoding="utf-8"))
-    return ["\n".join(line[4:] for line in block.splitlines()).strip() + "\n" for block in found]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +43,7 @@ def tables(monkeypatch):
 def irony(tmp_path: Path) -> Path:
     """The plugin of the documentation, and rows for it in DATA."""
     file = tmp_path / "irony.py"
-    file.write_text(next(block for block in blocks() if "TASKS = (IRONY,)" in block))
+    file.write_text(next(block for block in blocks("plugins.md") if "TASKS = (IRONY,)" in block))
     folder = tmp_path / "DATA" / "Irony"
     folder.mkdir(parents=True)
     for split in ("train", "dev"):
@@ -72,7 +67,7 @@ def jobs(folder: Path) -> list[Job]:
 
 
 def test_the_task_of_the_documentation_has_eight_lines():
-    text = next(block for block in blocks() if "TASKS = (IRONY,)" in block)
+    text = next(block for block in blocks("plugins.md") if "TASKS = (IRONY,)" in block)
     declaration = text[text.index("IRONY = ") : text.index("\n)\n") + 2]
     assert len(declaration.splitlines()) == 8
 
@@ -87,7 +82,7 @@ def test_a_task_makes_its_suite(irony: Path):
 
 
 def test_the_models_and_metrics_of_the_documentation(tmp_path: Path):
-    text = next(block for block in blocks() if "METRICS = " in block)
+    text = next(block for block in blocks("plugins.md") if "METRICS = " in block)
     load_plugins([write(tmp_path, text)])
     spec = find_model("mine-small")
     assert (spec.checkpoint, spec.family) == ("/models/mine-small", "bert")
@@ -139,9 +134,21 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
     [
         ("1 / 0\n", "mine.py raises ZeroDivisionError in line 1 of mine.py: division by zero."),
         ("import no_such_module\n", "raises ModuleNotFoundError in line 1 of mine.py: No module"),
+        (
+            "from tasks.glue import pair_task\n",
+            "imports tasks, which is called benchharness.tasks now: write `from ",
+        ),
+        (
+            "import leaderboard.result\n",
+            "imports leaderboard, which is called benchharness.leaderboard now: write `from ",
+        ),
+        ("import tasks_of_mine\n", "raises ModuleNotFoundError in line 1 of mine.py: No module"),
         ("x = (\n", "raises SyntaxError"),
         ("raise SystemExit(3)\n", "raises SystemExit in line 1 of mine.py: 3."),
-        ("x = 1\n", "adds nothing: expected MODELS or TASKS or SUITES or METRICS in it."),
+        (
+            "x = 1\n",
+            "adds nothing: expected MODELS or TASKS or SUITES or METRICS or LOGGERS in it.",
+        ),
         (
             "TASKS = 'mine/irony'\n",
             "TASKS of the plugin {file} has a str: expected a list of Task.",
@@ -187,7 +194,13 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
         ),
     ],
 )
-def test_a_plugin_that_is_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str):
+def test_a_plugin_that_is_wrong_is_one_sentence(
+    tmp_path: Path, monkeypatch, text: str, sentence: str
+):
+    # A checkout has folders of the old names; an installation has not.
+    monkeypatch.setattr(
+        "sys.path", [path for path in sys.path if not (Path(path) / "tasks").is_dir()]
+    )
     file = write(tmp_path, text)
     with pytest.raises(BenchError) as caught:
         load_plugins([file])
@@ -195,6 +208,16 @@ def test_a_plugin_that_is_wrong_is_one_sentence(tmp_path: Path, text: str, sente
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "tasks.py").write_text("mine = 1\n")
+    monkeypatch.delitem(sys.modules, "tasks", raising=False)
+    file = write(tmp_path, "from tasks import mine\nfrom tasks.glue import pair_task\n")
+    with pytest.raises(BenchError, match=r"tasks\.glue, which is called benchharness.tasks"):
+        load_plugins([file])
+    monkeypatch.delitem(sys.modules, "tasks")
 
 
 def test_a_plugin_that_is_not_there(tmp_path: Path):
@@ -233,3 +256,64 @@ def test_a_plugin_that_changes_under_a_run_stops_its_jobs(irony: Path):
     _load_plugins(job)
     with pytest.raises(BenchError, match=r"the plugins of mine/irony \(irony.py\) have changed"):
         _load_plugins(replace(job, plugins={"irony.py": "0" * 64}))
+
+
+# loggers
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """The plugin of docs/loggers.md."""
+    return write(tmp_path, block("loggers.md", "LOGGERS ="), "lines.py")
+
+
+def test_the_logger_of_the_documentation_is_told_everything(bench, lines: Path):
+    asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "8")
+    ended = bench("run", "--plugin", lines, "--log", "lines", *asked)
+    assert ended.code == 0, ended.err
+    assert "--log lines: results/runs.jsonl" in ended.err
+    told = [json.loads(line) for line in Path("results/runs.jsonl").read_text().splitlines()]
+    assert [sorted(line) for line in told if "name" in line] == [["config", "key", "name"]] * 2
+    ends = [line for line in told if "failed" in line]
+    assert {line["failed"] for line in ends} == {False}
+    assert all("scores/glue/rte:dev/accuracy" in line["facts"] for line in ends)
+    assert plugins_of(["glue/rte"]) == {}, "a logger is part of no key"
+
+
+def test_a_logger_that_raises_stops_nothing(bench, tmp_path: Path):
+    methods = "".join(f"    def {name}(self, *a, **o): 1 / 0\n" for name in METHODS)
+    text = f"class Bad:\n    def __init__(self, folder): pass\n{methods}LOGGERS = {{'bad': Bad}}\n"
+    file = write(tmp_path, text)
+    asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "8")
+    ended = bench("run", "--plugin", file, "--log", "bad", *asked)
+    assert ended.code == 0
+    assert "--log bad has failed and gets nothing more (ZeroDivisionError" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "sentence"),
+    [
+        ("LOGGERS = [1]\n", (), "LOGGERS of the plugin {file} is a list: expected classes by a"),
+        ("LOGGERS = {'a': 'A'}\n", (), "{file} has a str under 'a': expected classes by a name"),
+        ("LOGGERS = {'wandb': dict}\n", (), "a plugin's logger is called 'wandb' like ours"),
+        (
+            "class A:\n    def begin(self, run): pass\nLOGGERS = {'a': A}\n",
+            ("--log", "a"),
+            "the logger 'a' of a plugin has no log and no end and no close: docs/loggers.md",
+        ),
+        ("LOGGERS = {'lines': dict}\n", ("--log", "line"), "Did you mean 'lines'?"),
+    ],
+)
+def test_a_logger_that_is_wrong_is_one_sentence(
+    bench, tmp_path: Path, text: str, words: tuple[str, ...], sentence: str
+):
+    file = write(tmp_path, text)
+    ended = bench("run", "--plugin", file, "--model", "tiny", "--task", "glue/rte", *words)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert sentence.format(file=file) in ended.err
+
+
+def test_two_plugins_cannot_bring_one_name(lines: Path, tmp_path: Path):
+    again = write(tmp_path, lines.read_text(), "again.py")
+    with pytest.raises(BenchError, match=r"again\.py cannot be added: there is a logger 'lines'"):
+        load_plugins([lines, again])

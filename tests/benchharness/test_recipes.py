@@ -9,6 +9,7 @@ import pytest
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.recipe import _OTHER_NAMES
 from benchharness.recipes.resolve import start_task, with_start
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
@@ -351,6 +352,21 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     assert len(lines) == 4
     for fragment in ("max_tokens", "'epoch'", "warmup_ratio", "accumulation is 64 (r.toml)"):
         assert sum(fragment in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("lr", "learning_rate"), ("LR", "learning_rate"), ("num_train_epochs", "epochs")],
+)
+def test_a_name_of_others_gets_ours(name: str, ours: str) -> None:
+    assert problems(BERT, None, {name: "1"}) == [
+        f"no hyperparameter is called {name!r}. Did you mean {ours!r}?"
+    ]
+
+
+def test_every_name_of_others_is_for_one_of_ours() -> None:
+    assert set(_OTHER_NAMES.values()) <= set(NAMES)
+    assert not set(NAMES) & set(_OTHER_NAMES)
 
 
 def test_an_unknown_recipe_gets_a_close_one() -> None:

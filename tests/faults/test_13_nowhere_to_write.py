@@ -1,10 +1,14 @@
 """Fault 13: a folder that cannot be written, or no home: one sentence, exit code 5."""
 
+import re
+from errno import EROFS
 from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.store.database import check_writable
 from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import check_place
 from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_result
 
@@ -31,3 +35,73 @@ def test_13_a_backup_into_such_a_folder(tmp_path: Path) -> None:
         store.add_result(make_result())
         with pytest.raises(StoreError, match="could not be written"):
             store.back_up(NOWHERE / "copy.sqlite")
+
+
+def run(bench, *words):
+    """A run whose jobs would fail the test: what cannot be written is found before."""
+    asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "20")
+    return bench("run", *asked, *words)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["board.sqlite", "nowhere/board.sqlite"])
+def test_13_a_database_in_a_folder_that_takes_no_file_is_refused_at_once(
+    bench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The lock file beside the database waited a minute for a process that was not there."""
+    monkeypatch.setattr("benchharness.cli.run.plan", None)
+    ended = run(bench, "--db", f"/proc/{name}")
+    assert ended.code == 5
+    assert re.fullmatch(
+        rf"bench: the leaderboard /proc/{name} cannot be made: /proc takes no new file "
+        r"\(No such file or directory\)\. Give another path with --db or \$BENCH_DB\.\n",
+        ended.err,
+    )
+    with pytest.raises(StoreError, match="cannot be made"):
+        open_store(f"/proc/{name}")
+
+
+def test_13_a_report_that_cannot_be_written_is_found_before_the_training(
+    bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("benchharness.cli.run.plan", None)
+        ended = run(bench, "--out", "/proc/board.html")
+    assert ended.code == 2
+    assert ended.err == (
+        "bench: the report /proc/board.html cannot be written: /proc takes no new file (No such "
+        "file or directory). Give another --out; nothing was started.\n"
+    )
+    (tmp_path / "page.html").mkdir()
+    assert "page.html cannot be written: it is a folder." in run(bench, "--out", "page.html").err
+    assert not (tmp_path / "results").exists()
+
+
+def test_13_of_a_store_that_is_there_only_what_is_to_be_done_is_refused(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(bench).code == 0
+    assert run(bench, "--out", "results/leaderboard.html").code == 0
+    ended = run(bench, "--seeds", "1", "--force", "--out", "/proc/board.html")
+    assert (ended.code, "nothing was started" in ended.err) == (2, True)
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(StoreError, match="cannot be written: Read-only file system"):
+        check_writable("results/leaderboard.sqlite")
+
+
+def refuse(*words: object, **options: object) -> None:
+    raise OSError(EROFS, "Read-only file system")
+
+
+def test_13_a_verdict_that_cannot_be_written_is_found_before_the_check(bench) -> None:
+    words = ("--model", "tiny", "--task", "glue/rte")
+    for option in ("--junit", "--markdown"):
+        ended = bench("check", *words, option, "/proc/verdict")
+        assert ended.code == 2
+        assert "the verdict could not be written to /proc/verdict" in ended.err
+
+
+def test_13_looking_for_room_leaves_nothing(tmp_path: Path) -> None:
+    check_place(tmp_path / "a" / "b" / "page.html")
+    check_writable(tmp_path / "c" / "board.sqlite")
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from benchharness.leaderboard.boards.cell import Cell, shown
+from benchharness.leaderboard.boards.cell import Cell, score_bounds, shown
 from benchharness.leaderboard.report.plots.axis import Axis, score_axis
 from benchharness.leaderboard.report.plots.figure import (
     WIDTH,
@@ -16,7 +16,7 @@ from benchharness.leaderboard.report.plots.figure import (
 from benchharness.leaderboard.report.plots.point import NamedEntry
 from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.statistics import Interval, median_interval
-from benchharness.tasks.suites import title_of
+from benchharness.tasks.suites import find_task, title_of
 
 _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
 """Names stand left of the axis; rows are STEP apart."""
@@ -92,7 +92,10 @@ def _interval(cell: Cell) -> Interval | None:
     """The 95 % interval of the median over seeds, in percent; None of too few seeds."""
     if len(cell.values) < _LEAST_SEEDS:
         return None
-    return median_interval([100 * value for value in cell.values])
+    task = find_task(cell.task)
+    bounds = score_bounds(task, [metric.name for metric in task.metrics], cell.values)
+    found = median_interval(cell.values).within(bounds)
+    return Interval(low=100 * found.low, high=100 * found.high)
 
 
 def _line(interval: Interval | None, x: Axis, y: float) -> str:

@@ -1,11 +1,19 @@
 """Contrasts of two systems: the test that is used, flips, slices, and the correction."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from benchharness.leaderboard.comparing.breakdown import match_runs
-from benchharness.leaderboard.comparing.contrast import Contrast, contrast, correct, flips_of
+from benchharness.leaderboard.comparing.contrast import (
+    FEWEST,
+    Contrast,
+    contrast,
+    correct,
+    difference_bounds,
+    flips_of,
+)
 from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.statistics import Interval, mcnemar_exact
 from benchharness.tasks.errors import BenchError
@@ -204,3 +212,40 @@ def test_runs_are_matched_by_seed() -> None:
     assert [b.seed for _, b in match_runs(floor, runs("a", (1, 2)))] == [1, 2]
     with pytest.raises(BenchError, match=r"a has the seeds 1, 2 and b the seeds 3, none in common"):
         match_runs(runs("a", (1, 2)), runs("b", (3,)))
+
+
+def test_an_interval_ends_where_no_difference_can_be() -> None:
+    """Two seeds that are 60 points apart: Student's t alone goes far beyond 100."""
+    split = drawn("glue/rte", one=(0.95, 0.2), other=(0.9, 0.9))
+    found = contrast([split], ("accuracy",), (0, 1), (0.6, 0.9), with_slices=True)
+    assert found.interval == Interval(low=-1.0, high=1.0)
+    widest = [piece.interval for piece in found.slices if piece.interval is not None]
+    assert widest
+    assert all(interval.low >= -1.0 and interval.high <= 1.0 for interval in widest)
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "scores", "low"),
+    [
+        ("glue/rte", ("accuracy",), (0.5, 0.6), -1.0),
+        ("glue/mnli", ("accuracy", "accuracy_mm"), (0.5, 0.6), -1.0),
+        ("glue/cola", ("mcc",), (0.5, 0.6), -2.0),
+        ("glue/stsb", ("pearson", "spearman"), (0.5, 0.6), -2.0),
+        ("glue/rte", ("accuracy",), (50.0, 0.6), -math.inf),
+        ("glue/rte", ("f9",), (0.5, 0.6), -math.inf),
+    ],
+)
+def test_how_far_two_scores_can_be_apart(task, names, scores, low) -> None:
+    assert difference_bounds(find_task(task), names, scores) == Interval(low=low, high=-low)
+
+
+def test_a_slice_of_few_examples_has_no_interval() -> None:
+    split = drawn("glue/rte")
+    few = tuple(replace(example, categories=("few",)) for example in split.examples[: FEWEST - 1])
+    some = (replace(split.examples[FEWEST - 1], categories=("few",)), *split.examples[FEWEST:])
+    for examples, has in (((*few, *split.examples[FEWEST - 1 :]), False), ((*few, *some), True)):
+        marked = replace(split, examples=examples)
+        found = contrast([marked], ("accuracy",), (0,), (0.8, 0.6), with_slices=True)
+        (piece,) = [piece for piece in found.slices if piece.name == "category few"]
+        assert piece.examples == len([e for e in examples if e.categories])
+        assert (piece.interval is not None) is has

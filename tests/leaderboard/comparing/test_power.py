@@ -1,5 +1,6 @@
 """Against published power tables, and against the test itself on drawn samples."""
 
+import math
 import random
 
 import pytest
@@ -85,3 +86,13 @@ def test_p_value_of_a_worked_example() -> None:
     assert welch_p_value((1.0, 2.0, 3.0), (2.0, 4.0, 6.0)) == pytest.approx(0.2214, abs=1e-3)
     assert welch_p_value((1.0,), (2.0, 3.0)) is None
     assert welch_p_value((1.0, 1.0), (2.0, 2.0)) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_system_whose_seeds_are_all_equal_has_a_p_value_without_a_warning() -> None:
+    # One spread alone leaves n - 1 = 2 degrees of freedom, whose t has a closed form.
+    one, other = (0.5, 0.5, 0.5), (0.7, 0.75, 0.8)
+    t = 0.25 / (0.05 / math.sqrt(3))
+    expected = 1 - t / math.sqrt(t**2 + 2)
+    assert welch_p_value(one, other) == pytest.approx(expected, rel=1e-9)
+    assert welch_p_value(other, one) == pytest.approx(expected, rel=1e-9)

@@ -173,11 +173,18 @@ def test_the_same_board_gives_the_same_numbers() -> None:
     assert uncertainty(values) == uncertainty(values)
 
 
-def test_no_interval_goes_beyond_the_best_score_there_is() -> None:
+def test_no_interval_goes_beyond_the_scores_there_are() -> None:
     cell = uncertainty({"a": [0.90, 0.99]})["a"].cells["glue/rte"]
     assert cell.both is not None
     assert cell.seeds is not None
     assert cell.both.high == cell.seeds.high == 1.0
+    low = uncertainty({"a": [0.01, 0.10]})["a"]
+    cell = low.cells["glue/rte"]
+    assert cell.both is not None
+    assert cell.seeds is not None
+    assert low.score.seeds is not None
+    assert cell.both.low == cell.seeds.low == 0.0
+    assert low.score.seeds.low > -0.5, "of the nine tasks only CoLA and STS-B can be below 0"
 
 
 def shown_board() -> Board:

@@ -1,0 +1,191 @@
+"""What a shell proposes: names of models, tasks, suites, recipes, settings and stored runs.
+
+An option names one of these functions (`completed_by` in options.py); this module is imported only
+where a shell asks. What cannot be looked up, such as the names in a store that is damaged, is not
+proposed, and nothing is said.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import fields
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+
+import typer
+
+from benchharness.cli.options import DATABASE
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import visible
+from benchharness.loggers import LOGGERS
+from benchharness.models import MODELS
+from benchharness.plugins import load_plugins, plugin_loggers
+from benchharness.recipes import Recipe
+from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.recipe import CHOICES
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
+
+Proposal = tuple[str, str]
+"""A word, and what some shells show beside it."""
+
+MANY_RUNS = 200
+"""Keys are proposed unasked in a store of so many; in a larger one their first digit is needed."""
+
+
+def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
+    """What the function of this name proposes for a word that begins like this, each word once."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        with suppress(BenchError):
+            load_plugins(ctx.params.get("plugin") or None)
+        found = {
+            word: told
+            for word, told in PROPOSERS[name](ctx, incomplete)
+            if word.lower().startswith(incomplete.lower()) and visible(word) == word
+        }
+    return list(found.items())
+
+
+def models(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
+    """Known models; their other names where no own one begins so."""
+    for spec in MODELS.values():
+        yield spec.name, spec.title
+    if incomplete and not any(name.startswith(incomplete.lower()) for name in MODELS):
+        for spec in MODELS.values():
+            yield from ((alias, spec.name) for alias in spec.aliases)
+
+
+def suites(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+    """Suites and collections of suites."""
+    yield from ((suite.name, suite.title) for suite in SUITES.values())
+    yield from ((name, "several suites") for name in COLLECTIONS)
+
+
+def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
+    """Tasks by their full names, or within the suites that are named by their short ones.
+
+    Where a word has begun, also the short names of which there is one.
+    """
+    chosen = ctx.params.get("suite") or ()
+    names = [chosen] if isinstance(chosen, str) else list(chosen)
+    with suppress(BenchError):
+        inside = [task for name in names for suite in find_suites(name) for task in suite.tasks]
+        yield from ((_short(task), title_of(task)) for task in inside)
+    if names:
+        return
+    yield from ((task, title_of(task)) for task in TASKS)
+    if incomplete:
+        short = [_short(task) for task in TASKS]
+        yield from ((_short(t), title_of(t)) for t in TASKS if short.count(_short(t)) == 1)
+
+
+def _short(task: str) -> str:
+    return task.partition("/")[2]
+
+
+def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+    """The recipes that apply to every model, and the TOML files of this folder."""
+    yield "paper", "as the model's paper has it"
+    yield "fast", "less of everything"
+    yield from _toml_files()
+
+
+def _toml_files() -> Iterator[Proposal]:
+    with suppress(OSError):
+        yield from ((path.name, "") for path in sorted(Path().glob("*.toml")))
+
+
+def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
+    """Hyperparameters with the sign behind them; of one that is clear also values that papers use.
+
+    With several proposals a shell puts no space behind what they share.
+    """
+    names = [field.name for field in fields(Recipe) if field.name.startswith(_name(incomplete))]
+    for name in names:
+        yield f"{name}=", ""
+        if len(names) == 1:
+            yield from ((f"{name}={value}", "") for value in _values(name))
+
+
+def _name(setting: str) -> str:
+    return setting.partition("=")[0].lower()
+
+
+def _values(name: str) -> Iterable[str]:
+    if name in CHOICES:
+        return CHOICES[name]
+    tables = chain.from_iterable(read_recipe(p).values() for p in packaged_names().values())
+    found = {str(value.value) for table in tables if (value := table.get(name)) is not None}
+    return sorted(found)
+
+
+def starts(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+    """What encoders may be trained on before."""
+    yield "paper", "what the recipe says"
+    yield "pretrained", "nothing"
+    yield from ((name, title_of(name)) for name, task in TASKS.items() if task.trained_on is None)
+
+
+def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+    """Our loggers and those of plugins."""
+    yield from ((name, "") for name in (*LOGGERS, *plugin_loggers()))
+
+
+def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+    """The models that have runs in the store."""
+    with suppress(BenchError), _store(ctx) as store:
+        yield from ((name, "") for name in store.models())
+
+
+def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
+    """The beginnings of stored runs' keys."""
+    with suppress(BenchError), _store(ctx) as store:
+        if incomplete or store.count() <= MANY_RUNS:
+            for run in store.runs(key=incomplete.lower() or None):
+                yield run.key[:12], f"{run.model} {run.task}, seed {run.seed}, {run.status}"
+
+
+def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
+    """Models that have runs, and the runs."""
+    yield from stored_models(ctx, incomplete)
+    yield from keys(ctx, incomplete)
+
+
+def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
+    """What `bench show` takes."""
+    before = ctx.params.get("names") or ()
+    if "recipe" in before[:1]:
+        yield from models(ctx, incomplete)
+        yield from ((name, "recipe") for name in packaged_names())
+        yield from _toml_files()
+        yield from tasks(ctx, incomplete)
+        return
+    if not before:
+        yield "recipe", "the values that a model is trained with"
+    for some in (suites, tasks, models, keys):
+        yield from some(ctx, incomplete)
+
+
+def _store(ctx: typer.Context) -> Store:
+    """The store that the command will open, as it is."""
+    db = ctx.params.get("db") or os.environ.get("BENCH_DB") or DATABASE
+    return open_store(db, create=False, upgrade=False)
+
+
+Proposer = Callable[[typer.Context, str], Iterator[Proposal]]
+
+PROPOSERS: Mapping[str, Proposer] = {
+    "keys": keys,
+    "models": models,
+    "recipes": recipes,
+    "settings": settings,
+    "shown": shown,
+    "starts": starts,
+    "stored_models": stored_models,
+    "stored_systems": stored_systems,
+    "suites": suites,
+    "tasks": tasks,
+    "trackers": trackers,
+}
+"""By the names that options use."""

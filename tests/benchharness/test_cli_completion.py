@@ -1,0 +1,170 @@
+"""What a shell proposes, asked for as a shell does: by the variables of the environment."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.store.store import open_store
+from benchharness.models import MODELS
+from benchharness.tasks.suites import TASKS
+from tests.helpers.results import make_job, make_result
+
+RUN = "bench run --model bert "
+
+
+def asked_by_bash(words: str) -> dict[str, str]:
+    """What bash sets for the last of these words, which may have only begun, or be empty."""
+    return {
+        "_BENCH_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+
+
+def proposed_elsewhere(words: str, **environment: str) -> list[str]:
+    """What a process of its own proposes."""
+    ended = subprocess.run(
+        (sys.executable, "-P", "-m", "benchharness"),
+        env={**os.environ, **asked_by_bash(words), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stderr == ""
+    return ended.stdout.split()
+
+
+@pytest.fixture
+def proposed(bench, monkeypatch: pytest.MonkeyPatch):
+    """What is proposed for words, in this process."""
+
+    def propose(words: str) -> list[str]:
+        with monkeypatch.context() as patched:
+            for name, value in asked_by_bash(words).items():
+                patched.setenv(name, value)
+            ended = bench()
+        assert ended.err == ""
+        return ended.out.split()
+
+    return propose
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_DB", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def key(here: Path) -> str:
+    """The key of a stored run."""
+    job = make_job(model="their-model", task="glue/rte")
+    with open_store("results/leaderboard.sqlite") as store:
+        store.add_result(make_result(job))
+    return job.key
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("bench run --model rober", {"roberta-base", "roberta-large"}),
+        ("bench run --model roberta-b", {"roberta-base"}),
+        ("bench check --model maj", {"majority"}),
+        ("bench fetch --task glue/c", {"glue/cola"}),
+        (f"{RUN}--task co", {"conll2003/ner", "cola", "copa"}),
+        (f"{RUN}--suite superglue --task c", {"cb", "copa"}),
+        (f"{RUN}--suite su", {"superglue"}),
+        (f"{RUN}--suite se", {"seeds"}),
+        (f"{RUN}--recipe f", {"fast"}),
+        (f"{RUN}--set l", {"learning_rate=", "layer_decay=", "lora_rank="}),
+        (f"{RUN}--set unf", {"unfreeze=", "unfreeze=all", "unfreeze=gradual"}),
+        (f"{RUN}--data m", {"mini"}),
+        (f"{RUN}--start-from p", {"paper", "pretrained"}),
+        (f"{RUN}--log t", {"tensorboard", "trackio"}),
+        (f"{RUN}--precision b", {"bf16"}),
+        ("bench show recipe roberta-l", {"roberta-large"}),
+        ("bench show recip", {"recipe"}),
+        ("bench export --format m", {"markdown", "model-index"}),
+        ("bench list runs --task glue/r", {"glue/rte"}),
+        ("bench submit --suite s", {"superglue", "squad"}),
+        (f"{RUN}--task nothing-like-it", set()),
+    ],
+)
+def test_names_are_known(proposed, words: str, expected: set[str]) -> None:
+    assert set(proposed(words)) == expected
+
+
+def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> None:
+    assert set(proposed("bench run --model ")) == set(MODELS)
+    assert set(proposed(f"{RUN}--task ")) == set(TASKS)
+    (here / "mine.toml").touch()
+    assert set(proposed(f"{RUN}--recipe ")) == {"paper", "fast", "mine.toml"}
+    assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
+
+
+def test_another_name_of_a_model_is_proposed_where_no_own_one_begins_so(proposed) -> None:
+    aliases = {alias for spec in MODELS.values() for alias in spec.aliases}
+    begins = next(a for a in sorted(aliases) if not any(n.startswith(a.lower()) for n in MODELS))
+    assert begins in proposed(f"bench run --model {begins}")
+
+
+@pytest.mark.parametrize(
+    "words", ["show {}", "compare {}", "compare tiny {}", "compare --db results/x.sqlite {}"]
+)
+def test_keys_of_stored_runs(proposed, key: str, words: str) -> None:
+    Path("results/x.sqlite").write_bytes(Path("results/leaderboard.sqlite").read_bytes())
+    assert proposed(f"bench {words.format(key[:3])}") == [key[:12]]
+
+
+def test_models_of_stored_runs(proposed, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("plan ", "compare ", "baseline --model ", "list runs --model ", "ensemble "):
+        assert proposed(f"bench {command}their") == ["their-model"], command
+    Path("results/leaderboard.sqlite").rename("moved.sqlite")
+    assert proposed("bench plan their") == []
+    monkeypatch.setenv("BENCH_DB", "moved.sqlite")
+    assert proposed("bench plan their") == ["their-model"]
+
+
+def test_a_damaged_store_proposes_nothing_and_says_nothing(proposed, key: str) -> None:
+    Path("results/leaderboard.sqlite").write_bytes(b"no database")
+    assert proposed(f"bench show {key[:3]}") == []
+    assert Path("results/leaderboard.sqlite").read_bytes() == b"no database"
+
+
+def test_names_of_plugins(here: Path) -> None:
+    (here / "mine.py").write_text(
+        "from benchharness.models import ModelSpec\n"
+        "print('this must not reach the shell')\n"
+        "MODELS = [ModelSpec(name='mine-small', checkpoint='/models/mine')]\n"
+    )
+    words = "bench run --plugin mine.py --model mine"
+    assert proposed_elsewhere(words) == ["mine-small"]
+    words = "bench run --model mine"
+    assert proposed_elsewhere(words, BENCH_PLUGINS="mine.py") == ["mine-small"]
+    assert proposed_elsewhere(words) == []
+    (here / "mine.py").write_text("1 / 0\n")
+    assert proposed_elsewhere("bench run --plugin mine.py --suite sq") == ["squad"]
+
+
+def test_a_proposal_needs_neither_torch_nor_long(here: Path) -> None:
+    code = (
+        "import os, sys, atexit; from benchharness.cli.app import main; "
+        "atexit.register(lambda: print(*sorted({'torch', 'transformers', 'datasets', 'scipy'}"
+        " & set(sys.modules)), 'heavy:')); main()"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    ended = subprocess.run(
+        (sys.executable, "-P", "-c", code),
+        env={**os.environ, **asked_by_bash("bench run --task glue/co")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout.split() == ["glue/cola", "heavy:"]
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert seconds < 3, "of the processor; 0.6 on a machine of 2026"

@@ -1,0 +1,71 @@
+"""`bench show recipe` takes a file: alone, over a model's values, and against them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+TEXT = """
+[default]
+epochs = 4
+learning_rate = [2e-5, 3e-5]
+
+[head.span]
+stride = { value = 96, source = "our dev set" }
+
+[glue.cola]
+batch_size = 16
+start_from = "glue/mnli"
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.toml"
+    file.write_text(TEXT)
+    return file
+
+
+def test_a_file_alone_is_shown_as_it_stands(bench, mine: Path) -> None:
+    shown = bench("show", "recipe", "mine.toml")
+    assert shown.code == 0, shown.err
+    assert "    learning_rate: 2e-05,3e-05  (mine.toml)\n" in shown.out
+    facts = json.loads(bench("show", "recipe", "mine.toml", "--json").out)
+    assert set(facts["tables"]) == {"default", "head/span", "glue/cola"}
+    assert facts["tables"]["head/span"]["stride"] == {"value": 96, "source": "our dev set"}
+
+
+def test_over_a_models_values_it_is_what_a_run_takes(bench, mine: Path) -> None:
+    points = json.loads(bench("show", "recipe", "roberta", "cola", "mine.toml", "--json").out)
+    assert [p["settings"]["learning_rate"]["value"] for p in points] == [2e-5, 3e-5]
+    assert {p["recipe"] for p in points} == {"mine sweep"}
+    asked = ("--model", "tiny", "--task", "glue/cola", "--data", "mini", "--limit", "8")
+    words = ("--recipe", "mine.toml", "--start-from", "pretrained", "--seeds", "1", "--dry-run")
+    jobs = json.loads(bench("run", *asked, *words, "--no-baselines", "--json").out)["jobs"]
+    assert [job["recipe"] for job in jobs] == ["mine sweep"] * 2
+    (other,) = [p for p in points if p["settings"]["learning_rate"]["value"] == 3e-5]
+    assert other["settings"]["batch_size"] == {"value": 16, "source": "mine.toml"}
+    assert other["settings"]["start_from"]["value"] == "glue/mnli"
+    assert bench("show", "recipe", "roberta", "cola", "mine.toml").out.count("kind: recipe") == 2
+
+
+def test_against_a_model_it_is_what_the_file_changes(bench, mine: Path) -> None:
+    mine.write_text(TEXT.replace("[2e-5, 3e-5]", "2e-5"))
+    found = json.loads(bench("show", "recipe", "roberta", "mine.toml", "--json").out)
+    strides = [d for d in found if d["setting"] == "stride"]
+    assert [(d["first"]["value"], d["second"]["value"]) for d in strides] == [(128, 96)]
+    assert {d["setting"] for d in found} >= {"epochs", "learning_rate", "start_from"}
+    assert " mine.toml " in bench("show", "recipe", "roberta", "mine.toml").out.splitlines()[1]
+
+
+def test_everything_wrong_in_a_file_is_said_at_once(bench, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[default]\nlr = 3\nepochs = -1\n[glue.colla]\nstride = 9\n")
+    ended = bench("show", "recipe", "bad.toml")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines() == [
+        "bench: bad.toml: no hyperparameter is called 'lr'. Did you mean 'learning_rate'?",
+        "bench: bad.toml: epochs is -1 (bad.toml), expected a number that is above 0.",
+        "bench: bad.toml: no task is called 'glue/colla'. Did you mean 'glue/cola'?",
+    ]
+    assert "the recipe none.toml cannot be read" in bench("show", "recipe", "none.toml").err
+    assert "takes a model and a task" in bench("show", "recipe", "a", "b", "c", "bad.toml").err

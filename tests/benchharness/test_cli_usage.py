@@ -1,0 +1,101 @@
+"""Words that a command does not take are answered in our prose, one sentence each."""
+
+import pytest
+import typer
+
+from benchharness.cli import app as module
+from benchharness.cli.app import UsageError
+
+RUN = ("run", "--model", "bert")
+HELP = "--help` shows what there is."
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((*RUN, "--seeds", "abc"), "--seeds is 'abc', expected a whole number from 1 up."),
+        ((*RUN, "--limit=0"), "--limit is '0', expected a whole number from 1 up."),
+        (
+            (*RUN, "--seed", "2", "--seed", "1.5"),
+            "--seed is '1.5', expected a whole number from 0 up.",
+        ),
+        ((*RUN, "--timeout", "nan"), "--timeout is 'nan', expected a number from 0 up."),
+        (("check", "--model", "a", "--alpha", "zz"), "--alpha is 'zz', expected a number."),
+        (
+            (*RUN, "--precision", "fp16"),
+            "--precision is 'fp16', expected one of: auto, fp32, bf16. Did you mean 'bf16'?",
+        ),
+        (
+            ("export", "--format", "word"),
+            (
+                "--format is 'word', expected one of: csv, json, markdown, latex, model-index, "
+                "eval-results, every-eval-ever."
+            ),
+        ),
+        ((*RUN, "--limit"), f"--limit needs a value: `bench run {HELP}"),
+        ((*RUN, "--test=3"), f"--test takes no value, found '3': `bench run {HELP}"),
+        (("run",), f"`bench run` needs --model NAME|DIR|NAME=DIR: `bench run {HELP}"),
+        (("plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
+        (("show",), f"`bench show` needs NAME...: `bench show {HELP}"),
+        (
+            ("run", "--modle", "bert"),
+            "no option of `bench run` is called '--modle'. Did you mean '--model'?",
+        ),
+        (("--foo",), f"no option of `bench` is called '--foo'. `bench {HELP}"),
+        (("rnu",), "no command of `bench` is called 'rnu'. Did you mean 'run'?"),
+        (
+            ("list", "run"),
+            "no command of `bench list` is called 'run'. Did you mean 'runs'?",
+        ),
+        ((*RUN, "extra"), f"`bench run` does not take 'extra': `bench run {HELP}"),
+        (("db", "check", "a b"), f"`bench db check` does not take 'a b': `bench db check {HELP}"),
+        (("diff", "recipe"), "`bench diff recipe A B` is now `bench show recipe A B`."),
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_with_words(bench, words: tuple[str, ...], sentence: str) -> None:
+    ended = bench(*words)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"bench: {sentence}\n")
+
+
+def options() -> list[tuple[str, str]]:
+    """Every option of a command that takes numbers or one of a few words."""
+    commands = {name: module.load_command(name) for name in module.COMMANDS}
+    return [
+        (name, param.opts[0])
+        for name, command in commands.items()
+        for param in command.params
+        if param.opts[0] in NOT_TEXT
+    ]
+
+
+NOT_TEXT = {
+    *("--seeds", "--seed", "--limit", "--timeout", "--checkpoint-every", "--processes-per-job"),
+    *("--alpha", "--power", "--top", "--examples", "--split", "--format", "--precision"),
+    *("--na-prob-threshold", "--threshold"),
+}
+
+
+@pytest.mark.parametrize(("command", "option"), options(), ids=" ".join)
+def test_no_option_answers_in_the_parsers_prose(bench, command: str, option: str) -> None:
+    model = ("--model", "bert") if command in ("run", "check", "baseline") else ()
+    words = ("a", "b") if command in ("compare", "plan") else ()
+    task = ("a.json", "--task", "glue/rte") if command == "score" else ()
+    ended = bench(command, *model, *words, *task, option, "no such value")
+    if command == "score" and option == "--split":  # any name, which the task is asked for
+        return
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"bench: {option} is 'no such value', expected ")
+    assert ended.err.count("\n") == 1
+
+
+def test_the_parsers_error_is_that_of_every_usage_error() -> None:
+    assert UsageError.__name__ == "UsageError"
+    assert issubclass(typer.BadParameter, UsageError)
+
+
+@pytest.mark.parametrize("words", [(), ("list",), ("db",)])
+def test_a_group_without_a_command_shows_its_help(bench, words: tuple[str, ...]) -> None:
+    ended = bench(*words)
+    assert ended.code == 2
+    assert f"Usage: {' '.join(('bench', *words))} [OPTIONS] COMMAND" in ended.out + ended.err

@@ -1,0 +1,29 @@
+"""`python -m benchharness` is `bench`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchharness import __version__
+
+
+def ended(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchharness", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    found = ended("--version", folder=tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (
+        0,
+        f"benchharness {__version__}\n",
+        "",
+    )
+    assert ended("--help", folder=tmp_path).stdout.startswith("Usage: bench [OPTIONS] COMMAND")
+
+
+def test_its_errors_are_sentences_too(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text("raise SystemExit('a user has this file')\n")
+    found = ended("show", "recipe", "roberta", "colla", folder=tmp_path)
+    assert found.returncode == 2
+    assert found.stderr.startswith("bench: no model, recipe or task is called 'colla'.")

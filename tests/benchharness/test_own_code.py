@@ -1,0 +1,194 @@
+"""Checkpoints that bring a network of their own train as they are; what saves time is left out."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.models import Trust, find_model
+from benchharness.models.find import check_loadable
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.suites import find_task
+from benchharness.worker.job import run_job
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.own_code import ALIAS, GETTER, MODELING, SETTER, save_own
+
+CODE = Trust(remote_code=True)
+VALUES = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "32"}
+
+
+@pytest.fixture(autouse=True)
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """transformers copies the code to a place of this test alone, and forgets that of others."""
+    place = str(tmp_path / "modules")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", place)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("/modules")])
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+        del sys.modules[name]
+
+
+def job_of(folder: Path, task: str = "glue/rte", **values: str) -> Job:
+    planned = plan_jobs(
+        [find_model(str(folder), CODE)],
+        [find_task(task)],
+        "mini",
+        [1],
+        overrides=VALUES | values,
+        limit=16,
+        precision="fp32",
+    )
+    (job,) = (job for job in planned.jobs if job.task == task)
+    return job
+
+
+def run(folder: Path, task: str = "glue/rte", **values: str) -> Result:
+    return run_job(job_of(folder, task, **values))
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["glue/rte", "glue/stsb", "squad/v2.0", "swag/regular", "conll2003/ner", "superglue/wic"],
+)
+def test_a_network_with_no_method_but_forward_trains_on_every_head(tmp_path: Path, task: str):
+    result = run(save_own(tmp_path / "own"), task)
+    assert result.cost.steps > 0
+    assert result.provenance["savings_left_out"] == {
+        "vocabulary": "OwnModel has no get_input_embeddings"
+    }
+
+
+@pytest.mark.parametrize(
+    ("methods", "family", "left_out"),
+    [
+        (GETTER, "own", {"vocabulary": "OwnModel has no set_input_embeddings"}),
+        (GETTER + SETTER, "own", {}),
+        (
+            GETTER + ALIAS,
+            "own",
+            {"vocabulary": "OwnModel keeps its embedding whatever set_input_embeddings is given"},
+        ),
+        (
+            GETTER.replace("self.words", "self.mix"),
+            "own",
+            {"vocabulary": "OwnModel has an embedding of its own kind (TransformerEncoderLayer)"},
+        ),
+        (GETTER + SETTER, "bert", {"packed rows": "OwnModel is the checkpoint's own code"}),
+    ],
+    ids=["no setter", "both", "alias", "another kind", "called bert"],
+)
+def test_a_saving_is_left_out_where_its_method_is_missing(
+    tmp_path: Path, methods: str, family: str, left_out: dict[str, str]
+):
+    result = run(save_own(tmp_path / "own", methods, family))
+    assert result.provenance.get("savings_left_out", {}) == left_out
+
+
+def test_what_is_left_out_changes_no_score(tmp_path: Path):
+    """Trained whole or by the rows in use: the same losses."""
+    folders = [save_own(tmp_path / "whole"), save_own(tmp_path / "cut", GETTER + SETTER)]
+    whole, cut = ([point.loss for point in run(folder).curve] for folder in folders)
+    assert cut == pytest.approx(whole, rel=1e-4)
+
+
+def test_transformers_own_networks_have_nothing_left_out(tmp_path: Path):
+    result = run(save_checkpoint(tmp_path / "bert"))
+    assert "savings_left_out" not in result.provenance
+
+
+def test_what_a_way_of_transfer_needs_is_said(tmp_path: Path):
+    folder = save_own(tmp_path / "own")
+    with pytest.raises(ModelError, match="OwnModel, the checkpoint's own code, takes no output_hi"):
+        run(folder, features="last")
+
+
+def test_a_network_of_unknown_width_is_refused(tmp_path: Path):
+    folder = save_own(tmp_path / "own")
+    for file in (*folder.glob("*_own.py"), folder / "config.json"):
+        file.write_text(file.read_text().replace("hidden_size", "wide"))
+    with pytest.raises(ModelError, match=r"config of .*own has no hidden_size"):
+        run(folder)
+
+
+# what is refused before a worker starts
+
+
+def changed_config(folder: Path, **changes: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return folder
+
+
+def no_code(folder: Path) -> Path:
+    (folder / "modeling_own.py").unlink()
+    return folder
+
+
+REFUSED = [
+    (lambda f: f, Trust(), "needs the Python code that comes with it"),
+    (no_code, CODE, "lacks modeling_own.py, which its config.json names"),
+    (
+        lambda f: changed_config(
+            f,
+            auto_map={
+                "AutoConfig": "configuration_own.OwnConfig",
+                "AutoModelForMaskedLM": "modeling_own.OwnForMaskedLM",
+            },
+        ),
+        CODE,
+        "offers AutoConfig, AutoModelForMaskedLM and no AutoModel",
+    ),
+    (
+        lambda f: changed_config(f, auto_map={}),
+        CODE,
+        "is of the family 'own', which this version of transformers does not know",
+    ),
+    (
+        lambda f: changed_config(f, model_type="bart", auto_map={}, is_encoder_decoder=True),
+        Trust(),
+        "holds bart, an encoder with a decoder",
+    ),
+]
+NAMES = ["not trusted", "no file", "no encoder", "unknown family", "decoder"]
+
+
+@pytest.mark.parametrize(("change", "trust", "sentence"), REFUSED, ids=NAMES)
+def test_what_cannot_be_loaded_is_refused_and_leaves_no_failed_job(
+    bench, tmp_path: Path, change: Any, trust: Trust, sentence: str
+):
+    folder = change(save_own(tmp_path / "own"))
+    words = ("--trust-remote-code",) if trust.remote_code else ()
+    asked = ("--model", folder, "--task", "glue/rte", "--data", "mini", "--limit", "8")
+    ended = bench("run", *asked, *words, "--seeds", "1", "--no-baselines")
+    assert (ended.code, ended.out) == (4, "")
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "family", ["bert", "roberta", "deberta-v2", "xlm-roberta", "openai-gpt", "t5", "modernbert"]
+)
+def test_families_that_transformers_knows_pass(tmp_path: Path, family: str):
+    folder = changed_config(
+        save_own(tmp_path / "own"), model_type=family, is_encoder_decoder=family == "t5"
+    )
+    check_loadable(folder)
+    # Code beside a known family is used only where it offers an encoder.
+    changed_config(folder, auto_map={"AutoModelForMaskedLM": "modeling_own.X"})
+    check_loadable(folder, CODE)
+
+
+def test_the_code_of_this_helper_has_the_methods_that_tests_add():
+    assert "get_input_embeddings" not in MODELING
