@@ -57,16 +57,6 @@ _HEADLINE_COPIES = (
 """What a RunRow has under the same name as the run."""
 
 
-def place_headline(session: Session, run: Run) -> None:
-    """Let lists show this run in the place of its job's earlier ones.
-
-    A result stays in its place where a newer attempt has failed.
-    """
-    listed = session.scalar(select(Headline.status).where(Headline.job_key == run.job_key))
-    if listed != FINISHED or run.status == FINISHED:
-        replace_headline(session, run)
-
-
 def replace_headline(session: Session, run: Run) -> None:
     """Let lists show this run of its job."""
     session.execute(delete(Headline).where(Headline.job_key == run.job_key))
@@ -253,6 +243,10 @@ def _failed_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
 def run_to_outcome(run: Run) -> Result | Failure:
     """What was stored. Raises StoreError where a byte of it is not what it was."""
     _require_whole(run)
+    return _outcome(run)
+
+
+def _outcome(run: Run) -> Result | Failure:
     job = {**run.job, "facts": run.facts}
     if run.status == FINISHED:
         return Result.from_json({**_result_data(run), "job": job})
@@ -272,13 +266,6 @@ def run_to_stored(run: Run) -> StoredRun:
     )
 
 
-def result_to_stored(result: Result) -> StoredRun:
-    """A result for `Store.add_stored`, as its first attempt."""
-    run = result_to_run(result)
-    run.attempt = 1
-    return run_to_stored(run)
-
-
 def stored_to_run(stored: StoredRun) -> Run:
     """The rows of a run from another store, but for the attempt's number.
 
@@ -290,7 +277,7 @@ def stored_to_run(stored: StoredRun) -> Run:
         facts = facts_of(stored.data["job"]) if stored.facts is None else stored.facts
         run = make(stored.data, facts)
         run.attempt = stored.attempt
-        run_to_outcome(run)
+        _outcome(run)
         headline_data(run)
     except (
         KeyError,
@@ -300,17 +287,17 @@ def stored_to_run(stored: StoredRun) -> Run:
         OverflowError,
         RecursionError,
     ) as error:
-        raise not_as_written(stored) from error
+        raise not_as_written(stored.key, stored.attempt) from error
     if (run.job_key, run.status, run.digest) != (stored.key, stored.status, stored.digest):
-        raise not_as_written(stored)
+        raise not_as_written(stored.key, stored.attempt)
     return run
 
 
-def not_as_written(stored: StoredRun) -> StoreError:
+def not_as_written(key: str, attempt: int) -> StoreError:
     """The error for a run that no store can have written as it is."""
     return StoreError(
-        f"the run {stored.key[:12]} (attempt {stored.attempt}) is not what its store has written: "
-        "export that store again."
+        f"the run {key[:12]} (attempt {attempt}) is not what its store has written: export that "
+        "store again."
     )
 
 

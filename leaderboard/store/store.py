@@ -38,6 +38,7 @@ from benchharness.leaderboard.store.record import (
     row_of,
     run_to_outcome,
     run_to_stored,
+    stored_to_run,
 )
 from benchharness.leaderboard.store.schema import FINISHED, Headline, Predictions, Run
 from benchharness.leaderboard.text import storable
@@ -307,13 +308,18 @@ class Store:
         """Store runs of another store, as `merge` does; gives how many were not here yet."""
         return self.merge(runs).added
 
+    def add_results(self, results: Iterable[Result]) -> int:
+        """Store many results, all or none; gives how many were not here yet, to the last byte."""
+        with writing(self._engine) as session:
+            return merge_runs(session, map(result_to_run, results)).added
+
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
         """Store runs of another store, all or none; see `merging.merge_runs`.
 
         Raises StoreError, and stores nothing, where one of them is not what its store has written.
         """
         with writing(self._engine) as session:
-            return merge_runs(session, runs)
+            return merge_runs(session, map(stored_to_run, runs))
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""
