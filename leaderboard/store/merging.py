@@ -164,12 +164,19 @@ def _insert(session: Session, runs: Sequence[Run]) -> None:
         (_PREDICTIONS, [(run.id, split) for run in runs for split in run.predictions]),
     ):
         if rows:
-            values = [_columns(row) | {"run_id": number} for number, row in rows]
-            session.execute(insert(table), values)
+            session.execute(insert(table), [_columns(row, run_id=number) for number, row in rows])
 
 
-def _columns(row: Run | Score | Predictions) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__table__.columns.keys() if name != "id"}
+def _columns(row: Run | Score | Predictions, **more: int) -> dict[str, Any]:
+    """The values of a row that no session knows yet."""
+    values = {**vars(row), **more}
+    return {name: values[name] for name in _NAMES[type(row)]}
+
+
+_NAMES = {
+    table: tuple(column.name for column in table.__table__.columns if column.name != "id")
+    for table in (Run, Score, Predictions)
+}
 
 
 def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
@@ -165,6 +165,16 @@ class StoredRun:
     facts: Mapping[str, Any] | None = None
 
 
+_Row = TypeVar("_Row", Run, Score, Predictions)
+
+
+def _new(table: type[_Row], **values: Any) -> _Row:
+    """A row that goes into the store past the mapper, which need not follow its values."""
+    row = table()
+    vars(row).update(values)
+    return row
+
+
 def result_to_run(result: Result) -> Run:
     """The rows of a finished job, but for the attempt's number.
 
@@ -181,9 +191,11 @@ def _with_facts(outcome: Result | Failure) -> tuple[dict[str, Any], dict[str, An
 
 
 def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
-    run = Run(
+    run = _new(
+        Run,
         **_job_columns(data["job"], facts),
         status=FINISHED,
+        exit_code=None,
         # float, as the column will make it: a digest tells 12 from 12.0
         seconds=float(data["cost"]["seconds"]),
         parameters=data["cost"]["parameters"],
@@ -193,6 +205,8 @@ def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
         cost=data["cost"],
         provenance=data["provenance"],
         details="",
+        scores=[],
+        predictions=[],
     )
     for evaluation in data["evaluations"]:
         task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
@@ -201,11 +215,12 @@ def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
         metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
         # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
         run.scores += [
-            Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
+            _new(Score, task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
             for name, value in scores.items()
         ]
         run.predictions.append(
-            Predictions(
+            _new(
+                Predictions,
                 task=task,
                 split=split,
                 fingerprint=evaluation["fingerprint"],
@@ -227,13 +242,17 @@ def failure_to_run(failure: Failure) -> Run:
 
 
 def _failed_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
-    run = Run(
+    run = _new(
+        Run,
         **_job_columns(data["job"], facts),
         status=data["kind"],
         exit_code=data["exit_code"],
         finished=storable(data["finished"]),
         error=storable(data["error"]),
         details=storable(data["details"]),
+        **dict.fromkeys(("seconds", "parameters", "curve", "cost", "provenance")),
+        scores=[],
+        predictions=[],
     )
     run.digest = _digest(run)
     run.facts_digest = _facts_digest(run)
