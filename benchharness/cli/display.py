@@ -10,16 +10,21 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from benchharness.cli.output import tell_notes
 from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Progress, duration, job_name
-from benchharness.tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError, StoreError
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
+
+
+INTERRUPTED_SECONDS = 1.0
+"""How long who has pressed Ctrl-C waits for a store that another process holds."""
 
 
 class Display:
@@ -112,10 +117,16 @@ class Display:
 @contextmanager
 def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[None]:
     """Says how much of a run is kept ("stored", say) when it is interrupted."""
+    tell_notes(schedule.notes)
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        there = len(store.finished_keys(job.key for job in schedule.jobs))
+        try:
+            hurried = store.hurried(INTERRUPTED_SECONDS)
+            there = str(len(hurried.finished_keys(job.key for job in schedule.jobs)))
+        except StoreError as error:
+            tell_notes([str(error)])
+            there = "some"
         typer.echo(
             f"bench: interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same "
             "command resumes from there.",

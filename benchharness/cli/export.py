@@ -18,7 +18,7 @@ from benchharness.cli.options import (
     Tasks,
     with_plugins,
 )
-from benchharness.cli.output import counting, print_json
+from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
@@ -179,6 +179,7 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
                 "or .json)."
             )
     with open_store(db) as store, counting(noun, count) as counted:
+        tell_notes(store.taken.sentences(store.name))
         if noun == "runs":
             added = store.add_stored(counted(read_archive(file)))
         else:

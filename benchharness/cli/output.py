@@ -34,6 +34,12 @@ PIPE_WIDTH = 200
 """Columns of a table that no terminal's width bounds: keys and names stay on one line."""
 
 
+def tell_notes(sentences: Iterable[str]) -> None:
+    """Say on stderr what a user should know beside what was asked for."""
+    for sentence in sentences:
+        typer.echo(visible(f"bench: {sentence}"), err=True)
+
+
 PLAIN_SECONDS = 10.0
 """How often a line says how far something has come where no bar can be drawn."""
 

@@ -40,6 +40,7 @@ from benchharness.cli.options import (
     TrustRemoteCode,
     with_plugins,
 )
+from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Watch, drive, prepared_workers
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
@@ -176,6 +177,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         _name_missing_rows(request, planned)
         schedule = schedule_missing(planned, request.slots, db, keep=keep_checkpoints, force=force)
         if dry_run:
+            tell_notes(schedule.notes)
             if as_json:
                 typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))
             else:

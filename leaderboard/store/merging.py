@@ -6,7 +6,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Engine, delete, func, insert, select, update
+from sqlalchemy import Engine, Table, delete, func, insert, select, update
 from sqlalchemy.exc import (
     DatabaseError,
     IntegrityError,
@@ -22,7 +22,14 @@ from benchharness.leaderboard.store.record import (
     not_as_written,
     replace_headline,
 )
-from benchharness.leaderboard.store.schema import FINISHED, Headline, Predictions, Run, Score
+from benchharness.leaderboard.store.schema import (
+    FINISHED,
+    Base,
+    Headline,
+    Predictions,
+    Run,
+    Score,
+)
 from benchharness.tasks.errors import StoreError
 
 Thing = TypeVar("Thing")
@@ -42,6 +49,16 @@ def append_run(session: Session, run: Run) -> int:
     """Store one more attempt at the run's job; gives its number."""
     _append(session, [run], _attempts_at(session, [run.job_key]))
     return run.attempt
+
+
+def append_missing(session: Session, run: Run, *, force: bool = False) -> bool:
+    """Store an attempt unless it is here, or, but for `force`, its job has a result."""
+    there = _attempts_at(session, [run.job_key])
+    tried = there.get(run.job_key, [])
+    if any(one.digest == run.digest or (one.status == FINISHED and not force) for one in tried):
+        return False
+    _append(session, [run], there)
+    return True
 
 
 def merge_runs(session: Session, runs: Iterable[Run]) -> Merged:
@@ -83,14 +100,12 @@ def _attempts_at(session: Session, keys: Iterable[str]) -> dict[str, list[_Attem
     columns = (Run.job_key, Run.id, Run.attempt, Run.digest, Run.status)
     found = defaultdict[str, list[_Attempt]](list)
     query = select(*columns).where(Run.job_key.in_(sorted(set(keys))))
-    for key, *attempt in session.execute(query):
-        found[key].append(_Attempt(*attempt))
+    for row in session.execute(query):
+        found[row.job_key].append(_Attempt(row.id, row.attempt, row.digest, row.status))
     return found
 
 
-def _is_known(
-    run: Run, known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]
-) -> bool:
+def _is_known(run: Run, known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]) -> bool:
     """Whether the run is here already; of two that are alike, one that is here stands for one.
 
     `met` counts those of which one is here, so it is no larger than what both stores have.
@@ -114,16 +129,15 @@ def _append_or_name(
         if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
             raise  # locked, full or damaged
         if len(runs) > 1:
-            for run, (_, run.attempt) in zip(runs, names, strict=True):
-                _append_or_name(session, [run], _attempts_at(session, [run.job_key]))
+            for run, (key, attempt) in zip(runs, names, strict=True):
+                run.attempt = attempt
+                _append_or_name(session, [run], _attempts_at(session, [key]))
             return
         # Its digest fits, but nothing that this schema holds looks so.
         raise not_as_written(*names[0]) from error
 
 
-def _append(
-    session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
-) -> None:
+def _append(session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]) -> None:
     """Store attempts behind those that are there, in their order, and what lists show of them.
 
     Rows go past the mapper, whose work on each would be most of what an import costs.
@@ -145,26 +159,29 @@ def _append(
     if replaced := [key for key in shown if there.get(key)]:
         session.execute(delete(Headline).where(Headline.job_key.in_(replaced)))
     if shown:
-        session.execute(insert(_HEADLINES), [headline_columns(run) for run in shown.values()])
+        lines = [headline_columns(run) for run in shown.values()]
+        session.execute(insert(_table(Headline)), lines)
 
 
-_RUNS, _SCORES, _PREDICTIONS, _HEADLINES = (
-    table.__table__ for table in (Run, Score, Predictions, Headline)
-)
+def _table(mapped: type[Base]) -> Table:
+    """The table itself: what goes into that passes no mapper."""
+    table = mapped.__table__
+    assert isinstance(table, Table)
+    return table
 
 
 def _insert(session: Session, runs: Sequence[Run]) -> None:
     """Insert runs with their scores and predictions, and give them their numbers."""
-    statement = insert(_RUNS).returning(_RUNS.c.id, sort_by_parameter_order=True)
+    runs_table = _table(Run)
+    statement = insert(runs_table).returning(runs_table.c.id, sort_by_parameter_order=True)
     ids = session.scalars(statement, [_columns(run) for run in runs])
     for run, number in zip(runs, ids, strict=True):
         run.id = number
-    for table, rows in (
-        (_SCORES, [(run.id, score) for run in runs for score in run.scores]),
-        (_PREDICTIONS, [(run.id, split) for run in runs for split in run.predictions]),
-    ):
+    scores = [_columns(score, run_id=run.id) for run in runs for score in run.scores]
+    splits = [_columns(split, run_id=run.id) for run in runs for split in run.predictions]
+    for table, rows in ((Score, scores), (Predictions, splits)):
         if rows:
-            session.execute(insert(table), [_columns(row, run_id=number) for number, row in rows])
+            session.execute(insert(_table(table)), rows)
 
 
 def _columns(row: Run | Score | Predictions, **more: int) -> dict[str, Any]:

@@ -82,9 +82,7 @@ def _number(value: object) -> int | float:
 
 
 _SORTED, _ORDERED = (
-    json.JSONEncoder(
-        sort_keys=sort_keys, allow_nan=False, separators=(",", ":"), default=_number
-    )
+    json.JSONEncoder(sort_keys=sort_keys, allow_nan=False, separators=(",", ":"), default=_number)
     for sort_keys in (True, False)
 )
 

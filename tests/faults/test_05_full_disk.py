@@ -1,9 +1,6 @@
 """Fault 5: a full disk costs the result that did not fit, and nothing that was there."""
 
-import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,18 +9,8 @@ from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import whole_file
 from benchharness.tasks.errors import StoreError
+from tests.helpers.full_disk import room_for
 from tests.helpers.results import make_job, make_result
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """The limit on a file's size stands in for the disk's end; Python ignores its signal."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_05_a_result_that_does_not_fit(tmp_path: Path) -> None:
