@@ -63,7 +63,8 @@ class Display:
 
     def report(self, job: Job, progress: Progress) -> None:
         """Takes what a running job says of itself."""
-        self._running[job.key] = (job, progress)
+        if progress.is_kept is None:
+            self._running[job.key] = (job, progress)
         if progress.note:
             self.say(f"{job_name(job)} {progress.note}.")
         now = time.monotonic()

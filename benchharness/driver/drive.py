@@ -7,6 +7,7 @@ and the store, and prints nothing: whoever calls it watches.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple
 
@@ -105,7 +106,7 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
                 snapshots.delete_all(store.finished_keys(snapshots.keys() - run.going))
             schedule.checkpoints.discard_damaged(run.going)
             schedule.checkpoints.release(store, run.going)
-            with run.keeping, closing(engine.run(run.queue(), watcher.report)) as outcomes:
+            with run.keeping, closing(engine.run(run.queue(), run.report)) as outcomes:
                 for outcome in outcomes:
                     run.end(outcome)
             schedule.checkpoints.release(store, run.going)
@@ -132,6 +133,7 @@ class _Run:
         self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._watcher = watcher
         self._force = force
+        self._states = _States()
         self.keeping = _Keeping(store, watcher, force=force)
         self._broken: set[str] = set()
         self._failed: dict[str, Failure] = {}
@@ -162,12 +164,19 @@ class _Run:
             else:
                 yield job
 
+    def report(self, job: Job, progress: Progress) -> None:
+        """Passes on what a running job says of itself."""
+        if progress.is_kept is not None:
+            progress = replace(progress, note=self._states.note(job.key, progress))
+        self._watcher.report(job, progress)
+
     def end(self, outcome: Outcome) -> None:
         """Stores what a job has left behind, where it is news, and lets others start from it."""
         job = outcome.job
         if job.key not in self.going:  # an engine that sends jobs again may bring one back twice
             return
         self.going.remove(job.key)
+        self._states.lacking.discard(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
         # Planning has read the data, so what a worker cannot read is the checkpoint.
@@ -190,6 +199,28 @@ class _Run:
                 return False
             return not self._checkpoints.is_missing(job.key, self.keeping.store)
         return False
+
+
+class _States:
+    """Whether states find room: told once for all jobs when that ends, and once when it is over.
+
+    `lacking` are the keys of running jobs whose last state could not be written.
+    """
+
+    def __init__(self) -> None:
+        self.lacking: set[str] = set()
+        self._is_told = False
+
+    def note(self, key: str, progress: Progress) -> str:
+        """What to say of a state that a job has tried to write; empty where all know it."""
+        was_told = self._is_told
+        if not progress.is_kept:
+            self.lacking.add(key)
+            self._is_told = True
+            return "" if was_told else progress.note
+        self.lacking.discard(key)
+        self._is_told = was_told and bool(self.lacking)
+        return "saves its state again, as all jobs do" if was_told and not self._is_told else ""
 
 
 def _is_final(outcome: Outcome) -> bool:

@@ -179,7 +179,7 @@ def test_49_without_any_room_it_is_kept_in_memory(
     full["is"] = True
     more = [make_job(seed=seed) for seed in (7, 8)]
     with pytest.raises(
-        StoreError, match="There was no room for what minilm RTE seed 7, minilm RTE"
+        StoreError, match="There was no room for what minilm GLUE RTE seed 7, minilm"
     ):
         driven(store, MadeEngine(), more)
     assert seeds(path) == [0, 1, 2]
@@ -309,8 +309,9 @@ def test_49_ctrl_c_beside_a_store_that_is_held(tmp_path: Path) -> None:
         pass
     with held(db, "IMMEDIATE"):
         process = start(tmp_path, busy=300.0)
+        assert process.stdout
         assert process.stderr
-        with process.stderr as lines:
+        with process.stdout, process.stderr as lines:
             next(line for line in lines if "waits in" in line)
             process.send_signal(signal.SIGINT)
             rest = lines.read()
