@@ -69,6 +69,7 @@ def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iter
                 if not has_bar and time.monotonic() - said >= PLAIN_SECONDS:
                     said = time.monotonic()
                     console.print(f"{number:,} of {total:,} {noun}", highlight=False)
+            bar.update(task, completed=total)
 
         yield counted
 

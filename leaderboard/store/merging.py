@@ -172,11 +172,10 @@ def _table(mapped: type[Base]) -> Table:
 
 def _insert(session: Session, runs: Sequence[Run]) -> None:
     """Insert runs with their scores and predictions, and give them their numbers."""
-    runs_table = _table(Run)
-    statement = insert(runs_table).returning(runs_table.c.id, sort_by_parameter_order=True)
-    ids = session.scalars(statement, [_columns(run) for run in runs])
-    for run, number in zip(runs, ids, strict=True):
+    numbers = _free_numbers(session, len(runs))
+    for run, number in zip(runs, numbers, strict=True):
         run.id = number
+    session.execute(insert(_table(Run)), [_columns(run, id=run.id) for run in runs])
     scores = [_columns(score, run_id=run.id) for run in runs for score in run.scores]
     splits = [_columns(split, run_id=run.id) for run in runs for split in run.predictions]
     for table, rows in ((Score, scores), (Predictions, splits)):
@@ -184,14 +183,27 @@ def _insert(session: Session, runs: Sequence[Run]) -> None:
             session.execute(insert(_table(table)), rows)
 
 
+def _free_numbers(session: Session, count: int) -> Sequence[int]:
+    """Numbers for new runs, as the database would give them; nobody else writes meanwhile.
+
+    To be given them, row by row, takes a statement for each row.
+    """
+    if session.get_bind().dialect.name == "sqlite":
+        last = session.scalar(select(func.max(Run.id))) or 0
+        return range(last + 1, last + 1 + count)
+    numbers = func.nextval(func.pg_get_serial_sequence("runs", "id"))
+    series = func.generate_series(1, count).table_valued("number")
+    return session.scalars(select(numbers).select_from(series)).all()
+
+
 def _columns(row: Run | Score | Predictions, **more: int) -> dict[str, Any]:
     """The values of a row that no session knows yet."""
     values = {**vars(row), **more}
-    return {name: values[name] for name in _NAMES[type(row)]}
+    return {name: values[name] for name in (*_NAMES[type(row)], *more)}
 
 
 _NAMES = {
-    table: tuple(column.name for column in table.__table__.columns if column.name != "id")
+    table: tuple(c.name for c in table.__table__.columns if c.name not in ("id", "run_id"))
     for table in (Run, Score, Predictions)
 }
 
