@@ -166,7 +166,8 @@ def test_a_result_waits_while_another_writer_holds_the_server(
     monkeypatch.chdir(tmp_path)
     result = make_result()
     with open_store(url) as store:
-        with writing(open_engine(url)):
+        with writing(open_engine(url)) as other:
+            other.execute(text("SELECT 1"))  # its transaction begins
             with pytest.raises(StoreError, match=r"locked by another process for 0\.1 seconds"):
                 store.hurried(0.1).add_missing(result)
             kept = store.keep(result)
