@@ -21,7 +21,8 @@ class Progress:
     `step` of `steps` optimizer steps (training) or batches (predicting; encoding, where a frozen
     encoder is computed); `loss` is the latest mean training loss, None outside training;
     `examples_per_second` is over the phase so far. A `note` is what a user should know of the job,
-    the rest of a sentence that begins with its name ("skips a damaged snapshot").
+    the rest of a sentence that begins with its name ("skips a damaged snapshot"). `is_kept` says
+    whether its state could be written, where that was tried just now.
     """
 
     phase: str
@@ -31,6 +32,7 @@ class Progress:
     loss: float | None = None
     examples_per_second: float = 0.0
     note: str = ""
+    is_kept: bool | None = None
 
 
 Reporter = Callable[[Progress], None]

@@ -1,7 +1,7 @@
 """What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -115,8 +115,15 @@ class Result:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` turns back into an equal result."""
-        return asdict(self) | {"job": self.job.to_json()}
+        """Plain data that `from_json` turns back into an equal result; it shares its bulk."""
+        return {
+            "job": self.job.to_json(),
+            "evaluations": [dict(vars(evaluation)) for evaluation in self.evaluations],
+            "curve": [dict(vars(point)) for point in self.curve],
+            "cost": dict(vars(self.cost)),
+            "provenance": self.provenance,
+            "finished": self.finished,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Result":
@@ -161,7 +168,7 @@ class Failure:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal failure."""
-        return asdict(self) | {"job": self.job.to_json()}
+        return vars(self) | {"job": self.job.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Failure":

@@ -32,6 +32,8 @@ def storable(text: str) -> str:
     PostgreSQL refuses the first, every driver the second (Python reads them from file names and
     logs that are not UTF-8).
     """
+    if text.isascii() and "\0" not in text:
+        return text
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -1,11 +1,13 @@
 """`bench db`: check, copy and merge the leaderboard's database."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from benchharness.cli.options import DATABASE, Database
+from benchharness.cli.output import counting, tell_notes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import StoreError
@@ -36,7 +38,7 @@ def check(*, db: Database = DATABASE) -> None:
     """
     found = 0
     with open_store(db, create=False, upgrade=False) as store:
-        for fault in store.faults():
+        for fault in chain(store.kept_faults(), store.faults()):
             typer.echo(visible(fault))
             found += 1
         if not found:
@@ -64,8 +66,10 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
     newest result counts.
     """
     with open_store(other, create=False) as source, open_store(db) as store:
-        merged = store.merge(source.stored_runs())
+        tell_notes(store.taken.sentences(store.name))
         total = source.count()
+        with counting("runs", source.attempt_count()) as counted:
+            merged = store.merge(counted(source.stored_runs()))
     typer.echo(f"{merged.added} runs added, of {total} jobs.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])

@@ -10,16 +10,21 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from benchharness.cli.output import tell_notes
 from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Progress, duration, job_name
-from benchharness.tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError, StoreError
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
+
+
+INTERRUPTED_SECONDS = 1.0
+"""How long who has pressed Ctrl-C waits for a store that another process holds."""
 
 
 class Display:
@@ -58,7 +63,8 @@ class Display:
 
     def report(self, job: Job, progress: Progress) -> None:
         """Takes what a running job says of itself."""
-        self._running[job.key] = (job, progress)
+        if progress.is_kept is None:
+            self._running[job.key] = (job, progress)
         if progress.note:
             self.say(f"{job_name(job)} {progress.note}.")
         now = time.monotonic()
@@ -112,10 +118,16 @@ class Display:
 @contextmanager
 def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[None]:
     """Says how much of a run is kept ("stored", say) when it is interrupted."""
+    tell_notes(schedule.notes)
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        there = len(store.finished_keys(job.key for job in schedule.jobs))
+        try:
+            hurried = store.hurried(INTERRUPTED_SECONDS)
+            there = str(len(hurried.finished_keys(job.key for job in schedule.jobs)))
+        except StoreError as error:
+            tell_notes([str(error)])
+            there = "some"
         typer.echo(
             f"bench: interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same "
             "command resumes from there.",

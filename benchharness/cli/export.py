@@ -1,6 +1,6 @@
 """`bench export` and `bench import`: scores for others, and whole stores as archives."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ from benchharness.cli.options import (
     completed_by,
     with_plugins,
 )
-from benchharness.cli.output import print_json
+from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
@@ -30,7 +30,6 @@ from benchharness.leaderboard.exports.cards import (
 from benchharness.leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
 from benchharness.leaderboard.exports.table import to_latex, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
-from benchharness.leaderboard.store.record import StoredRun, result_to_stored
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import gather_boards, wanted_tasks
@@ -169,25 +168,24 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
 
     Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
     """
-    noun, count, runs = _read(file)
-    with open_store(db) as store:
-        added = store.add_stored(runs)
+    match file.suffix.lower():
+        case ".gz":
+            noun, count = "runs", check_archive(file)
+        case ".csv" | ".json":
+            noun, count = "rows", sum(1 for _ in read_rows(file))
+        case _:
+            raise BenchError(
+                f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or rows (.csv "
+                "or .json)."
+            )
+    with open_store(db) as store, counting(noun, count) as counted:
+        tell_notes(store.taken.sentences(store.name))
+        if noun == "runs":
+            added = store.add_stored(counted(read_archive(file)))
+        else:
+            added = store.add_results(map(to_result, counted(read_rows(file))))
     if as_json:
         print_json({"file": str(file), noun: count, "added": added})
         return
     known = f", {count - added} were here already" if added < count else ""
     typer.echo(visible(f"{file}: {added} of {count} {noun} added{known}"))
-
-
-def _read(file: Path) -> "tuple[str, int, Iterable[StoredRun]]":
-    """What the file has, how many of them, and these as runs to store."""
-    match file.suffix.lower():
-        case ".gz":
-            return "runs", check_archive(file), read_archive(file)
-        case ".csv" | ".json":
-            runs = [result_to_stored(to_result(score)) for score in read_rows(file)]
-            return "rows", len(runs), runs
-    raise BenchError(
-        f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or rows (.csv or "
-        ".json)."
-    )

@@ -44,6 +44,7 @@ from benchharness.cli.options import (
     one_of,
     with_plugins,
 )
+from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
 from benchharness.driver.halving import Halving
 from benchharness.driver.plan import Plan, plan
@@ -262,6 +263,7 @@ def _show_schedule(
     as_json: bool,
 ) -> None:
     """What would run; of a halving the whole grid, and how much of it."""
+    tell_notes(schedule.notes)
     if as_json:
         facts = {"dry_run": True, "jobs": schedule.to_json(), **left_out}
         typer.echo(json.dumps(facts, indent=2))

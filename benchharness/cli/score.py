@@ -14,7 +14,7 @@ from benchharness.cli.options import (
     one_of,
     with_plugins,
 )
-from benchharness.cli.output import print_json
+from benchharness.cli.output import print_json, tell_notes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.scoring import Scored, score_files, to_result
@@ -136,6 +136,7 @@ def _keep(scored: Scored, model: str, db: str) -> str:
     """Stores the scores as a result; gives its key."""
     result = to_result(scored, model)
     with open_store(db) as store:
+        tell_notes(store.taken.sentences(store.name))
         store.add_result(result)
     return result.job.key
 

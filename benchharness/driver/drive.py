@@ -4,8 +4,11 @@
 and the store, and prints nothing: whoever calls it watches.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from types import TracebackType
 from typing import NamedTuple
 
 from benchharness.driver.request import Request
@@ -16,11 +19,12 @@ from benchharness.engines.process import Outcome
 from benchharness.kept_folders import EVERY_SECONDS, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.database import BUSY_SECONDS
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision, require_checkpoint
-from benchharness.progress import Progress, Watcher
-from benchharness.tasks.errors import ModelError
+from benchharness.progress import Progress, Watcher, job_name
+from benchharness.tasks.errors import ModelError, StoreError
 from benchharness.worker.fork_server import modules_of
 
 TIMEOUT_SECONDS = 1800.0
@@ -82,8 +86,9 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     that starts from another one waits until that has ended, while others go before it, and fails
     where that has failed. Just before a job starts, it is left out where another process has stored
     its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
-    job. Raises ModelError before anything starts where a checkpoint can be had from nowhere, or
-    cannot be loaded as far as that is quickly told.
+    job. What the store does not take is kept beside it, and the run goes on. Raises ModelError
+    before anything starts where a checkpoint can be had from nowhere, or cannot be loaded as far as
+    that is quickly told, and StoreError at the end where something is kept still.
     """
     for job in {job.weights: job for job in schedule.todo}.values():
         trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
@@ -102,9 +107,10 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
                 snapshots.delete_all(store.finished_keys(snapshots.keys() - run.going))
             schedule.checkpoints.discard_damaged(run.going)
             schedule.checkpoints.release(store, run.going)
-            with closing(engine.run(run.queue(), watcher.report)) as outcomes:
+            with run.keeping, closing(engine.run(run.queue(), run.report)) as outcomes:
                 for outcome in outcomes:
                     run.end(outcome)
+            schedule.checkpoints.release(store, run.going)
         yield Driven(store, run.stored)
 
 
@@ -126,9 +132,10 @@ class _Run:
         self._waiting = list(schedule.todo)
         self._snapshots = snapshots
         self._checkpoints: StartCheckpoints = schedule.checkpoints
-        self._store = store
         self._watcher = watcher
         self._force = force
+        self._states = _States()
+        self.keeping = _Keeping(store, watcher, force=force)
         self._broken: set[str] = set()
         self._failed: dict[str, Failure] = {}
         self.going = {job.key for job in schedule.todo}
@@ -158,31 +165,63 @@ class _Run:
             else:
                 yield job
 
+    def report(self, job: Job, progress: Progress) -> None:
+        """Passes on what a running job says of itself."""
+        if progress.is_kept is not None:
+            progress = replace(progress, note=self._states.note(job.key, progress))
+        self._watcher.report(job, progress)
+
     def end(self, outcome: Outcome) -> None:
         """Stores what a job has left behind, where it is news, and lets others start from it."""
         job = outcome.job
         if job.key not in self.going:  # an engine that sends jobs again may bring one back twice
             return
         self.going.remove(job.key)
+        self._states.lacking.discard(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
         # Planning has read the data, so what a worker cannot read is the checkpoint.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
-        if _keep(self._store, outcome, force=self._force):
+        if self.keeping.put(outcome, is_last=not self.going):
             self.stored.append(outcome)
-        if self._snapshots is not None and _is_final(outcome):
+        if self._snapshots is not None and _is_final(outcome) and self.keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._watcher.finish(outcome)
         if job.start_from is not None:
-            self._checkpoints.release(self._store, self.going)
+            with suppress(StoreError):  # the next job's end, or the run's, does it
+                self._checkpoints.release(self.keeping.store, self.going)
 
     def _is_needless(self, job: Job) -> bool:
         if job.weights in self._broken:
             return True
-        if self._force or not self._store.finished_keys([job.key]):
-            return False
-        return not self._checkpoints.is_missing(job.key, self._store)
+        with suppress(StoreError):  # what cannot be seen is no reason to wait
+            if self._force or not self.keeping.store.finished_keys([job.key]):
+                return False
+            return not self._checkpoints.is_missing(job.key, self.keeping.store)
+        return False
+
+
+class _States:
+    """Whether states find room: told once for all jobs when that ends, and once when it is over.
+
+    `lacking` are the keys of running jobs whose last state could not be written.
+    """
+
+    def __init__(self) -> None:
+        self.lacking: set[str] = set()
+        self._is_told = False
+
+    def note(self, key: str, progress: Progress) -> str:
+        """What to say of a state that a job has tried to write; empty where all know it."""
+        was_told = self._is_told
+        if not progress.is_kept:
+            self.lacking.add(key)
+            self._is_told = True
+            return "" if was_told else progress.note
+        self.lacking.discard(key)
+        self._is_told = was_told and bool(self.lacking)
+        return "saves its state again, as all jobs do" if was_told and not self._is_told else ""
 
 
 def _is_final(outcome: Outcome) -> bool:
@@ -190,7 +229,131 @@ def _is_final(outcome: Outcome) -> bool:
     return isinstance(outcome, Result) or outcome.kind == "diverged"
 
 
-def _keep(store: Store, outcome: Outcome, *, force: bool) -> bool:
+# What the store does not take: another process holds it, or its disk is full.
+
+PATIENCE_SECONDS = 10.0
+"""How long the end of a job may wait for the store: nobody listens to running jobs meanwhile."""
+
+HURRIED_SECONDS = 0.5
+"""The same while something waits already, so that a store that is held slows no job down."""
+
+
+class _Keeping:
+    """Stores what jobs leave; what the store does not take waits beside it, or else in memory.
+
+    What waits enters the store when the next job ends, or with the last one, which waits as long
+    as any write does. Use it as a context manager: at its end StoreError says what waits still.
+    """
+
+    def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:
+        self._store, self._watcher, self._force = store, watcher, force
+        self._patient, self._hurried = map(store.hurried, (PATIENCE_SECONDS, HURRIED_SECONDS))
+        self._waiting = 0
+        self._in_memory: list[Outcome] = []
+        self._error = ""
+        self._patience = float(BUSY_SECONDS)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._waiting or (kind is None and self._take_within(self._patience)):
+            return
+        self._write_out()
+        if kind is None:
+            raise StoreError(self._sentence())
+
+    @property
+    def store(self) -> Store:
+        """The store for what must not hold up the jobs that run."""
+        return self._hurried if self._waiting else self._patient
+
+    def is_safe(self, outcome: Outcome) -> bool:
+        """Whether the outcome is on the disk."""
+        return all(one is not outcome for one in self._in_memory)
+
+    def put(self, outcome: Outcome, *, is_last: bool) -> bool:
+        """Stores an outcome now or later; False where another driver has stored a result before."""
+        try:
+            is_news = _add(self.store, outcome, force=self._force)
+        except StoreError as error:
+            self._keep(outcome, error)
+            is_news = True
+        if self._waiting and self._take_within(self._patience if is_last else 0.0):
+            self._tell(outcome, "finds its leaderboard writable again; what waited is stored")
+            self._waiting = 0
+        if is_last:  # nobody waits twice
+            self._patience = 0.0
+        return is_news
+
+    def _keep(self, outcome: Outcome, error: StoreError) -> None:
+        self._error = str(error)
+        try:
+            self._store.keep(outcome, force=self._force)
+        except OSError:
+            self._in_memory.append(outcome)
+        if not self._waiting:
+            where = self._store.kept_folder if self.is_safe(outcome) else "memory"
+            self._tell(
+                outcome, f"has ended, and what it left waits in {where}, because {self._error}"
+            )
+        self._waiting += 1
+
+    def _take_within(self, seconds: float) -> bool:
+        """Whether the store takes all that waits; asks again and again until then."""
+        end = time.monotonic() + seconds
+        while not self._take():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(min(1.0, seconds))
+        return True
+
+    def _take(self) -> bool:
+        try:
+            while self._in_memory:
+                _add(self._hurried, self._in_memory[0], force=self._force)
+                del self._in_memory[0]
+            self._hurried.take_kept()
+        except StoreError as error:
+            self._error = str(error)
+            return False
+        return True
+
+    def _write_out(self) -> None:
+        """Writes what is in memory beside the store after all, where that has room by now."""
+        for outcome in tuple(self._in_memory):
+            with suppress(OSError):
+                self._store.keep(outcome, force=self._force)
+                self._in_memory.remove(outcome)
+
+    def _sentence(self) -> str:
+        lost = [job_name(outcome.job) for outcome in self._in_memory]
+        kept = self._waiting - len(lost)
+        parts = [self._error]
+        if kept:
+            jobs = "a job" if kept == 1 else f"{kept} jobs"
+            parts.append(
+                f"What {jobs} left waits in {self._store.kept_folder} and enters the leaderboard "
+                "with the next command that writes to it."
+            )
+        if lost:
+            parts.append(
+                f"There was no room for what {', '.join(lost)} left: the same command runs "
+                "it again, from its newest state."
+            )
+        return "\n".join(parts)
+
+    def _tell(self, outcome: Outcome, note: str) -> None:
+        progress = Progress(phase="saving", note=note.rstrip("."))
+        self._watcher.report(outcome.job, progress)
+
+
+def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:
     """Stores an outcome; without force only where no other driver has stored a result before."""
     if not force:
         return store.add_missing(outcome)

@@ -1,7 +1,7 @@
 """Which of the planned jobs to run, in which order, and about how long that takes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchharness.driver.plan import Plan
@@ -32,6 +32,7 @@ class Schedule:
     at_once: int
     checkpoints: StartCheckpoints
     again: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @property
     def weights(self) -> dict[str, float]:
@@ -162,7 +163,7 @@ def schedule_missing(
         missing = [job for job in plan.jobs if job.key not in finished]
         # The stored runs that may say how long these jobs take, or those that they start from.
         models = {job.model for job in missing}
-        return schedule(
+        found = schedule(
             plan,
             slots,
             checkpoints,
@@ -170,6 +171,7 @@ def schedule_missing(
             history=store.runs(model=models) if models else [],
             kept=checkpoints.whole(),
         )
+        return replace(found, notes=tuple(store.taken.sentences(store.name)))
 
 
 def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:

@@ -57,7 +57,8 @@ class Snapshots:
     were, most of which `provenance` tells. `accumulation` is the number of parts in which batches
     are computed. Of several processes of a job all read states, and one is the writer. `saved` is
     when one was written last and `position` how far the job was then; `ours` are those that are
-    there and can be resumed from, oldest first.
+    there and can be resumed from, oldest first. `is_kept` is false after one that could not be
+    written.
     """
 
     folder: Path | None
@@ -70,6 +71,7 @@ class Snapshots:
     saved: float = field(default_factory=time.monotonic)
     position: tuple[int, int] | None = None
     ours: list[Path] = field(default_factory=list)
+    is_kept: bool = True
 
     @cached_property
     def conditions(self) -> dict[str, str]:
@@ -156,8 +158,9 @@ class Snapshots:
                 with new_folder(path, facts) as draft:
                     write_state(draft, state)
             except (OSError, SafetensorError) as error:
-                self._note(f"continues, but its state cannot be saved: {error}")
+                self._tell(is_kept=False, note=f"continues, but its state cannot be saved: {error}")
             else:
+                self._tell(is_kept=True, note="saves its state again")
                 self.position = state.position
                 self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
                 for other in path.parent.iterdir():
@@ -175,6 +178,12 @@ class Snapshots:
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
         return [path for path in found if not path.suffix]
+
+    def _tell(self, *, is_kept: bool, note: str) -> None:
+        """Reports whether a state was written, with a note where that is not as it was before."""
+        was_kept, self.is_kept = self.is_kept, is_kept
+        note = note if is_kept != was_kept else ""
+        self.report(Progress(phase="loading", note=note, is_kept=is_kept))
 
     def _note(self, sentence: str) -> None:
         self.report(Progress(phase="loading", note=sentence))

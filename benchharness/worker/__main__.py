@@ -12,6 +12,7 @@ names. They train together; the first prints progress and leaves the result.
 
 import argparse
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -37,6 +38,9 @@ PR_SET_PDEATHSIG = 1
 SECONDS_BETWEEN_LINES = 0.2
 """What is drawn five times a second looks alive, and a job of short steps is not slowed."""
 
+SECONDS_BETWEEN_TRIES = 1.0
+"""How often a full disk is tried again."""
+
 QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -57,13 +61,15 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
     die_with(parent)
     os.environ.update(QUIET)
     job = _read_job(options.pop("job"))
+    lines = ProgressLines()
     try:
-        outcome: Result | Failure = _run(job, options)
+        outcome: Result | Failure = _run(job, options, lines)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
     # A failure of any process is told: the first may only know that another one is missing.
     if own_rank() == 0 or isinstance(outcome, Failure):
-        _write(rank_file(result_file, own_rank()), json.dumps(outcome.to_json()))
+        file = rank_file(result_file, own_rank())
+        _write_where_there_is_room(file, json.dumps(outcome.to_json()), lines)
     return outcome.exit_code if isinstance(outcome, Failure) else 0
 
 
@@ -79,8 +85,7 @@ def _read_job(file: Path | None) -> Job:
     return Job.from_json(json.loads(file.read_bytes()) if file else json.load(sys.stdin))
 
 
-def _run(job: Job, options: Mapping[str, Any]) -> Result:
-    lines = ProgressLines()
+def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
     if job.plugins:
@@ -165,6 +170,26 @@ def _failure(job: Job, error: BaseException) -> Failure:
         exit_code=exit_code,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
+    """Writes what the job leaves; a full disk is waited for, until the engine calls that hanging.
+
+    It is called so after `--timeout` without a word, and runs again from its newest state then.
+    """
+    note = f"has ended, and waits for room to leave its result in {file.parent}"
+    while True:
+        try:
+            _write(file, text)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        else:
+            return
+        if note:
+            report(Progress(phase="saving", note=note))
+        note = ""
+        time.sleep(SECONDS_BETWEEN_TRIES)
 
 
 def _write(file: Path, text: str) -> None:

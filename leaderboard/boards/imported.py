@@ -64,8 +64,8 @@ class ImportedScore:
         return tuple(value for field, value in vars(self).items() if field not in ("score", "date"))
 
 
-def read_rows(path: Path) -> list[ImportedScore]:
-    """The rows of a .csv or .json file.
+def read_rows(path: Path) -> Iterator[ImportedScore]:
+    """The rows of a .csv or .json file, one by one.
 
     Raises DataError, naming the row, where one is incomplete, is no number, names a task, metric or
     split that there is none of, or is there twice.
@@ -73,7 +73,6 @@ def read_rows(path: Path) -> list[ImportedScore]:
     text = _text(path)
     rows = _from_json(path, text) if path.suffix.lower() == ".json" else _from_csv(path, text)
     found: dict[tuple[object, ...], int] = {}
-    scores = []
     for number, row in enumerate(rows, start=1):
         try:
             words = {name: _word(row, name) for name in _NEEDED if name != "score"}
@@ -94,8 +93,7 @@ def read_rows(path: Path) -> list[ImportedScore]:
                 f"rows {found[score.name]} and {number} of {path} are for the same score."
             )
         found[score.name] = number
-        scores.append(score)
-    return scores
+        yield score
 
 
 def _text(path: Path) -> str:

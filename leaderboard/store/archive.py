@@ -4,13 +4,14 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from benchharness.leaderboard.store.record import StoredRun, stored_to_run
-from benchharness.leaderboard.store.schema import to_text
-from benchharness.tasks.errors import DataError, StoreError
+from benchharness.leaderboard.store.record import StoredRun, run_to_stored, stored_to_run
+from benchharness.leaderboard.store.schema import Run, to_text
+from benchharness.leaderboard.text import flush_to_disk, whole_file
+from benchharness.tasks.errors import BenchError, DataError, StoreError
 
 _FORMAT = "benchharness archive"
 
@@ -21,10 +22,10 @@ _VERSION = 1
 # A whole store as gzipped JSON lines: a header, a line for each run, and an end with a digest.
 
 
-def _archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
+def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
     """The archive's lines, each with its line end; see docs/exports.md for what is in them."""
     digest, count = hashlib.sha256(), 0
-    header = to_text({"format": _FORMAT, "version": _VERSION}) + "\n"
+    header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
@@ -37,11 +38,14 @@ def _archive_lines(runs: Iterable[StoredRun]) -> Iterator[str]:
     yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
 
 
-def write_archive(file: IO[bytes], runs: Iterable[StoredRun]) -> int:
-    """Write the archive of these runs; gives how many there are. Equal runs give equal bytes."""
+def write_archive(file: IO[bytes], runs: Iterable[StoredRun], **facts: Any) -> int:
+    """Write the archive of these runs; gives how many there are. Equal runs give equal bytes.
+
+    `facts` stand in its first line, which readers of archives pass over.
+    """
     count = -2  # the header and the end are no runs
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        for line in _archive_lines(runs):
+        for line in _archive_lines(runs, facts):
             packed.write(line.encode("ascii"))
             count += 1
     return count
@@ -141,3 +145,82 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
             f"{path} is not what was written: its {count} runs do not fit the digest at its end; "
             "copy it again."
         )
+
+
+# An outcome that its store could not take: an archive of one run, in a folder beside the store.
+
+_KEPT = ".jsonl.gz"
+
+
+def write_kept(folder: Path, run: Run, *, force: bool) -> Path:
+    """Keep a run in a file of its own, whole or not at all; raises OSError.
+
+    With `force` it is another attempt, wherever its job has a result.
+    """
+    run.attempt = 1
+    path = folder / f"{run.job_key[:12]}-{run.digest[:12]}{_KEPT}"
+    folder.mkdir(parents=True, exist_ok=True)
+    flush_to_disk(folder.parent)
+    with whole_file(path) as file:
+        write_archive(file, [run_to_stored(run)], force=force)
+    return path
+
+
+def kept_files(folder: Path) -> list[Path]:
+    """The files that `write_kept` has left there, the oldest first."""
+
+    def written(path: Path) -> int:
+        try:
+            return path.stat().st_mtime_ns
+        except OSError:  # another process has stored it meanwhile
+            return 0
+
+    return sorted(folder.glob(f"*{_KEPT}"), key=written)
+
+
+def read_kept(path: Path) -> tuple[Run, bool]:
+    """The run of such a file, and whether it is another attempt in any case.
+
+    Raises FileNotFoundError where another process has stored it meanwhile, and StoreError where a
+    byte is not what was written.
+    """
+    try:
+        (stored,) = read_archive(path)
+        with gzip.open(path, "rb") as file:
+            facts = _parsed(path, file.readline(LONGEST_LINE), 1)
+        return stored_to_run(stored), bool(facts.get("force"))
+    except (BenchError, OSError, ValueError) as error:
+        if not path.exists():
+            raise FileNotFoundError(path) from error
+        raise StoreError(
+            f"{path} holds what a job left when its leaderboard could not be written, and is "
+            "damaged: delete it, and `bench run` runs that job again."
+        ) from error
+
+
+class Taken(NamedTuple):
+    """What has become of the outcomes that were kept beside a store.
+
+    How many have entered it, how many were needless because their jobs had results meanwhile, and a
+    sentence for each that is damaged.
+    """
+
+    added: int = 0
+    needless: int = 0
+    faults: tuple[str, ...] = ()
+
+    def sentences(self, name: str) -> Iterator[str]:
+        """What a user should know of it; `name` is the store's."""
+        if self.added:
+            runs = "1 run that was" if self.added == 1 else f"{self.added} runs that were"
+            yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
+        if self.needless:
+            yield (
+                f"{self.needless} kept beside {name} {_are(self.needless)} not needed any more: "
+                "other results of the same jobs were stored meanwhile."
+            )
+        yield from self.faults
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

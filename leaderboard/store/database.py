@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +52,9 @@ def open_engine(url_or_path: str | Path) -> Engine:
     """
     url = _parse(url_or_path)
     try:
-        return _sqlite_engine(url) if url.get_backend_name() == "sqlite" else _server_engine(url)
+        if url.get_backend_name() == "sqlite":
+            return _sqlite_engine(url, BUSY_SECONDS)
+        return _server_engine(url)
     except (ArgumentError, ImportError) as error:
         raise _unusable(url.render_as_string(hide_password=True), error) from error
 
@@ -66,6 +68,17 @@ def file_of(engine: Engine) -> Path | None:
 def name_of(engine: Engine) -> str:
     """How messages call the database: its path, or its URL without the password."""
     return str(file_of(engine) or engine.url.render_as_string(hide_password=True))
+
+
+def hurried(engine: Engine, seconds: float) -> Engine:
+    """The same database, for transactions that wait for others' no longer than so long."""
+    if file_of(engine) is not None:
+        engine = _sqlite_engine(engine.url, seconds)
+    return engine.execution_options(bench_patience=seconds)
+
+
+def _patience(options: Mapping[str, Any]) -> float:
+    return float(options.get("bench_patience", BUSY_SECONDS))
 
 
 @contextmanager
@@ -135,10 +148,10 @@ def _without_password(text: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _sqlite_engine(url: URL, seconds: float) -> Engine:
     """An engine that opens the file anew for each transaction, so that nothing crosses a fork."""
     engine = create_engine(
-        url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}
+        url, poolclass=NullPool, connect_args={"timeout": seconds, "isolation_level": None}
     )
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_on_sqlite)
@@ -170,7 +183,9 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 
 def _begin_on_server(connection: Connection) -> None:
-    if connection.get_execution_options().get("bench_writes"):
+    options = connection.get_execution_options()
+    if options.get("bench_writes"):
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout={_patience(options) * 1000:.0f}")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
 
 
@@ -192,9 +207,10 @@ def _explained(engine: Engine) -> Iterator[None]:
 
 def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
-    if "locked" in reason:
+    if "locked" in reason or "lock timeout" in reason:
+        seconds = _patience(engine.get_execution_options())
         return (
-            f"the leaderboard {name} was locked by another process for {BUSY_SECONDS} seconds; "
+            f"the leaderboard {name} was locked by another process for {seconds:g} seconds; "
             "try again when that one has ended."
         )
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")

@@ -1,12 +1,12 @@
 """Runs put into a store: a new attempt at a job, and the attempts of another store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import merge
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import Engine, Table, delete, func, insert, select, update
 from sqlalchemy.exc import (
     DatabaseError,
     IntegrityError,
@@ -18,14 +18,21 @@ from sqlalchemy.orm import Session, selectinload
 
 from benchharness.leaderboard.store.database import name_of, reading
 from benchharness.leaderboard.store.record import (
-    StoredRun,
+    headline_columns,
     not_as_written,
-    place_headline,
     replace_headline,
-    stored_to_run,
 )
-from benchharness.leaderboard.store.schema import FINISHED, Run
+from benchharness.leaderboard.store.schema import (
+    FINISHED,
+    Base,
+    Headline,
+    Predictions,
+    Run,
+    Score,
+)
 from benchharness.tasks.errors import StoreError
+
+Thing = TypeVar("Thing")
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """What a database says of a row that its schema does not take."""
@@ -40,44 +47,165 @@ class Merged(NamedTuple):
 
 def append_run(session: Session, run: Run) -> int:
     """Store one more attempt at the run's job; gives its number."""
-    last = select(func.max(Run.attempt)).where(Run.job_key == run.job_key)
-    run.attempt = (session.scalar(last) or 0) + 1
-    session.add(run)
-    session.flush()
-    place_headline(session, run)
+    _append(session, [run], _attempts_at(session, [run.job_key]))
     return run.attempt
 
 
-def merge_runs(session: Session, runs: Iterable[StoredRun]) -> Merged:
+def append_missing(session: Session, run: Run, *, force: bool = False) -> bool:
+    """Store an attempt unless it is here, or, but for `force`, its job has a result."""
+    there = _attempts_at(session, [run.job_key])
+    tried = there.get(run.job_key, [])
+    if any(one.digest == run.digest or (one.status == FINISHED and not force) for one in tried):
+        return False
+    _append(session, [run], there)
+    return True
+
+
+def merge_runs(session: Session, runs: Iterable[Run]) -> Merged:
     """Store runs of another store; an attempt that is here already is left alone.
 
     Where both stores have tried a job, the attempts of both are numbered anew in the order in which
     they ended, and the newest result counts, as it does after a rerun. Raises StoreError where one
-    of the runs is not what its store has written.
+    of the runs is nothing that a store can have written.
     """
-    here = Counter[tuple[str, str]]()
-    here.update((key, digest) for key, digest in session.execute(select(Run.job_key, Run.digest)))
-    before = {key for key, _ in here}
+    last = session.scalar(select(func.max(Run.id))) or 0  # what is above it came with these runs
     added, shared = 0, defaultdict[str, set[int]](set)
-    for stored in runs:
-        run = stored_to_run(stored)
-        here[run.job_key, run.digest] -= 1
-        if here[run.job_key, run.digest] < 0:
-            added += 1
-            try:
-                append_run(session, run)
-            except (StatementError, OverflowError) as error:
-                if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
-                    raise  # locked, full or damaged
-                # Its digest fits, but nothing that this schema holds looks so.
-                raise not_as_written(stored) from error
-            number = run.id
-            session.expunge_all()  # an archive may be larger than the memory
-            if stored.key in before:
-                shared[stored.key].add(number)
+    met = Counter[tuple[str, str]]()
+    for portion in portions(runs):
+        there = _attempts_at(session, [run.job_key for run in portion])
+        before = {key: [one for one in tried if one.id <= last] for key, tried in there.items()}
+        known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
+        new = [run for run in portion if not _is_known(run, known, met)]
+        _append_or_name(session, new, there)
+        added += len(new)
+        for run in new:
+            if before.get(run.job_key):
+                shared[run.job_key].add(run.id)
     for key, numbers in shared.items():
         _order_attempts(session, key, numbers)
     return Merged(added, tuple(shared))
+
+
+class _Attempt(NamedTuple):
+    """An attempt that is stored already."""
+
+    id: int
+    number: int
+    digest: str
+    status: str
+
+
+def _attempts_at(session: Session, keys: Iterable[str]) -> dict[str, list[_Attempt]]:
+    """What is stored of these jobs, by their keys."""
+    columns = (Run.job_key, Run.id, Run.attempt, Run.digest, Run.status)
+    found = defaultdict[str, list[_Attempt]](list)
+    query = select(*columns).where(Run.job_key.in_(sorted(set(keys))))
+    for row in session.execute(query):
+        found[row.job_key].append(_Attempt(row.id, row.attempt, row.digest, row.status))
+    return found
+
+
+def _is_known(run: Run, known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]) -> bool:
+    """Whether the run is here already; of two that are alike, one that is here stands for one.
+
+    `met` counts those of which one is here, so it is no larger than what both stores have.
+    """
+    name = (run.job_key, run.digest)
+    if name not in known:
+        return False
+    met[name] += 1
+    return met[name] <= known[name]
+
+
+def _append_or_name(
+    session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
+) -> None:
+    """Store runs of another store; StoreError names one that this schema does not hold."""
+    names = [(run.job_key, run.attempt) for run in runs]
+    try:
+        with session.begin_nested():
+            _append(session, runs, there)
+    except (StatementError, OverflowError) as error:
+        if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
+            raise  # locked, full or damaged
+        if len(runs) > 1:
+            for run, (key, attempt) in zip(runs, names, strict=True):
+                run.attempt = attempt
+                _append_or_name(session, [run], _attempts_at(session, [key]))
+            return
+        # Its digest fits, but nothing that this schema holds looks so.
+        raise not_as_written(*names[0]) from error
+
+
+def _append(session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]) -> None:
+    """Store attempts behind those that are there, in their order, and what lists show of them.
+
+    Rows go past the mapper, whose work on each would be most of what an import costs.
+    """
+    if not runs:
+        return
+    numbers = {key: max(one.number for one in tried) for key, tried in there.items() if tried}
+    finished = {key for key, tried in there.items() if any(a.status == FINISHED for a in tried)}
+    shown: dict[str, Run] = {}
+    for run in runs:
+        key = run.job_key
+        run.attempt = numbers[key] = numbers.get(key, 0) + 1
+        # A result stays in its place where a newer attempt has failed.
+        if run.status == FINISHED or key not in finished:
+            shown[key] = run
+        if run.status == FINISHED:
+            finished.add(key)
+    _insert(session, runs)
+    if replaced := [key for key in shown if there.get(key)]:
+        session.execute(delete(Headline).where(Headline.job_key.in_(replaced)))
+    if shown:
+        lines = [headline_columns(run) for run in shown.values()]
+        session.execute(insert(_table(Headline)), lines)
+
+
+def _table(mapped: type[Base]) -> Table:
+    """The table itself: what goes into that passes no mapper."""
+    table = mapped.__table__
+    assert isinstance(table, Table)
+    return table
+
+
+def _insert(session: Session, runs: Sequence[Run]) -> None:
+    """Insert runs with their scores and predictions, and give them their numbers."""
+    numbers = _free_numbers(session, len(runs))
+    for run, number in zip(runs, numbers, strict=True):
+        run.id = number
+    session.execute(insert(_table(Run)), [_columns(run, id=run.id) for run in runs])
+    scores = [_columns(score, run_id=run.id) for run in runs for score in run.scores]
+    splits = [_columns(split, run_id=run.id) for run in runs for split in run.predictions]
+    for table, rows in ((Score, scores), (Predictions, splits)):
+        if rows:
+            session.execute(insert(_table(table)), rows)
+
+
+def _free_numbers(session: Session, count: int) -> Sequence[int]:
+    """Numbers for new runs, as the database would give them; nobody else writes meanwhile.
+
+    To be given them, row by row, takes a statement for each row.
+    """
+    if session.get_bind().dialect.name == "sqlite":
+        last = session.scalar(select(func.max(Run.id))) or 0
+        return range(last + 1, last + 1 + count)
+    numbers = func.nextval(func.pg_get_serial_sequence("runs", "id"))
+    series = func.generate_series(1, count).table_valued("number")
+    return session.scalars(select(numbers).select_from(series)).all()
+
+
+def _columns(row: Run | Score | Predictions, **more: int) -> dict[str, Any]:
+    """The values of a row that no session knows yet."""
+    values = {**vars(row), **more}
+    return {name: values[name] for name in (*_NAMES[type(row)], *more)}
+
+
+_NAMES = {
+    table: tuple(c.name for c in table.__table__.columns if c.name not in ("id", "run_id"))
+    for table in (Run, Score, Predictions)
+}
 
 
 def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:
@@ -127,9 +255,9 @@ def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | 
             yield from ((number, found.get(number) or _missing(engine)) for number in portion)
 
 
-def portions(ids: Iterable[int]) -> Iterator[Sequence[int]]:
-    """As many of them as are read at a time."""
-    remaining = iter(ids)
+def portions(things: Iterable[Thing]) -> Iterator[Sequence[Thing]]:
+    """As many of them as are read or written at a time."""
+    remaining = iter(things)
     while portion := list(islice(remaining, _AT_ONCE)):
         yield portion
 

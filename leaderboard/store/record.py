@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert
 from sqlalchemy.orm import Session
 
 from benchharness.leaderboard.job import Job
@@ -55,16 +55,6 @@ _HEADLINE_COPIES = (
     "start_from",
 )
 """What a RunRow has under the same name as the run."""
-
-
-def place_headline(session: Session, run: Run) -> None:
-    """Let lists show this run in the place of its job's earlier ones.
-
-    A result stays in its place where a newer attempt has failed.
-    """
-    listed = session.scalar(select(Headline.status).where(Headline.job_key == run.job_key))
-    if listed != FINISHED or run.status == FINISHED:
-        replace_headline(session, run)
 
 
 def replace_headline(session: Session, run: Run) -> None:
@@ -175,6 +165,16 @@ class StoredRun:
     facts: Mapping[str, Any] | None = None
 
 
+_Row = TypeVar("_Row", Run, Score, Predictions)
+
+
+def _new(table: type[_Row], **values: Any) -> _Row:
+    """A row that goes into the store past the mapper, which need not follow its values."""
+    row = table()
+    vars(row).update(values)
+    return row
+
+
 def result_to_run(result: Result) -> Run:
     """The rows of a finished job, but for the attempt's number.
 
@@ -191,9 +191,11 @@ def _with_facts(outcome: Result | Failure) -> tuple[dict[str, Any], dict[str, An
 
 
 def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
-    run = Run(
+    run = _new(
+        Run,
         **_job_columns(data["job"], facts),
         status=FINISHED,
+        exit_code=None,
         # float, as the column will make it: a digest tells 12 from 12.0
         seconds=float(data["cost"]["seconds"]),
         parameters=data["cost"]["parameters"],
@@ -203,6 +205,8 @@ def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
         cost=data["cost"],
         provenance=data["provenance"],
         details="",
+        scores=[],
+        predictions=[],
     )
     for evaluation in data["evaluations"]:
         task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
@@ -211,11 +215,12 @@ def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
         metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
         # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
         run.scores += [
-            Score(task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
+            _new(Score, task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
             for name, value in scores.items()
         ]
         run.predictions.append(
-            Predictions(
+            _new(
+                Predictions,
                 task=task,
                 split=split,
                 fingerprint=evaluation["fingerprint"],
@@ -237,13 +242,17 @@ def failure_to_run(failure: Failure) -> Run:
 
 
 def _failed_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
-    run = Run(
+    run = _new(
+        Run,
         **_job_columns(data["job"], facts),
         status=data["kind"],
         exit_code=data["exit_code"],
         finished=storable(data["finished"]),
         error=storable(data["error"]),
         details=storable(data["details"]),
+        **dict.fromkeys(("seconds", "parameters", "curve", "cost", "provenance")),
+        scores=[],
+        predictions=[],
     )
     run.digest = _digest(run)
     run.facts_digest = _facts_digest(run)
@@ -253,6 +262,10 @@ def _failed_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
 def run_to_outcome(run: Run) -> Result | Failure:
     """What was stored. Raises StoreError where a byte of it is not what it was."""
     _require_whole(run)
+    return _outcome(run)
+
+
+def _outcome(run: Run) -> Result | Failure:
     job = {**run.job, "facts": run.facts}
     if run.status == FINISHED:
         return Result.from_json({**_result_data(run), "job": job})
@@ -272,13 +285,6 @@ def run_to_stored(run: Run) -> StoredRun:
     )
 
 
-def result_to_stored(result: Result) -> StoredRun:
-    """A result for `Store.add_stored`, as its first attempt."""
-    run = result_to_run(result)
-    run.attempt = 1
-    return run_to_stored(run)
-
-
 def stored_to_run(stored: StoredRun) -> Run:
     """The rows of a run from another store, but for the attempt's number.
 
@@ -290,7 +296,7 @@ def stored_to_run(stored: StoredRun) -> Run:
         facts = facts_of(stored.data["job"]) if stored.facts is None else stored.facts
         run = make(stored.data, facts)
         run.attempt = stored.attempt
-        run_to_outcome(run)
+        _outcome(run)
         headline_data(run)
     except (
         KeyError,
@@ -300,17 +306,17 @@ def stored_to_run(stored: StoredRun) -> Run:
         OverflowError,
         RecursionError,
     ) as error:
-        raise not_as_written(stored) from error
+        raise not_as_written(stored.key, stored.attempt) from error
     if (run.job_key, run.status, run.digest) != (stored.key, stored.status, stored.digest):
-        raise not_as_written(stored)
+        raise not_as_written(stored.key, stored.attempt)
     return run
 
 
-def not_as_written(stored: StoredRun) -> StoreError:
+def not_as_written(key: str, attempt: int) -> StoreError:
     """The error for a run that no store can have written as it is."""
     return StoreError(
-        f"the run {stored.key[:12]} (attempt {stored.attempt}) is not what its store has written: "
-        "export that store again."
+        f"the run {key[:12]} (attempt {attempt}) is not what its store has written: export that "
+        "store again."
     )
 
 

@@ -63,9 +63,7 @@ def recipe_digest(job: Job) -> str:
 
 def _dump(data: Any, *, sort_keys: bool) -> str:
     try:
-        return json.dumps(
-            data, sort_keys=sort_keys, allow_nan=False, separators=(",", ":"), default=_number
-        )
+        return (_SORTED if sort_keys else _ORDERED).encode(data)
     except (TypeError, ValueError) as error:
         places = ", ".join(_unstorable(data)) or str(error)
         raise StoreError(
@@ -81,6 +79,12 @@ def _number(value: object) -> int | float:
     if isinstance(value, Real):
         return float(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_SORTED, _ORDERED = (
+    json.JSONEncoder(sort_keys=sort_keys, allow_nan=False, separators=(",", ":"), default=_number)
+    for sort_keys in (True, False)
+)
 
 
 def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
@@ -132,6 +136,10 @@ class _Json(TypeDecorator[Any]):
         return None if value is None else _parsed(value)
 
 
+_SMALL = 512
+"""Bytes: the smallest window of zlib (RFC 1950, 2.2: any reader takes it)."""
+
+
 class PackedJson(TypeDecorator[Any]):
     """Plain data as JSON text under zlib: predictions shrink to about a fifth."""
 
@@ -140,7 +148,13 @@ class PackedJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes:  # noqa: ARG002
         """From Python to the database."""
-        return zlib.compress(to_text(value).encode("ascii"))
+        text = to_text(value).encode("ascii")
+        if len(text) >= _SMALL:
+            return zlib.compress(text)
+        # The usual window is a quarter of a megabyte, to clear which takes longer than all the rest
+        # of storing an imported score, which has no predictions.
+        packing = zlib.compressobj(wbits=_SMALL.bit_length() - 1, memLevel=1)
+        return packing.compress(text) + packing.flush()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
         """From the database to Python."""

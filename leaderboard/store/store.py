@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -11,11 +12,13 @@ from sqlalchemy import ColumnElement, Engine, Subquery, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store.archive import Taken, kept_files, read_kept, write_kept
 from benchharness.leaderboard.store.database import (
     archive_runs,
     check_new,
     copy_sqlite,
     file_of,
+    hurried,
     name_of,
     open_engine,
     prepare,
@@ -25,6 +28,7 @@ from benchharness.leaderboard.store.database import (
 from benchharness.leaderboard.store.integrity import faults_in
 from benchharness.leaderboard.store.merging import (
     Merged,
+    append_missing,
     append_run,
     merge_runs,
     run_ids,
@@ -38,8 +42,9 @@ from benchharness.leaderboard.store.record import (
     row_of,
     run_to_outcome,
     run_to_stored,
+    stored_to_run,
 )
-from benchharness.leaderboard.store.schema import FINISHED, Headline, Predictions, Run
+from benchharness.leaderboard.store.schema import FINISHED, Headline, Predictions, Run, digest
 from benchharness.leaderboard.text import storable
 from benchharness.tasks.errors import BenchError, StoreError
 
@@ -147,23 +152,27 @@ _Condition = ColumnElement[bool]
 def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = True) -> "Store":
     """The store at a path or a SQLAlchemy URL; a missing one is made, an older one upgraded.
 
-    Raises StoreError, and leaves the file as it was, where it is missing (with `create=False`),
-    damaged, not a leaderboard, or written by a newer version.
+    With `create` it is opened for writing, so what jobs have left while it could not be written
+    enters it first (see `Store.keep`). Raises StoreError, and leaves the file as it was, where it
+    is missing (with `create=False`), damaged, not a leaderboard, or written by a newer version.
     """
     engine = open_engine(url_or_path)
     prepare(engine, create=create, upgrade=upgrade)
-    return Store(engine)
+    store = Store(engine)
+    return Store(engine, store.take_kept()) if create else store
 
 
 class Store:
     """A leaderboard's database, ready for use; open it with `open_store`, in a `with` statement.
 
     Every method is one transaction and may be called from many processes at once. All of them
-    raise StoreError where the database is locked, full or damaged.
+    raise StoreError where the database is locked, full or damaged. `taken` is what entered it when
+    it was opened.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, taken: Taken = Taken()) -> None:  # noqa: B008  (a tuple)
         self._engine = engine
+        self.taken = taken
 
     def __enter__(self) -> Self:
         return self
@@ -198,12 +207,67 @@ class Store:
 
         So several drivers may run the same jobs, and what ends late doubles and replaces nothing.
         """
-        run = result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
+        run = _to_run(outcome)
         with writing(self._engine) as session:
             if _finished_among(session, [run.job_key]):
                 return False
             append_run(session, run)
             return True
+
+    def hurried(self, seconds: float) -> "Store":
+        """The same store, which raises StoreError where another process holds it so long."""
+        return Store(hurried(self._engine, seconds))
+
+    @property
+    def kept_folder(self) -> Path:
+        """Where outcomes are kept that the store does not take: beside its file."""
+        file = file_of(self._engine)
+        if file is not None:
+            file = file.resolve()
+            return file.with_name(f"{file.name}.unstored")
+        url = self._engine.url
+        name = digest([url.host, url.port, url.database])[:12]
+        return Path("results").absolute() / f"{name}.unstored"
+
+    def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
+        """Write an outcome that the store does not take now to a file, whole or not at all.
+
+        The next process that opens the store to write takes it in, as `add_missing` does, or with
+        `force` as another attempt. Raises OSError where there is no room for it either, and
+        StoreError for what no database can keep unchanged.
+        """
+        return write_kept(self.kept_folder, _to_run(outcome), force=force)
+
+    def take_kept(self) -> Taken:
+        """Store what was kept, and delete its files; what is damaged stays where it is."""
+        added, needless, faults = 0, 0, list[str]()
+        for path in kept_files(self.kept_folder):
+            try:
+                run, force = read_kept(path)
+            except FileNotFoundError:  # another process was first
+                continue
+            except StoreError as error:
+                faults.append(str(error))
+                continue
+            with writing(self._engine) as session:
+                is_new = append_missing(session, run, force=force)
+            added, needless = added + is_new, needless + (not is_new)
+            # Where it cannot be deleted it is found stored the next time.
+            with suppress(OSError):
+                path.unlink()
+        with suppress(OSError):  # where damaged ones are left in it, or it is not there
+            self.kept_folder.rmdir()
+        return Taken(added, needless, tuple(faults))
+
+    def kept_faults(self) -> Iterator[str]:
+        """A sentence for each outcome that was kept and is damaged."""
+        for path in kept_files(self.kept_folder):
+            try:
+                read_kept(path)
+            except FileNotFoundError:
+                continue
+            except StoreError as error:
+                yield str(error)
 
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
         """Which of these job keys have a result."""
@@ -259,6 +323,11 @@ class Store:
         with reading(self._engine) as session:
             return _count_rows(session, *conditions)
 
+    def attempt_count(self) -> int:
+        """How many attempts at jobs there are."""
+        with reading(self._engine) as session:
+            return session.scalar(select(func.count(Run.id))) or 0
+
     def newest(self) -> str:
         """The digest of what was stored last, which changes with every run; empty without any."""
         query = select(Run.digest).order_by(Run.id.desc()).limit(1)
@@ -308,13 +377,18 @@ class Store:
         """Store runs of another store, as `merge` does; gives how many were not here yet."""
         return self.merge(runs).added
 
+    def add_results(self, results: Iterable[Result]) -> int:
+        """Store many results, all or none; gives how many were not here yet, to the last byte."""
+        with writing(self._engine) as session:
+            return merge_runs(session, map(result_to_run, results)).added
+
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
         """Store runs of another store, all or none; see `merging.merge_runs`.
 
         Raises StoreError, and stores nothing, where one of them is not what its store has written.
         """
         with writing(self._engine) as session:
-            return merge_runs(session, runs)
+            return merge_runs(session, map(stored_to_run, runs))
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""
@@ -335,6 +409,10 @@ class Store:
     def _add(self, run: Run) -> int:
         with writing(self._engine) as session:
             return append_run(session, run)
+
+
+def _to_run(outcome: Result | Failure) -> Run:
+    return result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
 
 
 def _is_one_of(column: InstrumentedAttribute[str], names: str | Collection[str]) -> _Condition:

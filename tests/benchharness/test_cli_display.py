@@ -4,7 +4,7 @@ import time
 import pytest
 from rich.console import Console
 
-from benchharness.cli import display
+from benchharness.cli import display, output
 from benchharness.cli.display import Display, describe, fraction
 from benchharness.progress import Progress, duration
 from tests.helpers.fake_worker import make_failure, make_job, make_result
@@ -135,3 +135,21 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
         shown.report(JOBS[0], training())
         shown.finish(make_result(JOBS[0]))
     assert "\x1b" not in console.file.getvalue()
+
+
+def test_many_things_are_counted_by_a_bar_or_by_lines(monkeypatch):
+    console, now = plain(), [0.0]
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr(output.time, "monotonic", lambda: now.__setitem__(0, now[0] + 4) or now[0])
+    with output.counting("rows", 1000) as counted:
+        assert list(counted(range(1000))) == [*range(1000)]
+    assert console.file.getvalue().splitlines() == [
+        "300 of 1,000 rows",
+        "600 of 1,000 rows",
+        "900 of 1,000 rows",
+    ]
+    console = terminal()
+    with output.counting("runs", 5) as counted:
+        assert list(counted("abcde")) == [*"abcde"]
+    assert "runs" in console.file.getvalue()
+    assert "5/5" in console.file.getvalue()

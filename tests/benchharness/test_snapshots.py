@@ -269,12 +269,19 @@ def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (folder / "weights.safetensors").write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(snapshots_module, "write_state", fail)
     said: list[str] = []
     kept = snapshots(tmp_path, said)
-    kept.save(lambda: state(4))
-    assert said == ["continues, but its state cannot be saved: [Errno 28] No space left on device"]
+    with monkeypatch.context() as full:
+        full.setattr(snapshots_module, "write_state", fail)
+        for step in (4, 5, 6):
+            kept.save(lambda step=step: state(step))
+    begins = "continues, but its state cannot be saved: [Errno 28] No space left on device"
+    assert said == [begins], "once, not at every try"
     assert list((tmp_path / KEY).iterdir()) == [], "nothing half written is left"
+    kept.save(lambda: state(7))
+    kept.save(lambda: state(8))
+    assert said == [begins, "saves its state again"]
+    assert newest_step(tmp_path) == 8
 
 
 def test_drafts_of_a_killed_process_are_deleted(tmp_path: Path):

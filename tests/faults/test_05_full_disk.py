@@ -1,29 +1,23 @@
 """Fault 5: a full disk costs the result that did not fit, and nothing that was there."""
 
-import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import benchharness.worker.__main__ as worker
+from benchharness.engines.process import Outcome, Report
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import whole_file
+from benchharness.progress import Progress
 from benchharness.tasks.errors import StoreError
+from tests.helpers.full_disk import room_for
+from tests.helpers.made_engine import MadeEngine, Told, driven, jobs_of
 from tests.helpers.results import make_job, make_result
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """The limit on a file's size stands in for the disk's end; Python ignores its signal."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_05_a_result_that_does_not_fit(tmp_path: Path) -> None:
@@ -69,3 +63,55 @@ def test_05_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
         file.write(b"new" * 10_000)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_05_no_room_for_states_is_said_once_when_it_begins_and_once_when_it_is_over(
+    tmp_path: Path,
+) -> None:
+    """Three jobs at once that try to save their states forty times, and one after them."""
+
+    class Full(MadeEngine):
+        def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
+            *some, last = (job for job in jobs if job is not None)
+            for number in range(40):
+                for job in some:  # each says it once itself
+                    note = "continues, but its state cannot be saved: full" if not number else ""
+                    report(job, Progress(phase="loading", is_kept=False, note=note))
+            yield from map(make_result, some[:2])
+            report(last, Progress(phase="loading", is_kept=True))  # a small one fits
+            assert len(told.notes) == 1, "another that runs finds no room yet"
+            yield make_result(some[2])
+            report(last, Progress(phase="loading", is_kept=True))
+            report(last, Progress(phase="loading", is_kept=True))
+            report(last, Progress(phase="loading", is_kept=False, note="cannot: full again"))
+            yield make_result(last)
+
+    told = Told()
+    with open_store(tmp_path / "board.sqlite") as store:
+        driven(store, Full(), jobs_of(4), told=told)
+    assert told.notes == [
+        "0 continues, but its state cannot be saved: full",
+        "3 saves its state again, as all jobs do",
+        "3 cannot: full again",
+    ]
+
+
+def test_05_a_worker_without_room_for_its_result_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, said = [0], list[str]()
+
+    def full_at_first(path: Path, *words: Any, **options: Any) -> Any:
+        if path.suffix == ".tmp" and tries[0] < 3:
+            tries[0] += 1
+            raise OSError(28, "No space left on device")
+        return path_open(path, *words, **options)
+
+    path_open = Path.open
+    monkeypatch.setattr(Path, "open", full_at_first)
+    monkeypatch.setattr(worker, "SECONDS_BETWEEN_TRIES", 0.01)
+    worker._write_where_there_is_room(
+        tmp_path / "result.json", "whole", lambda progress: said.append(progress.note)
+    )
+    assert (tmp_path / "result.json").read_text() == "whole"
+    assert said == [f"has ended, and waits for room to leave its result in {tmp_path}"], "once"

@@ -1,12 +1,16 @@
 """Fault 16: SIGTERM and SIGINT: the state is kept first, nothing half trained is scored."""
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchharness.leaderboard.result import Failure
 from benchharness.worker.job import run_job
+from tests.helpers import ROOT
 from tests.helpers.stopped_jobs import deterministic, outcome_of, small_job, start
 
 
@@ -33,3 +37,74 @@ def test_16_the_state_is_kept_nothing_is_scored_and_the_job_goes_on(
     found = run_job(job, snapshots=kept)
     assert found.provenance["resumed"]["times"] == 1
     assert deterministic(found) == deterministic(run_job(job))
+
+
+PROGRAM = """
+import sys
+from functools import partial
+sys.path.insert(0, {root!r})
+from tests.helpers.fake_worker import COMMAND, make_job
+import benchharness.engines.choice as choice
+import benchharness.driver.plan as plan
+from benchharness.cli.app import main
+choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
+jobs = (make_job("slow:600", "glue/rte"), make_job("ok", "glue/cola"))
+plan.plan_jobs = lambda *args, **options: plan.Plan(jobs=jobs, rows={{}})
+sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]
+sys.argv += ["--no-baselines"]
+main()
+"""
+
+INTERRUPTED = "tests/benchharness/test_cli_interrupt.py"
+
+IGNORES_SIGINT = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
+"""How a script's `command &` starts: POSIX has its SIGINT ignored, and children inherit that."""
+
+
+def test_16_a_command_in_a_scripts_background_ends_by_sigterm_alone(tmp_path: Path):
+    process = subprocess.Popen(
+        (*IGNORES_SIGINT, sys.executable, "-P", "-c", PROGRAM.format(root=str(ROOT))),
+        cwd=tmp_path,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "BENCH_DB": "board.sqlite"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    next(line for line in process.stderr if line.startswith("[1/2]"))
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "bench: interrupted; 1 of 2 jobs are stored" in errors
+
+
+def test_16_a_job_that_starts_with_sigint_ignored_keeps_its_state_at_sigterm(tmp_path: Path):
+    job, kept = small_job(epochs="100"), tmp_path / "kept"
+    process = start(
+        job, tmp_path / "result.json", "--snapshots", kept, pipe=True, before=IGNORES_SIGINT
+    )
+    assert process.stdout
+    with process.stdout as lines:
+        next(line for line in lines if b'"training"' in line)
+        process.send_signal(signal.SIGTERM)
+        lines.read()
+    assert process.wait() == 143
+    assert len(list(kept.iterdir())) == 1
+
+
+def test_16_these_tests_end_where_a_script_has_sigint_ignored(tmp_path: Path):
+    """`make test &` once hung in the tests that send SIGINT."""
+    words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "130")
+    ended = subprocess.run(
+        (*IGNORES_SIGINT, *words, f"--basetemp={tmp_path / 'inner'}", INTERRUPTED),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "1 passed" in ended.stdout

@@ -14,6 +14,7 @@ from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
+from benchharness.progress import Progress
 from tests.helpers.results import make_job, make_result
 
 CPU = (Slot(device="cpu", environment={}),)
@@ -22,14 +23,16 @@ Finish = Callable[[list[Job]], Iterator[Outcome]]
 
 
 class Told:
-    """Hears of what ended and what was left out, by seeds."""
+    """Hears of what ended and what was left out, by seeds, and what jobs note."""
 
     def __init__(self) -> None:
         self.finished: list[int] = []
         self.left_out: list[int] = []
+        self.notes: list[str] = []
 
-    def report(self, job: Job, progress: object) -> None:
-        """Hears nothing."""
+    def report(self, job: Job, progress: Progress) -> None:
+        if progress.note:
+            self.notes.append(f"{job.seed} {progress.note}")
 
     def finish(self, outcome: Outcome) -> None:
         self.finished.append(outcome.job.seed)
@@ -58,10 +61,15 @@ def jobs_of(count: int) -> list[Job]:
 
 
 def driven(
-    store: Store, engine: MadeEngine, jobs: list[Job], *, force: bool = False
+    store: Store,
+    engine: MadeEngine,
+    jobs: list[Job],
+    *,
+    force: bool = False,
+    told: Told | None = None,
 ) -> tuple[list[Result | Failure], Told]:
-    """What `bench run` would store of these jobs."""
-    told = Told()
+    """What `bench run` would store of these jobs; `told` hears of them."""
+    told = told or Told()
     placement = Placement(slots=CPU, engine=lambda **_: engine)
     checkpoints = StartCheckpoints(folder=Path("checkpoints"), jobs=tuple(jobs))
     planned = Plan(jobs=tuple(jobs), rows={})

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,18 @@ def stop(job: Job, folder: Path, step: int = 3, phase: str = "training", **optio
 
 
 def start(
-    job: Job, result_file: Path, *options: object, pipe: bool = False
+    job: Job,
+    result_file: Path,
+    *options: object,
+    pipe: bool = False,
+    before: Sequence[str] = (),
 ) -> "subprocess.Popen[bytes]":
-    """The job in a process of its own, with a pipe of its progress or without."""
+    """The job in a process of its own, with a pipe of its progress or without.
+
+    `before` are words that start the command behind them.
+    """
     process = subprocess.Popen(
-        (*WORKER, str(result_file), *map(str, options)),
+        (*before, *WORKER, str(result_file), *map(str, options)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if pipe else subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -21,7 +21,6 @@ from benchharness.leaderboard.boards.terminal import render, render_published
 from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.record import result_to_stored
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.tasks.errors import DataError
 from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
@@ -52,11 +51,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def _bring(store: Store, *rows: dict[str, Any]) -> int:
     scores = [ImportedScore(**{**ROW, **row}) for row in rows]
-    return store.add_stored(result_to_stored(to_result(score)) for score in scores)
+    return store.add_results(map(to_result, scores))
 
 
 def test_a_row_needs_six_things(tmp_path: Path) -> None:
-    assert read_rows(_json(tmp_path, ROW)) == [ImportedScore(**ROW)]
+    assert list(read_rows(_json(tmp_path, ROW))) == [ImportedScore(**ROW)]
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffsource,score,split,metric,task,model\nx,1,dev,accuracy,glue/rte,m\n")
     (score,) = read_rows(path)
@@ -72,7 +71,7 @@ def test_our_own_exports_are_read(tmp_path: Path, name: str) -> None:
     lines = score_lines([board])
     (tmp_path / "a.json").write_text(to_json(lines), encoding="utf-8")
     (tmp_path / "a.csv").write_text(to_csv(lines), encoding="utf-8")
-    from_json, from_csv = read_rows(tmp_path / "a.json"), read_rows(tmp_path / "a.csv")
+    from_json, from_csv = (list(read_rows(tmp_path / name)) for name in ("a.json", "a.csv"))
     assert [score.score for score in from_json] == [line.score for line in lines]
     assert [score.model for score in from_json] == [line.model for line in lines]
     assert [vars(score) | {"model": ""} for score in from_csv] == [
@@ -103,7 +102,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_wrong_row_is_one_sentence(tmp_path: Path, wrong: str) -> None:
     fields, sentence = WRONG[wrong]
     with pytest.raises(DataError, match=rf"row 2 of .*: {re.escape(sentence)}") as raised:
-        read_rows(_json(tmp_path, ROW, {**ROW, **fields}))
+        list(read_rows(_json(tmp_path, ROW, {**ROW, **fields})))
     assert "\n" not in str(raised.value)
 
 
@@ -126,14 +125,14 @@ def test_other_files_are_one_sentence(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=sentence):
-        read_rows(tmp_path / name)
+        list(read_rows(tmp_path / name))
     with pytest.raises(DataError, match="cannot be read"):
-        read_rows(tmp_path / "missing.csv")
+        list(read_rows(tmp_path / "missing.csv"))
 
 
 def test_a_row_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"rows 1 and 2 of .* are for the same score"):
-        read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5}))
+        list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
 def test_the_same_rows_are_stored_once_and_a_correction_counts(store: Store) -> None:

@@ -1,9 +1,15 @@
 """Runs of two stores in one: none doubled, none lost, the newest result counts."""
 
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
+from sqlalchemy import event
 
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
@@ -84,3 +90,52 @@ def test_merged_attempts_go_on_in_their_order(tmp_path: Path) -> None:
             key = make_job(seed=1).key
             assert [row.seconds for row in c.attempts(key)] == [3.0, 9.0]
             assert c.result(key) == _timed(1, 9)
+
+
+def test_many_runs_go_in_together_and_keep_their_order(tmp_path: Path) -> None:
+    """Attempts at one job lie in two batches, others are here already, and one is here twice."""
+    seeds = [*range(160), *range(60, 160)]  # two attempts at 100 jobs, a batch after the first
+    theirs = [_timed(seed, day=1 + (number >= 160)) for number, seed in enumerate(seeds)]
+    with _store(tmp_path / "a", *theirs[:3], theirs[0]) as a:
+        assert a.add_results(theirs) == len(theirs) - 3
+        assert a.add_results([theirs[0]] * 3) == 1, "two of the three are here"
+        found = a.runs()
+        assert sorted(row.seed for row in found) == [*range(160)]
+        for seed in (0, 3, 60, 159):
+            attempts = a.attempts(make_job(seed=seed).key)
+            assert [row.seconds for row in attempts] == {0: [1.0] * 3, 3: [1.0]}.get(seed, [1, 2])
+        assert {row.seconds for row in found if row.seed >= 60} == {2.0}
+        assert list(a.faults()) == []
+        with open_store(tmp_path / "b") as b:
+            assert b.merge(a.stored_runs()) == (len(theirs) + 2, ())
+            assert sorted(map(str, b.runs())) == sorted(map(str, found))
+            assert list(b.faults()) == []
+
+
+def test_a_run_that_fits_no_schema_is_named_among_a_hundred(tmp_path: Path) -> None:
+    good = [_timed(seed, 1) for seed in range(120)]
+    huge = replace(good[70], cost=make_cost(parameters=2**70))  # whole, and too large a number
+    with open_store(tmp_path / "a") as store:
+        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* is not what its"):
+            store.add_results([*good[:70], huge, *good[71:]])
+        assert store.count() == 0
+
+
+def test_an_import_makes_few_statements_and_keeps_little_in_memory(tmp_path: Path) -> None:
+    def measured(count: int) -> tuple[int, int]:
+        statements = list[str]()
+        with open_store(tmp_path / f"{count}.sqlite") as store:
+            event.listen(
+                store._engine, "before_cursor_execute", lambda *words: statements.append(words[2])
+            )
+            tracemalloc.start()
+            assert store.add_results(_timed(seed, 1) for seed in range(count)) == count
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        return len(statements), peak
+
+    measured(100)  # what is loaded and compiled once
+    few, small = measured(300)
+    many, large = measured(900)
+    assert many - few <= 6 * 8, "eight statements for a hundred runs"
+    assert large < 1.5 * small

@@ -158,3 +158,24 @@ def _copy_rows(path: Path, session: Session) -> None:
             rows = [dict(row) for row in connection.execute(f"SELECT * FROM {name}")]
             table = Table(name, MetaData(), autoload_with=session.connection())
             session.execute(table.insert(), rows)
+
+
+def test_a_result_waits_while_another_writer_holds_the_server(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = make_result()
+    with open_store(url) as store:
+        with writing(open_engine(url)) as other:
+            other.execute(text("SELECT 1"))  # its transaction begins
+            with pytest.raises(StoreError, match=r"locked by another process for 0\.1 seconds"):
+                store.hurried(0.1).add_missing(result)
+            kept = store.keep(result)
+        assert kept.parent.parent == tmp_path / "results"
+        assert kept.parent.suffix == ".unstored"
+        assert "@" not in str(kept.relative_to(tmp_path))
+    with open_store(url) as store:
+        assert store.taken == (1, 0, ())
+        assert store.result(result.job.key) == result
+        assert store.add_results([result, make_result(make_job(seed=4))]) == 1
+        assert list(store.faults()) == []
