@@ -174,7 +174,9 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         with Console(stderr=True).status("reading the data and the checkpoints"):
             planned = plan(request)
         _name_missing_rows(request, planned)
-        schedule = schedule_missing(planned, request.slots, db, keep=keep_checkpoints, force=force)
+        schedule = schedule_missing(
+            planned, request.slots, db, keep=keep_checkpoints, force=force, hold=not dry_run
+        )
         if dry_run:
             if as_json:
                 typer.echo(json.dumps({"dry_run": True, "jobs": schedule.to_json()}, indent=2))

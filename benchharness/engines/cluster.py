@@ -22,7 +22,7 @@ from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Outcome, Report, worker_command
 from benchharness.engines.slots import Slot
 from benchharness.estimate import estimate_memory
-from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder
+from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.plugins import VARIABLE
@@ -252,6 +252,7 @@ class ClusterEngine:
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
         snapshots: SnapshotFolder | None = None,
+        holds: Holds | None = None,  # noqa: ARG002  (no node can inherit what the driver holds)
     ) -> None:
         self._cluster = cluster
         self._resources = resources

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
 
+from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
@@ -45,7 +46,11 @@ GRACE_SECONDS = 5.0
 """How long a process may take to end when it is asked to."""
 
 SAVING_SECONDS = 120.0
-"""How long one may that says it is saving its state: DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+"""How long one may that says it is saving its state, as long as it computes or waits for a disk:
+DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+
+IDLE_SECONDS = 5.0
+"""How long it may do neither: it hangs, or somebody has stopped it."""
 
 POLL_SECONDS = 0.02
 
@@ -64,13 +69,13 @@ class Child(Protocol):
     def poll(self) -> int | None:
         """The exit status, negative for a signal's number; None while the process runs."""
 
-    def wait(self) -> int:
-        """The exit status, when the process has ended."""
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, when the process has ended; TimeoutExpired where that takes longer."""
 
 
-Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str]], Child]
-"""Starts a worker with some options, with some variables in its environment, and with some modules
-where it can have them from elsewhere."""
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str], Sequence[int]], Child]
+"""Starts a worker with some options, with some variables in its environment, with some modules
+where it can have them from elsewhere, and with some descriptors that it inherits."""
 
 
 def spawning(command: Sequence[str]) -> Start:
@@ -80,6 +85,7 @@ def spawning(command: Sequence[str]) -> Start:
         options: Sequence[str],
         environment: Mapping[str, str],
         modules: Sequence[str],  # noqa: ARG001
+        held: Sequence[int],
     ) -> Child:
         return subprocess.Popen(  # noqa: S603  (our own command, no shell)
             (*command, *options),
@@ -89,6 +95,7 @@ def spawning(command: Sequence[str]) -> Start:
             bufsize=0,
             env=os.environ | environment,
             start_new_session=True,
+            pass_fds=held,
         )
 
     return start
@@ -99,25 +106,35 @@ class WorkerProcess:
 
     The process leads a session of its own, so that Ctrl-C reaches only the driver and what the
     process starts ends with it. The worker asks the kernel to die with the thread that started it,
-    so the thread that starts workers must be the one that watches over them.
+    so the thread that starts workers must be the one that watches over them. With `held`, a
+    descriptor, it holds its job for as long as it lives.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the job, where, and how)
         self,
         job: Job,
         slot: Slot,
         result_file: Path,
         start: Start,
         options: Sequence[str] = (),
+        *,
+        held: int | None = None,
     ) -> None:
         self.job = job
         self.slot = slot
         self._result_file = result_file
         self._log = b""
         self._line = b""
-        self._last_sign = time.monotonic()
+        self._last_sign = self._last_life = time.monotonic()
+        self._life: str | None = None
+        self._fell_silent: float | None = None
         self._is_saving = False
-        self._process = start((str(result_file), *options), slot.environment, modules_for(job))
+        self._process = start(
+            (str(result_file), *options),
+            slot.environment,
+            modules_for(job),
+            () if held is None else (held,),
+        )
         assert self._process.stdout
         assert self._process.stderr
         self._stdout, self._stderr = self._process.stdout, self._process.stderr
@@ -143,9 +160,30 @@ class WorkerProcess:
         """True when the process is gone, whoever ended it."""
         return self._process.poll() is not None
 
+    @property
+    def is_orphan(self) -> bool:
+        """True when the process has ended with what it was forked from, and left no result."""
+        if not (self.has_ended and isinstance(self._process, Fork) and self._process.is_orphan):
+            return False
+        return not isinstance(_read_outcome(self._result_file), Result)
+
+    def misses_its_starter(self, timeout: float | None) -> bool:
+        """Whether the process that it is forked from is silent.
+
+        It has not forked it after `timeout` seconds, or does not tell of its end.
+        """
+        if not isinstance(self._process, Fork) or self.has_ended:
+            return False
+        if not self._process.has_begun:
+            return timeout is not None and self.silent_seconds > timeout
+        ended = self._fell_silent
+        return ended is not None and time.monotonic() - ended > GRACE_SECONDS
+
     def read(self, report: Report | None = None) -> bool:
         """Reports the progress lines that have come in; False where nothing was there to read."""
         output, errors = _read_chunk(self._stdout), _read_chunk(self._stderr)
+        if self._fell_silent is None and not self.descriptors:
+            self._fell_silent = time.monotonic()
         *lines, rest = (self._line + output).split(b"\n")
         self._line = rest[-LOG_BYTES:]
         self._log = (self._log + errors)[-LOG_BYTES:]
@@ -167,14 +205,27 @@ class WorkerProcess:
 
     def is_awaited(self, seconds: float) -> bool:
         """Whether to wait on for the process so long after it was asked to end."""
-        return not self.has_ended and seconds < (
-            SAVING_SECONDS if self._is_saving else GRACE_SECONDS
-        )
+        if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
+            return False
+        if not self._is_saving:
+            return seconds < GRACE_SECONDS
+        return seconds < SAVING_SECONDS and self._shows_life()
+
+    def _shows_life(self) -> bool:
+        """Whether it has done anything in the last seconds, as far as the kernel says."""
+        life = _signs_of_life(self._process.pid)
+        if life is None or life != self._life:
+            self._life, self._last_life = life, time.monotonic()
+        return time.monotonic() - self._last_life < IDLE_SECONDS
 
     def close(self, report: Report | None = None) -> None:
         """Kills what is left of the process and its own, and reads the rest of what they said."""
         self.signal(signal.SIGKILL)
-        self._process.wait()
+        try:
+            self._process.wait(ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            if isinstance(self._process, Fork):
+                self._process.give_up()
         while self.read(report):
             pass
         self._stdout.close()
@@ -186,15 +237,20 @@ class WorkerProcess:
         # A worker that we have ended may have called itself interrupted.
         if left is not None and (timeout is None or isinstance(left, Result)):
             return left
-        kind, error = _explain(self._process.wait(), timeout)
+        status = self._process.poll()
+        # What was killed and has not ended waits in the kernel, for a disk that does not answer.
+        kind, error = _explain(-signal.SIGKILL if status is None else status, timeout)
         return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
 
-def end_processes(workers: Iterable[WorkerProcess]) -> None:
+def end_processes(
+    workers: Iterable[WorkerProcess], end_starter: Callable[[], None] = lambda: None
+) -> None:
     """Asks the processes to end, and kills those that are still there after some seconds.
 
     Those that save their state have longer. An exception on the way (a second Ctrl-C) kills them
-    at once.
+    at once. Where they are not to go on, what has started them is ended before they are killed,
+    because it may hang and not tell of their ends.
     """
     workers = list(workers)
     asked = time.monotonic()
@@ -206,8 +262,23 @@ def end_processes(workers: Iterable[WorkerProcess]) -> None:
             for worker in workers:
                 worker.read()
     finally:
+        end_starter()
         for worker in workers:
             worker.close()
+
+
+def _signs_of_life(pid: int) -> str | None:
+    """What changes while a process computes; None while it waits for a disk, or nothing is known.
+
+    proc_pid_stat(5): behind the name in brackets stand the state, and from the twelfth on the
+    processor's time.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *rest = stat.rpartition(")")[2].split()
+    return None if state == "D" else " ".join(rest[10:12])
 
 
 def _read_chunk(pipe: IO[bytes]) -> bytes:

@@ -5,9 +5,10 @@
 Importing torch and transformers takes seconds of every worker, more than a job of a small encoder
 takes to compute; a fork has them already. A request is {"modules", "words", "environment"} as JSON
 with four pipes: the fork's stdin, stdout and stderr, and one into which this process writes the
-fork's process id when it has started and its exit status when it has ended. A request with modules
-alone has them imported and starts nothing. The forks die with this process, and this process ends
-with its socket, or when whoever started it dies.
+fork's process id when it has started and its exit status when it has ended. A fifth descriptor,
+where there is one, is a lock that the fork holds as long as it lives. A request with modules alone
+has them imported and starts nothing. The forks die with this process, and this process ends with
+its socket, or when whoever started it dies.
 """
 
 import json
@@ -55,6 +56,7 @@ def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
 # The server.
 
 LARGEST_MESSAGE = 64 * 1024
+MOST_DESCRIPTORS = 5
 NUMBER_BYTES = 4
 
 
@@ -69,16 +71,18 @@ def serve(requests: socket.socket) -> None:
             _tell(status, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             os.close(status)
         if requests.fileno() in ready:
-            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, 4)
+            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, MOST_DESCRIPTORS)
             if not message:
                 return
             request = json.loads(message)
             _import(request["modules"])
             if not pipes:
                 continue
-            *streams, status = pipes
+            streams, (status, *held) = pipes[:3], pipes[3:]
             others = [status, requests.fileno(), *running, *(s for _, s in running.values())]
             pid = _fork(request, streams, others)
+            for descriptor in (*streams, *held):
+                os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
 
@@ -102,8 +106,7 @@ def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
         os.setsid()
         die_with(server)
         _become_worker(request, pipes, [*others, led, leads])
-    for descriptor in (*pipes, leads):
-        os.close(descriptor)
+    os.close(leads)
     os.read(led, 1)  # nothing: its other end is closed when the fork has come so far
     os.close(led)
     return pid

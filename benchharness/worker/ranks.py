@@ -70,7 +70,12 @@ def _told(rank: int, count: int, folder: str) -> dict[str, str]:
 
 
 def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | told)  # noqa: S603
+    process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
+        command,
+        stdin=subprocess.PIPE,
+        env=os.environ | told,
+        close_fds=False,  # so that each of them holds what this process was given to hold
+    )
     assert process.stdin
     # One that ended at once has not read its job; its status will tell.
     with suppress(BrokenPipeError), process.stdin as stdin:

@@ -45,8 +45,11 @@ def process_of(server: ForkServer) -> subprocess.Popen[bytes]:
 
 
 def begin(server: ForkServer, file: Path) -> Fork:
-    """A worker that waits for its job on stdin."""
-    return server.start([str(file)], ENVIRONMENT, ())
+    """A worker that waits for its job on stdin, or has ended already."""
+    fork = server.start([str(file)], ENVIRONMENT, ())
+    while not fork.has_begun:
+        time.sleep(0.01)
+    return fork
 
 
 def close(*forks: Fork) -> None:
@@ -133,6 +136,7 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
         "from benchharness.engines.fork_server import ForkServer\n"
         "server = ForkServer()\n"
         f"fork = server.start([{str(tmp_path / 'result.json')!r}], {{}}, ())\n"
+        "while not fork.has_begun: time.sleep(0.01)\n"
         "print(server._process.pid, fork.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
