@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from select import select
 from typing import IO, Any
 
@@ -69,6 +70,9 @@ class ForkServer:
         """Ends the process and every fork that is left; another start begins a new one."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
+            # One that was stopped before it could ask to die with the server would stay behind.
+            for pid in _children_of(self._process):
+                os.kill(pid, signal.SIGKILL)
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):  # where the kernel cannot end it yet
                 self._process.wait(ANSWER_SECONDS)
@@ -94,6 +98,15 @@ class ForkServer:
         # The fork's status will say that the server is gone, or nothing where it is stopped.
         with suppress(ConnectionError, BlockingIOError):
             socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)
+
+
+def _children_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """The forks of a server, none where it has ended; proc_pid_task_children(5)."""
+    with suppress(OSError):
+        if process.poll() is None:
+            path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            return [int(word) for word in path.read_text(encoding="ascii").split()]
+    return []
 
 
 class Fork:

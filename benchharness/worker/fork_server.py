@@ -138,8 +138,13 @@ def _set_threads() -> None:
         torch.set_num_threads(int(threads))
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Answers the requests that come from stdin."""
     die_with(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(QUIET)
     serve(socket.socket(fileno=os.dup(0)))
+
+
+if __name__ == "__main__":
+    run()
