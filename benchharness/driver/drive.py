@@ -13,7 +13,7 @@ from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.choice import Placement
-from benchharness.engines.process import Outcome
+from benchharness.engines.process import Outcome, ended_at_last
 from benchharness.kept_folders import EVERY_SECONDS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
@@ -60,12 +60,15 @@ class Driven(NamedTuple):
     outcomes: Sequence[Outcome]
 
 
-def prepared_workers(request: Request) -> AbstractContextManager[None]:
+@contextmanager
+def prepared_workers(request: Request) -> Iterator[None]:
     """While it lasts, workers on this machine start with the libraries of the request's jobs.
 
-    Importing them takes seconds, and is done while the jobs are still planned.
+    Importing them takes seconds, and is done while the jobs are still planned. SIGTERM and a second
+    Ctrl-C end this process soon, whatever hangs.
     """
-    return request.placement.prepared(modules_of(request.kind, request.tasks))
+    with ended_at_last(), request.placement.prepared(modules_of(request.kind, request.tasks)):
+        yield
 
 
 @contextmanager

@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from select import select
 from typing import IO, Protocol
 
 from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
@@ -51,6 +53,9 @@ DeBERTa-xxlarge's 18 GB at 150 MB/s."""
 
 IDLE_SECONDS = 5.0
 """How long it may do neither: it hangs, or somebody has stopped it."""
+
+LAST_SECONDS = 8.0
+"""How long this process may take to end when it was told to, unless states are being saved."""
 
 POLL_SECONDS = 0.02
 
@@ -258,13 +263,57 @@ def end_processes(
         for worker in workers:
             worker.signal(signal.SIGTERM)
         while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
+            _AWAITED.set()
             time.sleep(POLL_SECONDS)
             for worker in workers:
                 worker.read()
     finally:
+        _AWAITED.clear()
         end_starter()
         for worker in workers:
             worker.close()
+
+
+_AWAITED = threading.Event()
+"""Whether workers are waited for, which `end_processes` does no longer than it may."""
+
+
+@contextmanager
+def ended_at_last() -> Iterator[None]:
+    """A block in which SIGTERM or a second Ctrl-C ends this process within LAST_SECONDS.
+
+    It does so by itself unless it hangs: in a library that lets no exception be raised, as while
+    SQLite waits for a lock, or in what is cleaned up. Workers end with this process.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal is handled there
+        yield
+        return
+    told, tells = os.pipe()
+    os.set_blocking(tells, False)
+    before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    threading.Thread(target=_end_at_last, args=(told,), name="last", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(tells)
+
+
+def _end_at_last(told: int) -> None:
+    """Reads the numbers of signals, and ends this process some seconds after the last it needs."""
+    seen, deadline = b"", float("inf")
+    with os.fdopen(told, "rb", buffering=0) as numbers:
+        while time.monotonic() < deadline:
+            if select([numbers], (), (), None if deadline == float("inf") else POLL_SECONDS)[0]:
+                number = numbers.read(1)
+                if not number:  # the block has ended
+                    return
+                seen += number if number[0] in (signal.SIGINT, signal.SIGTERM) else b""
+            is_final = signal.SIGTERM in seen or len(seen) > 1
+            if is_final and (deadline == float("inf") or (_AWAITED.is_set() and len(seen) == 1)):
+                deadline = time.monotonic() + LAST_SECONDS
+    sys.stderr.write("bench: ended, though something hangs.\n")
+    os._exit(128 + seen[-1])
 
 
 def _signs_of_life(pid: int) -> str | None:

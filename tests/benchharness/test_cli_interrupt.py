@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -112,3 +114,26 @@ def test_a_run_that_waits_for_another_one_can_be_interrupted(tmp_path, number, c
     first.terminate()
     first.communicate(timeout=60)
     assert not (tmp_path / "results" / "locks").exists()
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_run_that_hangs_in_a_library_can_be_ended(tmp_path, numbers):
+    """SQLite waits for a lock and lets no exception be raised, here for as long as it may."""
+    go = tmp_path / "go"
+    process = start(tmp_path, (f"wait-for:{go}", "glue/cola"))
+    while not list((tmp_path / "results" / "locks").glob("*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    with closing(sqlite3.connect(tmp_path / "results" / "leaderboard.sqlite")) as theirs:
+        theirs.isolation_level = None
+        theirs.execute("BEGIN EXCLUSIVE")
+        go.touch()
+        time.sleep(2.0)  # its result is to be stored
+        began = time.monotonic()
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.1)
+        _, err = process.communicate(timeout=60)
+        assert time.monotonic() - began < 20
+    assert process.returncode == 128 + numbers[-1]
+    assert err.endswith("bench: ended, though something hangs.\n")
