@@ -1,5 +1,6 @@
 """The encoders that jobs of a run leave for others to start from, in folders beside the store."""
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,12 @@ class StartCheckpoints:
     def _delete(self, key: str) -> None:
         """Deletes an encoder, or leaves that to another process that still holds it."""
         self.holds.release(_lock(key))
-        if self.holds.take(_lock(key)):
-            delete_checkpoint(checkpoint_folder(self.folder, key))
-            self.holds.release(_lock(key))
+        for _ in range(3):
+            if self.holds.take(_lock(key)):
+                delete_checkpoint(checkpoint_folder(self.folder, key))
+                self.holds.release(_lock(key))
+                return
+            time.sleep(0.01)  # whoever looks for old locks has each for a moment
 
     def _is_there(self, key: str) -> bool:
         return checkpoint_folder(self.folder, key).is_dir()

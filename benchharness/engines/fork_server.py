@@ -13,6 +13,7 @@ from pathlib import Path
 from select import select
 from typing import IO, Any
 
+from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
@@ -92,7 +93,7 @@ class ForkServer:
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    env=os.environ | environment,
+                    env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
                     start_new_session=True,
                 )
         # The fork's status will say that the server is gone, or nothing where it is stopped.

@@ -18,6 +18,7 @@ from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import modules_for
 
 Outcome = Result | Failure
@@ -98,7 +99,7 @@ def spawning(command: Sequence[str]) -> Start:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=os.environ | environment,
+            env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
             start_new_session=True,
             pass_fds=held,
         )

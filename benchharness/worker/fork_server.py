@@ -26,7 +26,8 @@ from typing import Any, NoReturn
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
-from benchharness.worker.__main__ import QUIET, die_with, main, parse
+from benchharness.worker import die_with
+from benchharness.worker.__main__ import QUIET, main, parse
 
 # What jobs import before they compute, so that a process may have it before it forks them.
 
@@ -140,7 +141,6 @@ def _set_threads() -> None:
 
 def run() -> None:
     """Answers the requests that come from stdin."""
-    die_with(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(QUIET)
     serve(socket.socket(fileno=os.dup(0)))

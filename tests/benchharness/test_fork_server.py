@@ -25,6 +25,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
 from benchharness.tasks.suites import TASKS
+from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import (
     LARGEST_MESSAGE,
     MODULES,
@@ -154,6 +155,42 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
     driver.stdout.close()
     for pid in pids:
         wait_until_gone(pid)
+
+
+def test_a_process_dies_with_its_driver_from_its_first_import_of_ours(tmp_path: Path) -> None:
+    """The next one may hang, or take long enough for the driver to be killed before its end."""
+    begun = tmp_path / "begun"
+    hanging = (
+        "import benchharness.worker, pathlib, time\n"
+        f"pathlib.Path({str(begun)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    code = (
+        "import sys, time\n"
+        "from benchharness.engines import fork_server\n"
+        f"fork_server.COMMAND = (sys.executable, '-c', {hanging!r})\n"
+        "server = fork_server.ForkServer()\n"
+        "server.prepare({}, ())\n"
+        "print(server._process.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert driver.stdout
+    pid = int(driver.stdout.readline())
+    while not begun.exists():
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    wait_until_gone(pid)
+
+
+def test_a_process_whose_driver_died_before_does_not_begin() -> None:
+    code = "import benchharness.worker; print('begun')"
+    environment = os.environ | {DIES_WITH: "0"}
+    words = (sys.executable, "-c", code)
+    ended = subprocess.run(words, check=False, env=environment, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (1, b"")
 
 
 def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
