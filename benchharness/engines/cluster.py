@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from benchharness import __version__
 from benchharness.engines.local import LocalEngine
-from benchharness.engines.process import Outcome, Report, worker_command
+from benchharness.engines.process import Outcome, Report, states_awaited, worker_command
 from benchharness.engines.slots import Slot
 from benchharness.estimate import estimate_memory
 from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
@@ -284,7 +284,8 @@ class ClusterEngine:
                         if outcome is not None:
                             yield outcome
             finally:
-                self._cluster.cancel(tuple(self._sent))
+                with states_awaited():
+                    self._cluster.cancel(tuple(self._sent))
 
     def _fill(self, queue: Iterator[Job | None], report: Report) -> bool:
         """Sends jobs while there is room; False when nothing is left to send or to wait for."""

@@ -133,7 +133,7 @@ class WorkerProcess:
         self._line = b""
         self._last_sign = self._last_life = time.monotonic()
         self._life: str | None = None
-        self._fell_silent: float | None = None
+        self._seen_dead: float | None = None
         self._is_saving = False
         self._process = start(
             (str(result_file), *options),
@@ -182,14 +182,13 @@ class WorkerProcess:
             return False
         if not self._process.has_begun:
             return timeout is not None and self.silent_seconds > timeout
-        ended = self._fell_silent
-        return ended is not None and time.monotonic() - ended > GRACE_SECONDS
+        if self._seen_dead is None and not self.descriptors and _is_dead(self._process.pid):
+            self._seen_dead = time.monotonic()
+        return self._seen_dead is not None and time.monotonic() - self._seen_dead > GRACE_SECONDS
 
     def read(self, report: Report | None = None) -> bool:
         """Reports the progress lines that have come in; False where nothing was there to read."""
         output, errors = _read_chunk(self._stdout), _read_chunk(self._stderr)
-        if self._fell_silent is None and not self.descriptors:
-            self._fell_silent = time.monotonic()
         *lines, rest = (self._line + output).split(b"\n")
         self._line = rest[-LOG_BYTES:]
         self._log = (self._log + errors)[-LOG_BYTES:]
@@ -263,20 +262,28 @@ def end_processes(
     try:
         for worker in workers:
             worker.signal(signal.SIGTERM)
-        while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
-            _AWAITED.set()
-            time.sleep(POLL_SECONDS)
-            for worker in workers:
-                worker.read()
+        with states_awaited():
+            while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
+                time.sleep(POLL_SECONDS)
+                for worker in workers:
+                    worker.read()
     finally:
-        _AWAITED.clear()
         end_starter()
         for worker in workers:
             worker.close()
 
 
 _AWAITED = threading.Event()
-"""Whether workers are waited for, which `end_processes` does no longer than it may."""
+
+
+@contextmanager
+def states_awaited() -> Iterator[None]:
+    """A block that waits, for a limited time, for workers to save their states and end."""
+    _AWAITED.set()
+    try:
+        yield
+    finally:
+        _AWAITED.clear()
 
 
 @contextmanager
@@ -284,7 +291,8 @@ def ended_at_last() -> Iterator[None]:
     """A block in which SIGTERM or a second Ctrl-C ends this process within LAST_SECONDS.
 
     It does so by itself unless it hangs: in a library that lets no exception be raised, as while
-    SQLite waits for a lock, or in what is cleaned up. Workers end with this process.
+    SQLite waits for a lock, or in what is cleaned up. After SIGTERM `states_awaited` has its time.
+    Workers end with this process.
     """
     if threading.current_thread() is not threading.main_thread():  # no signal is handled there
         yield
@@ -318,17 +326,26 @@ def _end_at_last(told: int) -> None:
 
 
 def _signs_of_life(pid: int) -> str | None:
-    """What changes while a process computes; None while it waits for a disk, or nothing is known.
+    """The processor's time, which changes while a process computes.
 
-    proc_pid_stat(5): behind the name in brackets stand the state, and from the twelfth on the
-    processor's time.
+    None while it waits for a disk, and where nothing is known.
     """
+    state, *rest = _stat_of(pid)
+    return None if state in ("D", "") else " ".join(rest[10:12])
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a process has ended, though nobody has asked how."""
+    return _stat_of(pid)[0] == "Z"
+
+
+def _stat_of(pid: int) -> Sequence[str]:
+    """The state of a process and what proc_pid_stat(5) has behind it; an empty state for none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state == "D" else " ".join(rest[10:12])
+        return ("",)
+    return stat.rpartition(")")[2].split()
 
 
 def _read_chunk(pipe: IO[bytes]) -> bytes:
