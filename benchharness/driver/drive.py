@@ -163,7 +163,7 @@ class _Run:
             self._checkpoints.discard_damaged(job.key)
             if self._is_needless(job):
                 self.going.remove(job.key)
-                self._holds.release(job.key)
+                self._release(job)
                 self._watcher.leave_out(job)
             elif job.start_from in self._failed:
                 self.end(
@@ -193,8 +193,12 @@ class _Run:
             self.stored.append(outcome)
         if self._snapshots is not None and _is_final(outcome):
             self._snapshots.delete_all([job.key])
-        self._holds.release(job.key)
+        self._release(job)
         self._watcher.finish(outcome)
+
+    def _release(self, job: Job) -> None:
+        """Lets go of a job that has ended, here or elsewhere, and of what it has started from."""
+        self._holds.release(job.key)
         if job.start_from is not None:
             self._checkpoints.release(self._store, self.going)
 

@@ -1,6 +1,8 @@
 """`bench run` with jobs that start from others: their order, their failures, their encoders."""
 
 import json
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +86,28 @@ def test_an_encoder_that_another_process_holds_stays(bench, fake_jobs, tmp_path)
     assert bench(*ONE).code == 0
     assert not any(KEPT.iterdir())
     assert not (tmp_path / "locks").exists()
+
+
+def test_an_encoder_whose_last_job_another_process_runs_is_deleted(bench, fake_jobs, tmp_path):
+    start = make_job("ok", MNLI)
+    rte = starting_from(start)
+    fake_jobs([start, rte])
+    theirs = Holds(tmp_path / "locks")
+    assert theirs.take(rte.key)
+
+    def finish_theirs():
+        while not (KEPT / start.key).exists():
+            time.sleep(0.02)
+        with open_store("board.sqlite") as store:
+            store.add_result(make_result(rte))
+        theirs.close()
+
+    thread = threading.Thread(target=finish_theirs)
+    thread.start()
+    ended = bench(*ONE)
+    thread.join()
+    assert (ended.code, ended_jobs(ended)) == (0, ["MNLI"])
+    assert not any(KEPT.iterdir())
 
 
 def test_an_encoder_is_held_from_when_it_was_looked_for(bench, fake_jobs, tmp_path, monkeypatch):
