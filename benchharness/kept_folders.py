@@ -2,14 +2,18 @@
 
     results/checkpoints/KEY/                  config.json, model.safetensors, the tokenizer's files
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
+    results/locks/NAME                        who uses them now
 
-Both stand beside the database, KEY is the run's, and each folder has a manifest.json. A folder
-takes its name when its manifest is written. The manifest holds the digest of every file, so whoever
-reads the folder can tell damage. Snapshots may be deleted while nothing runs: jobs then start over.
+All stand beside the database, KEY is the run's, and each folder of the first two has a
+manifest.json. A folder takes its name when its manifest is written. The manifest holds the digest
+of every file, so whoever reads the folder can tell damage. Snapshots may be deleted while nothing
+runs: jobs then start over.
 """
 
+import fcntl
 import json
 import os
+import platform
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,6 +34,9 @@ CHECKPOINTS = Path("results/checkpoints")
 SNAPSHOTS = "snapshots"
 """The name of the folder beside the database."""
 
+LOCKS = "locks"
+"""The name of the folder beside the database that says who uses the others."""
+
 EVERY_SECONDS = 300.0
 """How often a job keeps its state unless told otherwise: so much work a crash may cost."""
 
@@ -47,7 +54,7 @@ def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
     """
     draft = _draft(folder, "draft")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
+    _make_folder(draft)
     try:
         yield draft
         manifest = _seal(draft, facts)
@@ -77,6 +84,15 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
 def _draft(folder: Path, kind: str) -> Path:
     # Beside it, because a rename is whole only within a file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes a folder that is not there, also where others delete the empty ones above it."""
+    for _ in range(100):
+        with suppress(FileNotFoundError):
+            folder.mkdir(parents=True)
+            return
+    folder.mkdir(parents=True)
 
 
 def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -214,3 +230,106 @@ class SnapshotFolder:
             shutil.rmtree(self.root / key, ignore_errors=True)
         with suppress(OSError):  # where others are left in it, or it is not there
             self.root.rmdir()
+
+
+# Who uses what: drivers that share a folder, each with its workers.
+
+
+class Holds:
+    """What this process holds of the things in use, by name, each alone or shared.
+
+    Each is a lock on a file of `folder`. It is the open file's: a worker that has inherited the
+    descriptor holds it too, and when all of them have ended, however, nobody does. Where the file
+    system has no locks, or the folder cannot be written, everything is as good as held. For one
+    thread.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int | None] = {}
+
+    def take(self, name: str) -> bool:
+        """Holds a name alone; False where another process holds it."""
+        if name not in self._held:
+            try:
+                descriptor = _locked(self._folder / name, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"process {os.getpid()} on {platform.node()}".encode())
+            except BlockingIOError:
+                return False
+            except OSError:
+                self._held[name] = None
+            else:
+                self._held[name] = descriptor
+        return True
+
+    def share(self, name: str) -> None:
+        """Holds a name together with others; waits while one of them holds it alone."""
+        if name not in self._held:
+            self._held[name] = None
+            with suppress(OSError):
+                self._held[name] = _locked(self._folder / name, fcntl.LOCK_SH)
+
+    def descriptor(self, name: str) -> int | None:
+        """What a worker inherits so that it holds the name too; None where there is nothing."""
+        return self._held.get(name)
+
+    def holder(self, name: str) -> str:
+        """Who holds a name alone, for a person, as far as that is known."""
+        try:
+            said = (self._folder / name).read_text(encoding="utf-8")[:200]
+        except (OSError, ValueError):
+            said = ""
+        return said or "another process"
+
+    def release(self, name: str) -> None:
+        """Lets go of a name."""
+        descriptor = self._held.pop(name, None)
+        if descriptor is not None:
+            _unlock(descriptor, self._folder / name)
+
+    def close(self) -> None:
+        """Lets go of everything, and deletes what killed processes have left of their locks."""
+        for name in tuple(self._held):
+            self.release(name)
+        with suppress(OSError):
+            for path in tuple(self._folder.iterdir()):
+                with suppress(OSError):
+                    _unlock(_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB), path)
+            self._folder.rmdir()
+
+
+def _locked(path: Path, how: int) -> int:
+    """The descriptor of a locked file, which is made; BlockingIOError where others have it."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # the folder was deleted, because it was empty
+            continue
+        try:
+            fcntl.flock(descriptor, how)
+            if _is_there(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # whoever had it before has deleted the file
+
+
+def _is_there(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _unlock(descriptor: int, path: Path) -> None:
+    """Lets go of a locked file, and deletes it where nobody else has it."""
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(descriptor, path):
+                path.unlink()
+    finally:
+        os.close(descriptor)

@@ -16,7 +16,7 @@ class Progress:
     """Where a job is.
 
     `phase` is "loading", "encoding", "training", "saving" or "predicting", and "waiting" before
-    those while a cluster has no room.
+    those while a cluster has no room, or another process runs the job.
 
     `step` of `steps` optimizer steps (training) or batches (predicting; encoding, where a frozen
     encoder is computed); `loss` is the latest mean training loss, None outside training;

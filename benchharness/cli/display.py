@@ -75,7 +75,6 @@ class Display:
     def finish(self, outcome: Result | Failure) -> None:
         """Takes what a job has left behind, and prints a line about it."""
         job = outcome.job
-        self._running.pop(job.key, None)
         self.leave_out(job)
         self._failed += isinstance(outcome, Failure)
         self._last_line = time.monotonic()
@@ -83,6 +82,7 @@ class Display:
 
     def leave_out(self, job: Job) -> None:
         """Takes that a job has not to be run any more."""
+        self._running.pop(job.key, None)  # where it has waited for another process
         self._done += 1
         self._done_weight += self._weight(job)
 

@@ -209,7 +209,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         _name_missing_rows(request, planned)
         climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
-        schedule = scheduled(planned, force=force)
+        schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
             _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
             return

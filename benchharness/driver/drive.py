@@ -15,8 +15,8 @@ from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.choice import Placement
-from benchharness.engines.process import Outcome
-from benchharness.kept_folders import EVERY_SECONDS, SnapshotFolder
+from benchharness.engines.process import Outcome, ended_at_last
+from benchharness.kept_folders import EVERY_SECONDS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS
@@ -29,6 +29,10 @@ from benchharness.worker.fork_server import modules_of
 
 TIMEOUT_SECONDS = 1800.0
 """A job that is silent for so long hangs, or waits for a download."""
+
+
+SECONDS_BETWEEN_LOOKS = 0.5
+"""How often it is looked whether another process still runs a job: one call of the kernel."""
 
 
 class _Silent:
@@ -60,12 +64,15 @@ class Driven(NamedTuple):
     outcomes: Sequence[Outcome]
 
 
-def prepared_workers(request: Request) -> AbstractContextManager[None]:
+@contextmanager
+def prepared_workers(request: Request) -> Iterator[None]:
     """While it lasts, workers on this machine start with the libraries of the request's jobs.
 
-    Importing them takes seconds, and is done while the jobs are still planned.
+    Importing them takes seconds, and is done while the jobs are still planned. SIGTERM and a second
+    Ctrl-C end this process soon, whatever hangs.
     """
-    return request.placement.prepared(modules_of(request.kind, request.tasks))
+    with ended_at_last(), request.placement.prepared(modules_of(request.kind, request.tasks)):
+        yield
 
 
 @contextmanager
@@ -84,7 +91,8 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     A job that is silent for `timeout` seconds is ended (None: never). A running job keeps its state
     every `snapshot_every` seconds (0: never) and resumes from there when it is driven again. A job
     that starts from another one waits until that has ended, while others go before it, and fails
-    where that has failed. Just before a job starts, it is left out where another process has stored
+    where that has failed. A job that another process of this machine runs is waited for, while
+    others go before it. Just before a job starts, it is left out where another process has stored
     its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
     job. What the store does not take is kept beside it, and the run goes on. Raises ModelError
     before anything starts where a checkpoint can be had from nowhere, or cannot be loaded as far as
@@ -93,19 +101,19 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     for job in {job.weights: job for job in schedule.todo}.values():
         trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
         require_checkpoint(job.checkpoint, hub_revision(job.weights), trust)
+    holds = schedule.checkpoints.holds
     snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
     engine = placement.engine(
         timeout=timeout,
         checkpoints=schedule.checkpoints.folder,
         keep=schedule.starts,
         snapshots=snapshots,
+        holds=holds,
     )
     with open_store(db) as store:
-        with watch(schedule, store) as watcher:
+        with closing(holds), watch(schedule, store) as watcher:
             run = _Run(schedule, store, watcher, snapshots, force=force)
-            if snapshots is not None:
-                snapshots.delete_all(store.finished_keys(snapshots.keys() - run.going))
-            schedule.checkpoints.discard_damaged(run.going)
+            _delete_finished(snapshots, holds, store, run.going)
             schedule.checkpoints.release(store, run.going)
             with run.keeping, closing(engine.run(run.queue(), run.report)) as outcomes:
                 for outcome in outcomes:
@@ -117,7 +125,9 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
 class _Run:
     """How far the jobs of a run have come.
 
-    `going` are the keys of those that wait or run, `stored` is what they have left behind.
+    `going` are the keys of those that wait or run, `stored` is what they have left behind. A job
+    that runs is held, from before its result is looked for until that is stored. So of several
+    processes one runs it, and the others wait and take the result, or run it after one that died.
     """
 
     def __init__(
@@ -132,6 +142,8 @@ class _Run:
         self._waiting = list(schedule.todo)
         self._snapshots = snapshots
         self._checkpoints: StartCheckpoints = schedule.checkpoints
+        self._holds = schedule.checkpoints.holds
+        self._looks: dict[str, float] = {}  # when to look next at what others run
         self._watcher = watcher
         self._force = force
         self._states = _States()
@@ -142,15 +154,24 @@ class _Run:
         self.stored: list[Outcome] = []
 
     def queue(self) -> Iterator[Job | None]:
-        """The jobs to start, one by one; None while all that are left wait for one that runs."""
+        """The jobs to start, one by one; None while all that are left wait for one that runs.
+
+        While all that are left are run by other processes, it waits itself.
+        """
         while self._waiting:
-            job = next((job for job in self._waiting if job.start_from not in self.going), None)
+            ready = (job for job in self._waiting if job.start_from not in self.going)
+            job = next(filter(self._hold, ready), None)
             if job is None:
-                yield None
+                if len(self.going) > len(self._waiting):  # some run here
+                    yield None
+                else:
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
             self._waiting.remove(job)
+            self._checkpoints.discard_damaged(job.key)
             if self._is_needless(job):
                 self.going.remove(job.key)
+                self._release(job)
                 self._watcher.leave_out(job)
             elif job.start_from in self._failed:
                 self.end(
@@ -187,10 +208,27 @@ class _Run:
             self.stored.append(outcome)
         if self._snapshots is not None and _is_final(outcome) and self.keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
+        self._release(job)
         self._watcher.finish(outcome)
+
+    def _release(self, job: Job) -> None:
+        """Lets go of a job that has ended, here or elsewhere, and of what it has started from."""
+        self._holds.release(job.key)
         if job.start_from is not None:
             with suppress(StoreError):  # the next job's end, or the run's, does it
                 self._checkpoints.release(self.keeping.store, self.going)
+
+    def _hold(self, job: Job) -> bool:
+        """Takes a job for this process; says once that another one has it."""
+        if time.monotonic() < self._looks.get(job.key, 0.0):
+            return False
+        if self._holds.take(job.key):
+            return True
+        is_known = job.key in self._looks
+        note = "" if is_known else f"is run by {self._holds.holder(job.key)}, and is waited for"
+        self._watcher.report(job, Progress(phase="waiting", note=note))
+        self._looks[job.key] = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        return False
 
     def _is_needless(self, job: Job) -> bool:
         if job.weights in self._broken:
@@ -222,6 +260,18 @@ class _States:
         self.lacking.discard(key)
         self._is_told = was_told and bool(self.lacking)
         return "saves its state again, as all jobs do" if was_told and not self._is_told else ""
+
+
+def _delete_finished(
+    snapshots: SnapshotFolder | None, holds: Holds, store: Store, going: set[str]
+) -> None:
+    """Deletes what stored jobs have kept that nobody runs, of a driver that was killed."""
+    if snapshots is None:
+        return
+    for key in store.finished_keys(snapshots.keys() - going):
+        if holds.take(key):
+            snapshots.delete_all([key])
+            holds.release(key)
 
 
 def _is_final(outcome: Outcome) -> bool:

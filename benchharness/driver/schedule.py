@@ -148,14 +148,24 @@ def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
     )
 
 
-def schedule_missing(
-    plan: Plan, slots: Sequence[Slot], db: str, *, keep: bool = False, force: bool = False
+def schedule_missing(  # noqa: PLR0913  (the plan, where it is stored, and three flags)
+    plan: Plan,
+    slots: Sequence[Slot],
+    db: str,
+    *,
+    keep: bool = False,
+    force: bool = False,
+    hold: bool = True,
 ) -> Schedule:
     """The schedule of what a database, which need not be there yet, lacks of a plan.
 
     With `force` that is everything; with `keep` the encoders that jobs start from stay for ever.
+    No other process deletes those encoders from now on, until the schedule was driven or this
+    process ends, unless `hold` is false, because nothing will be driven.
     """
     checkpoints = StartCheckpoints.of(plan.jobs, db, keep=keep)
+    if hold:
+        checkpoints.hold()
     if not is_there(db):
         return schedule(plan, slots, checkpoints)
     with open_store(db) as store:

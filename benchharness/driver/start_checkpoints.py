@@ -1,10 +1,18 @@
 """The encoders that jobs of a run leave for others to start from, in folders beside the store."""
 
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchharness.kept_folders import CHECKPOINTS, checkpoint_folder, delete_checkpoint, is_whole
+from benchharness.kept_folders import (
+    CHECKPOINTS,
+    LOCKS,
+    Holds,
+    checkpoint_folder,
+    delete_checkpoint,
+    is_whole,
+)
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import Store
 
@@ -22,22 +30,35 @@ class StartCheckpoints:
     """The encoders in `folder` that some of the planned `jobs` start from.
 
     An encoder stays until every planned job that starts from it has a result, and longer with
-    `keep`.
+    `keep`, or while another process holds it. `holds` is what this one has to itself or shares of
+    all that is kept beside the database: a job by its key, an encoder by that of its job.
     """
 
     folder: Path
     jobs: tuple[Job, ...]
+    holds: Holds
     keep: bool = False
 
     @classmethod
     def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> "StartCheckpoints":
         """The encoders beside a database's file."""
-        return cls(folder=folder_beside(db) / CHECKPOINTS.name, jobs=tuple(jobs), keep=keep)
+        beside = folder_beside(db)
+        return cls(
+            folder=beside / CHECKPOINTS.name,
+            jobs=tuple(jobs),
+            holds=Holds(beside / LOCKS),
+            keep=keep,
+        )
 
     @property
     def starts(self) -> set[str]:
         """The keys of the jobs that others start from."""
         return {job.start_from for job in self.jobs if job.start_from is not None}
+
+    def hold(self) -> None:
+        """From now on no other process deletes the encoders, nor what is to become one."""
+        for key in self.starts:
+            self.holds.share(_lock(key))
 
     def whole(self) -> set[str]:
         """The keys of those whose encoder is there; reads every byte of it."""
@@ -48,11 +69,15 @@ class StartCheckpoints:
         after = self._after(key)
         return bool(after) and not self._is_there(key) and store.finished_keys(after) != after
 
-    def discard_damaged(self, keys: Iterable[str]) -> None:
-        """Deletes what is left of encoders that nobody can start from."""
-        for key in filter(self._is_there, self.starts.intersection(keys)):
-            if not is_whole(checkpoint_folder(self.folder, key), key):
-                delete_checkpoint(checkpoint_folder(self.folder, key))
+    def discard_damaged(self, key: str) -> None:
+        """Deletes what is left of a job's encoder where nobody can start from it.
+
+        Whoever calls it holds the job, so that none is just being written.
+        """
+        if key in self.starts and self._is_there(key):
+            folder = checkpoint_folder(self.folder, key)
+            if not is_whole(folder, key):
+                delete_checkpoint(folder)
 
     def release(self, store: Store, going: Collection[str]) -> None:
         """Deletes the encoders that no job needs any more; `going` are jobs that have not ended."""
@@ -60,10 +85,25 @@ class StartCheckpoints:
             for key in filter(self._is_there, self.starts):
                 after = self._after(key)
                 if after.isdisjoint(going) and store.finished_keys(after) == after:
-                    delete_checkpoint(checkpoint_folder(self.folder, key))
+                    self._delete(key)
+
+    def _delete(self, key: str) -> None:
+        """Deletes an encoder, or leaves that to another process that still holds it."""
+        self.holds.release(_lock(key))
+        for _ in range(3):
+            if self.holds.take(_lock(key)):
+                delete_checkpoint(checkpoint_folder(self.folder, key))
+                self.holds.release(_lock(key))
+                return
+            time.sleep(0.01)  # whoever looks for old locks has each for a moment
 
     def _is_there(self, key: str) -> bool:
         return checkpoint_folder(self.folder, key).is_dir()
 
     def _after(self, key: str) -> set[str]:
         return {job.key for job in self.jobs if job.start_from == key}
+
+
+def _lock(key: str) -> str:
+    """By what name a job's encoder is held."""
+    return f"{key}.encoder"

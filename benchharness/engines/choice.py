@@ -12,7 +12,7 @@ from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Engine, worker_command
 from benchharness.engines.slots import Slot, find_gpus, find_slots
-from benchharness.kept_folders import SnapshotFolder
+from benchharness.kept_folders import Holds, SnapshotFolder
 from benchharness.tasks.errors import BenchError, unknown_name
 
 NUMBERS = frozenset({"cpus", "memory", "retries"})
@@ -39,6 +39,7 @@ class Maker(Protocol):
         checkpoints: Path,
         keep: Collection[str],
         snapshots: SnapshotFolder | None = None,
+        holds: Holds | None = None,
     ) -> Engine:
         """The arguments are those of the local engine."""
 

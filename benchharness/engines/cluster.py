@@ -19,10 +19,10 @@ from uuid import uuid4
 
 from benchharness import __version__
 from benchharness.engines.local import LocalEngine
-from benchharness.engines.process import Outcome, Report, worker_command
+from benchharness.engines.process import Outcome, Report, states_awaited, worker_command
 from benchharness.engines.slots import WAITING, Slot, waiting
 from benchharness.estimate import estimate_memory
-from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder
+from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.plugins import VARIABLE
@@ -252,6 +252,7 @@ class ClusterEngine:
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
         snapshots: SnapshotFolder | None = None,
+        holds: Holds | None = None,  # noqa: ARG002  (no node can inherit what the driver holds)
     ) -> None:
         self._cluster = cluster
         self._resources = resources
@@ -283,7 +284,8 @@ class ClusterEngine:
                         if outcome is not None:
                             yield outcome
             finally:
-                self._cluster.cancel(tuple(self._sent))
+                with states_awaited():
+                    self._cluster.cancel(tuple(self._sent))
 
     def _fill(self, queue: Iterator[Job | None], report: Report) -> bool:
         """Sends jobs while there is room; False when nothing is left to send or to wait for."""

@@ -13,18 +13,20 @@ from benchharness.engines.process import (
     WORKER,
     Outcome,
     Report,
-    Start,
     WorkerProcess,
     end_processes,
     spawning,
 )
 from benchharness.engines.slots import Slot
-from benchharness.kept_folders import CHECKPOINTS, SnapshotFolder, checkpoint_folder
+from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder, checkpoint_folder
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
 
 POLL_SECONDS = 0.1
+
+STARTERS = 2
+"""How many processes workers are forked from, one after the other, before they do without."""
 
 Begin = Callable[[Job, Slot], WorkerProcess]
 
@@ -36,10 +38,13 @@ class LocalEngine:
     for ever. `command` starts a worker; the name of its result file and its options are added.
     Without one workers are `forks` of a process that has their libraries, where that is possible.
     Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
-    They keep their states in `snapshots`, None for nowhere.
+    They keep their states in `snapshots`, None for nowhere. A worker inherits what its job is held
+    by in `holds`.
 
     A hanging job is ended and run once more, from its newest snapshot. One that was killed is not:
-    where memory runs out, whoever killed it would again.
+    where memory runs out, whoever killed it would again. Where the process that workers are forked
+    from hangs or was killed, all of them are started again, from another one, and after that
+    without any.
     """
 
     def __init__(  # noqa: PLR0913  (where, how, and what is kept)
@@ -51,6 +56,7 @@ class LocalEngine:
         checkpoints: Path = CHECKPOINTS,
         keep: Collection[str] = (),
         snapshots: SnapshotFolder | None = None,
+        holds: Holds | None = None,
         forks: ForkServer | None = None,
     ) -> None:
         self._slots = tuple(slots)
@@ -59,7 +65,9 @@ class LocalEngine:
         self._checkpoints = checkpoints.absolute()
         self._keep = frozenset(keep)
         self._snapshots = snapshots
+        self._holds = holds
         self._forks = forks or ForkServer()
+        self._starters = 0 if command or not can_fork() else STARTERS
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yields what each job left behind, as the jobs end.
@@ -71,12 +79,16 @@ class LocalEngine:
         queue = iter(jobs)
         free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
         with TemporaryDirectory(prefix="bench-") as folder, closing(self._forks):
-            begin = partial(self._worker, self._starting(), Path(folder))
+            begin = partial(self._worker, Path(folder))
             try:
                 while self._start(queue, free, running, begin, report):
                     wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
+                    if self._misses_its_starter(running):
+                        self._replace_starter(running, begin, report)
                     for worker in tuple(running):
                         worker.read(report)
+                        if self._misses_its_starter([worker]):  # until all of them are seen to
+                            continue
                         if worker.has_ended or self._is_hanging(worker):
                             running.remove(worker)
                             outcome = self._finish(worker, report)
@@ -87,7 +99,7 @@ class LocalEngine:
                             free.append(worker.slot)
                             yield _told_of_hanging(outcome, hung)
             finally:
-                end_processes(running)
+                end_processes(running, self._forks.close)
 
     def _start(
         self,
@@ -103,16 +115,28 @@ class LocalEngine:
             report(job, Progress(phase="loading"))
         return bool(running)
 
-    def _starting(self) -> Start:
-        """How workers are started."""
-        if self._command or not can_fork():
-            return spawning(self._command or WORKER)
-        return self._forks.start
-
-    def _worker(self, start: Start, folder: Path, job: Job, slot: Slot) -> WorkerProcess:
+    def _worker(self, folder: Path, job: Job, slot: Slot) -> WorkerProcess:
         file = folder / f"{job.key}.json"
         file.unlink(missing_ok=True)  # of an attempt that hung
-        return WorkerProcess(job, slot, file, start, self._options(job))
+        start = self._forks.start if self._starters else spawning(self._command or WORKER)
+        held = self._holds.descriptor(job.key) if self._holds else None
+        return WorkerProcess(job, slot, file, start, self._options(job), held=held)
+
+    def _misses_its_starter(self, running: Iterable[WorkerProcess]) -> bool:
+        return any(w.is_orphan or w.misses_its_starter(self._timeout) for w in running)
+
+    def _replace_starter(self, running: list[WorkerProcess], begin: Begin, report: Report) -> None:
+        """Starts all jobs again that have not left a result; they save their states before."""
+        self._starters -= 1
+        end_processes(running, self._forks.close)
+        sentence = "is started again, because the process that workers are forked from "
+        sentence += "hangs or was killed"
+        if not self._starters:
+            sentence += ", from now on without it"
+        for place, worker in enumerate(running):
+            if not isinstance(worker.outcome(), Result):
+                report(worker.job, Progress(phase="loading", note=sentence))
+                running[place] = begin(worker.job, worker.slot)
 
     def _again(self, hung: WorkerProcess, begin: Begin, report: Report) -> WorkerProcess:
         """The job of a process that hung, in another one."""

@@ -5,16 +5,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from select import select
 from typing import IO, Protocol
 
+from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import modules_for
 
 Outcome = Result | Failure
@@ -45,7 +49,14 @@ GRACE_SECONDS = 5.0
 """How long a process may take to end when it is asked to."""
 
 SAVING_SECONDS = 120.0
-"""How long one may that says it is saving its state: DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+"""How long one may that says it is saving its state, as long as it computes or waits for a disk:
+DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+
+IDLE_SECONDS = 5.0
+"""How long it may do neither: it hangs, or somebody has stopped it."""
+
+LAST_SECONDS = 8.0
+"""How long this process may take to end when it was told to, unless states are being saved."""
 
 POLL_SECONDS = 0.02
 
@@ -64,13 +75,13 @@ class Child(Protocol):
     def poll(self) -> int | None:
         """The exit status, negative for a signal's number; None while the process runs."""
 
-    def wait(self) -> int:
-        """The exit status, when the process has ended."""
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, when the process has ended; TimeoutExpired where that takes longer."""
 
 
-Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str]], Child]
-"""Starts a worker with some options, with some variables in its environment, and with some modules
-where it can have them from elsewhere."""
+Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str], Sequence[int]], Child]
+"""Starts a worker with some options, with some variables in its environment, with some modules
+where it can have them from elsewhere, and with some descriptors that it inherits."""
 
 
 def spawning(command: Sequence[str]) -> Start:
@@ -80,6 +91,7 @@ def spawning(command: Sequence[str]) -> Start:
         options: Sequence[str],
         environment: Mapping[str, str],
         modules: Sequence[str],  # noqa: ARG001
+        held: Sequence[int],
     ) -> Child:
         return subprocess.Popen(  # noqa: S603  (our own command, no shell)
             (*command, *options),
@@ -87,8 +99,9 @@ def spawning(command: Sequence[str]) -> Start:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=os.environ | environment,
+            env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
             start_new_session=True,
+            pass_fds=held,
         )
 
     return start
@@ -99,25 +112,35 @@ class WorkerProcess:
 
     The process leads a session of its own, so that Ctrl-C reaches only the driver and what the
     process starts ends with it. The worker asks the kernel to die with the thread that started it,
-    so the thread that starts workers must be the one that watches over them.
+    so the thread that starts workers must be the one that watches over them. With `held`, a
+    descriptor, it holds its job for as long as it lives.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the job, where, and how)
         self,
         job: Job,
         slot: Slot,
         result_file: Path,
         start: Start,
         options: Sequence[str] = (),
+        *,
+        held: int | None = None,
     ) -> None:
         self.job = job
         self.slot = slot
         self._result_file = result_file
         self._log = b""
         self._line = b""
-        self._last_sign = time.monotonic()
+        self._last_sign = self._last_life = time.monotonic()
+        self._life: str | None = None
+        self._seen_dead: float | None = None
         self._is_saving = False
-        self._process = start((str(result_file), *options), slot.environment, modules_for(job))
+        self._process = start(
+            (str(result_file), *options),
+            slot.environment,
+            modules_for(job),
+            () if held is None else (held,),
+        )
         assert self._process.stdout
         assert self._process.stderr
         self._stdout, self._stderr = self._process.stdout, self._process.stderr
@@ -143,6 +166,26 @@ class WorkerProcess:
         """True when the process is gone, whoever ended it."""
         return self._process.poll() is not None
 
+    @property
+    def is_orphan(self) -> bool:
+        """True when the process has ended with what it was forked from, and left no result."""
+        if not (self.has_ended and isinstance(self._process, Fork) and self._process.is_orphan):
+            return False
+        return not isinstance(_read_outcome(self._result_file), Result)
+
+    def misses_its_starter(self, timeout: float | None) -> bool:
+        """Whether the process that it is forked from is silent.
+
+        It has not forked it after `timeout` seconds, or does not tell of its end.
+        """
+        if not isinstance(self._process, Fork) or self.has_ended:
+            return False
+        if not self._process.has_begun:
+            return timeout is not None and self.silent_seconds > timeout
+        if self._seen_dead is None and not self.descriptors and _is_dead(self._process.pid):
+            self._seen_dead = time.monotonic()
+        return self._seen_dead is not None and time.monotonic() - self._seen_dead > GRACE_SECONDS
+
     def read(self, report: Report | None = None) -> bool:
         """Reports the progress lines that have come in; False where nothing was there to read."""
         output, errors = _read_chunk(self._stdout), _read_chunk(self._stderr)
@@ -167,14 +210,27 @@ class WorkerProcess:
 
     def is_awaited(self, seconds: float) -> bool:
         """Whether to wait on for the process so long after it was asked to end."""
-        return not self.has_ended and seconds < (
-            SAVING_SECONDS if self._is_saving else GRACE_SECONDS
-        )
+        if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
+            return False
+        if not self._is_saving:
+            return seconds < GRACE_SECONDS
+        return seconds < SAVING_SECONDS and self._shows_life()
+
+    def _shows_life(self) -> bool:
+        """Whether it has done anything in the last seconds, as far as the kernel says."""
+        life = _signs_of_life(self._process.pid)
+        if life is None or life != self._life:
+            self._life, self._last_life = life, time.monotonic()
+        return time.monotonic() - self._last_life < IDLE_SECONDS
 
     def close(self, report: Report | None = None) -> None:
         """Kills what is left of the process and its own, and reads the rest of what they said."""
         self.signal(signal.SIGKILL)
-        self._process.wait()
+        try:
+            self._process.wait(ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            if isinstance(self._process, Fork):
+                self._process.give_up()
         while self.read(report):
             pass
         self._stdout.close()
@@ -186,28 +242,110 @@ class WorkerProcess:
         # A worker that we have ended may have called itself interrupted.
         if left is not None and (timeout is None or isinstance(left, Result)):
             return left
-        kind, error = _explain(self._process.wait(), timeout)
+        status = self._process.poll()
+        # What was killed and has not ended waits in the kernel, for a disk that does not answer.
+        kind, error = _explain(-signal.SIGKILL if status is None else status, timeout)
         return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
 
-def end_processes(workers: Iterable[WorkerProcess]) -> None:
+def end_processes(
+    workers: Iterable[WorkerProcess], end_starter: Callable[[], None] = lambda: None
+) -> None:
     """Asks the processes to end, and kills those that are still there after some seconds.
 
     Those that save their state have longer. An exception on the way (a second Ctrl-C) kills them
-    at once.
+    at once. Where they are not to go on, what has started them is ended before they are killed,
+    because it may hang and not tell of their ends.
     """
     workers = list(workers)
     asked = time.monotonic()
     try:
         for worker in workers:
             worker.signal(signal.SIGTERM)
-        while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
-            time.sleep(POLL_SECONDS)
-            for worker in workers:
-                worker.read()
+        with states_awaited():
+            while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
+                time.sleep(POLL_SECONDS)
+                for worker in workers:
+                    worker.read()
     finally:
+        end_starter()
         for worker in workers:
             worker.close()
+
+
+_AWAITED = threading.Event()
+
+
+@contextmanager
+def states_awaited() -> Iterator[None]:
+    """A block that waits, for a limited time, for workers to save their states and end."""
+    _AWAITED.set()
+    try:
+        yield
+    finally:
+        _AWAITED.clear()
+
+
+@contextmanager
+def ended_at_last() -> Iterator[None]:
+    """A block in which SIGTERM or a second Ctrl-C ends this process within LAST_SECONDS.
+
+    It does so by itself unless it hangs: in a library that lets no exception be raised, as while
+    SQLite waits for a lock, or in what is cleaned up. After SIGTERM `states_awaited` has its time.
+    Workers end with this process.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal is handled there
+        yield
+        return
+    told, tells = os.pipe()
+    os.set_blocking(tells, False)
+    before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    threading.Thread(target=_end_at_last, args=(told,), name="last", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(tells)
+
+
+def _end_at_last(told: int) -> None:
+    """Reads the numbers of signals, and ends this process some seconds after the last it needs."""
+    seen, deadline = b"", float("inf")
+    with os.fdopen(told, "rb", buffering=0) as numbers:
+        while time.monotonic() < deadline:
+            if select([numbers], (), (), None if deadline == float("inf") else POLL_SECONDS)[0]:
+                number = numbers.read(1)
+                if not number:  # the block has ended
+                    return
+                seen += number if number[0] in (signal.SIGINT, signal.SIGTERM) else b""
+            is_final = signal.SIGTERM in seen or len(seen) > 1
+            if is_final and (deadline == float("inf") or (_AWAITED.is_set() and len(seen) == 1)):
+                deadline = time.monotonic() + LAST_SECONDS
+    sys.stderr.write("bench: ended, though something hangs.\n")
+    os._exit(128 + seen[-1])
+
+
+def _signs_of_life(pid: int) -> str | None:
+    """The processor's time, which changes while a process computes.
+
+    None while it waits for a disk, and where nothing is known.
+    """
+    state, *rest = _stat_of(pid)
+    return None if state in ("D", "") else " ".join(rest[10:12])
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether a process has ended, though nobody has asked how."""
+    return _stat_of(pid)[0] == "Z"
+
+
+def _stat_of(pid: int) -> Sequence[str]:
+    """The state of a process and what proc_pid_stat(5) has behind it; an empty state for none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ("",)
+    return stat.rpartition(")")[2].split()
 
 
 def _read_chunk(pipe: IO[bytes]) -> bytes:

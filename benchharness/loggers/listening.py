@@ -67,7 +67,7 @@ class Listening:
     def report(self, job: Job, progress: Progress) -> None:
         """Takes what a running job says of itself."""
         self._watcher.report(job, progress)
-        if not self._threads:
+        if not self._threads or progress.phase == "waiting":  # another process may run it
             return
         self._begin(job)
         loss, now = progress.loss, time.monotonic()

@@ -11,7 +11,6 @@ names. They train together; the first prints progress and leaves the result.
 """
 
 import argparse
-import ctypes
 import errno
 import json
 import os
@@ -31,9 +30,7 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 from benchharness.tasks.errors import BenchError, JobError
-
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that a process gets when the thread that started it ends."""
+from benchharness.worker import die_with
 
 SECONDS_BETWEEN_LINES = 0.2
 """What is drawn five times a second looks alive, and a job of short steps is not slowed."""
@@ -135,18 +132,6 @@ class ProgressLines:
             return
         self._phase, self._printed = progress.phase, now
         os.write(self._stream, f"{json.dumps(asdict(progress))}\n".encode())
-
-
-def die_with(parent: int) -> None:
-    """Makes the kernel kill this process when the thread that started it ends (Linux).
-
-    A parent that ended before this call shows in a new parent's id.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # A parent that ended before the call sends no signal any more.
-        if os.getppid() != parent:
-            sys.exit(JobError.exit_code)
 
 
 def _failure(job: Job, error: BaseException) -> Failure:

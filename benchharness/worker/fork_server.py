@@ -5,9 +5,10 @@
 Importing torch and transformers takes seconds of every worker, more than a job of a small encoder
 takes to compute; a fork has them already. A request is {"modules", "words", "environment"} as JSON
 with four pipes: the fork's stdin, stdout and stderr, and one into which this process writes the
-fork's process id when it has started and its exit status when it has ended. A request with modules
-alone has them imported and starts nothing. The forks die with this process, and this process ends
-with its socket, or when whoever started it dies.
+fork's process id when it has started and its exit status when it has ended. A fifth descriptor,
+where there is one, is a lock that the fork holds as long as it lives. A request with modules alone
+has them imported and starts nothing. The forks die with this process, and this process ends with
+its socket, or when whoever started it dies.
 """
 
 import json
@@ -25,7 +26,8 @@ from typing import Any, NoReturn
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
-from benchharness.worker.__main__ import QUIET, die_with, main, parse
+from benchharness.worker import die_with
+from benchharness.worker.__main__ import QUIET, main, parse
 
 # What jobs import before they compute, so that a process may have it before it forks them.
 
@@ -55,6 +57,7 @@ def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
 # The server.
 
 LARGEST_MESSAGE = 64 * 1024
+MOST_DESCRIPTORS = 5
 NUMBER_BYTES = 4
 
 
@@ -69,16 +72,18 @@ def serve(requests: socket.socket) -> None:
             _tell(status, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             os.close(status)
         if requests.fileno() in ready:
-            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, 4)
+            message, pipes, _, _ = socket.recv_fds(requests, LARGEST_MESSAGE, MOST_DESCRIPTORS)
             if not message:
                 return
             request = json.loads(message)
             _import(request["modules"])
             if not pipes:
                 continue
-            *streams, status = pipes
+            streams, (status, *held) = pipes[:3], pipes[3:]
             others = [status, requests.fileno(), *running, *(s for _, s in running.values())]
             pid = _fork(request, streams, others)
+            for descriptor in (*streams, *held):
+                os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
 
@@ -102,8 +107,7 @@ def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
         os.setsid()
         die_with(server)
         _become_worker(request, pipes, [*others, led, leads])
-    for descriptor in (*pipes, leads):
-        os.close(descriptor)
+    os.close(leads)
     os.read(led, 1)  # nothing: its other end is closed when the fork has come so far
     os.close(led)
     return pid
@@ -135,8 +139,12 @@ def _set_threads() -> None:
         torch.set_num_threads(int(threads))
 
 
-if __name__ == "__main__":
-    die_with(os.getppid())
+def run() -> None:
+    """Answers the requests that come from stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(QUIET)
     serve(socket.socket(fileno=os.dup(0)))
+
+
+if __name__ == "__main__":
+    run()

@@ -20,7 +20,8 @@ from tempfile import TemporaryDirectory
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import STORE
-from benchharness.worker.__main__ import die_with, rank_file
+from benchharness.worker import DIES_WITH, die_with
+from benchharness.worker.__main__ import rank_file
 
 Process = subprocess.Popen[bytes]
 
@@ -70,7 +71,12 @@ def _told(rank: int, count: int, folder: str) -> dict[str, str]:
 
 
 def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | told)  # noqa: S603
+    process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
+        command,
+        stdin=subprocess.PIPE,
+        env={**os.environ, **told, DIES_WITH: str(os.getpid())},
+        close_fds=False,  # so that each of them holds what this process was given to hold
+    )
     assert process.stdin
     # One that ended at once has not read its job; its status will tell.
     with suppress(BrokenPipeError), process.stdin as stdin:

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 
 import pytest
 
@@ -61,10 +64,76 @@ def test_an_interrupted_run_keeps_what_had_finished(tmp_path, number, code):
     assert "report:" not in out
 
 
-def test_two_runs_at_once_double_nothing(tmp_path):
-    jobs = [("slow:0.3", f"glue/{name}") for name in ("cola", "rte", "mrpc", "wnli")]
+def test_two_runs_at_once_compute_each_job_once(tmp_path):
+    counts = tmp_path / "counts"
+    counts.mkdir()
+    jobs = [(f"count:{counts}", f"glue/{name}") for name in ("cola", "rte", "mrpc", "wnli")]
     both = [start(tmp_path, *jobs) for _ in range(2)]
     ends = [(*process.communicate(timeout=120), process.returncode) for process in both]
     assert [code for *_, code in ends] == [0, 0], ends
     assert all("4 of 4 jobs are finished" in out for out, *_ in ends)
     assert stored(tmp_path) == dict.fromkeys((task for _, task in jobs), "finished")
+    assert [len(path.read_text().splitlines()) for path in counts.iterdir()] == [1] * 4
+    assert not (tmp_path / "results" / "locks").exists()
+
+
+def start_two(folder, *jobs):
+    """Two runs, the second of which waits for the first; gives what it says."""
+    first = start(folder, *jobs)
+    while not list((folder / "results" / "locks").glob("*")):
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.02)
+    second = start(folder, *jobs)
+    line = next(line for line in second.stderr if "waited for" in line)
+    return first, second, line
+
+
+def test_a_run_waits_for_what_another_one_runs_and_takes_over_when_that_is_killed(tmp_path):
+    go = tmp_path / "go"
+    first, second, line = start_two(tmp_path, (f"wait-for:{go}", "glue/cola"))
+    assert line.startswith(f"tiny CoLA seed 1 is run by process {first.pid} on ")
+    assert line.endswith(", and is waited for.\n")
+    first.kill()
+    first.communicate()
+    go.touch()
+    out, err = second.communicate(timeout=60)
+    assert (second.returncode, stored(tmp_path)) == (0, {"glue/cola": "finished"}), err
+    assert "1 of 1 jobs are finished" in out
+    assert not (tmp_path / "results" / "locks").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_run_that_waits_for_another_one_can_be_interrupted(tmp_path, number, code):
+    first, second, _ = start_two(tmp_path, ("slow:120", "glue/cola"))
+    began = time.monotonic()
+    second.send_signal(number)
+    second.communicate(timeout=60)
+    assert second.returncode == code
+    assert time.monotonic() - began < 10
+    assert first.poll() is None
+    first.terminate()
+    first.communicate(timeout=60)
+    assert not (tmp_path / "results" / "locks").exists()
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_run_that_hangs_in_a_library_can_be_ended(tmp_path, numbers):
+    """SQLite waits for a lock and lets no exception be raised, here for as long as it may."""
+    go = tmp_path / "go"
+    process = start(tmp_path, (f"wait-for:{go}", "glue/cola"))
+    while not list((tmp_path / "results" / "locks").glob("*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    with closing(sqlite3.connect(tmp_path / "results" / "leaderboard.sqlite")) as theirs:
+        theirs.isolation_level = None
+        theirs.execute("BEGIN EXCLUSIVE")
+        go.touch()
+        time.sleep(2.0)  # its result is to be stored
+        began = time.monotonic()
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.1)
+        _, err = process.communicate(timeout=60)
+        assert time.monotonic() - began < 20
+    assert process.returncode == 128 + numbers[-1]
+    assert err.endswith("bench: ended, though something hangs.\n")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.kept_folders import Holds
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_job, make_result
 
@@ -63,6 +64,22 @@ def test_what_a_killed_driver_had_no_time_to_delete_is_deleted(bench, fake_jobs,
     fake_jobs([job])
     assert bench(*RUN).code == 0
     assert not (tmp_path / "results" / "snapshots").exists()
+
+
+def test_what_another_process_runs_keeps_its_state(bench, fake_jobs, tmp_path):
+    """For another database of the folder, say, or by --force: it is stored here already."""
+    theirs, job, holds = make_job(task="glue/rte"), make_job(), Holds(tmp_path / "results/locks")
+    (tmp_path / "results").mkdir()
+    with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
+        store.add_result(make_result(theirs))
+    keep_something(tmp_path, theirs)
+    assert holds.take(theirs.key)
+    fake_jobs([job])
+    assert bench(*RUN).code == 0
+    assert kept(tmp_path) == {theirs.key}
+    holds.close()
+    assert bench(*RUN).code == 0
+    assert kept(tmp_path) == set()
 
 
 def test_force_goes_on_from_the_state_of_a_forced_run(bench, fake_jobs, tmp_path):

@@ -1,12 +1,14 @@
 """`bench run` with jobs that start from others: their order, their failures, their encoders."""
 
 import json
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchharness.kept_folders import is_whole, new_checkpoint
+from benchharness.kept_folders import Holds, is_whole, new_checkpoint
 from benchharness.leaderboard.job import START_FROM, Setting, Start
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_job, make_result
@@ -71,6 +73,65 @@ def test_an_encoder_stays_until_all_have_started_from_it(bench, fake_jobs):
     assert ended_jobs(ended) == ["MRPC"]
     assert not any(KEPT.iterdir())
     assert attempts(start, rte, mrpc) == [1, 1, 2]
+
+
+def test_an_encoder_that_another_process_holds_stays(bench, fake_jobs, tmp_path):
+    start = make_job("ok", MNLI)
+    fake_jobs([start, starting_from(start)])
+    theirs = Holds(tmp_path / "locks")
+    theirs.share(f"{start.key}.encoder")
+    assert bench(*ONE).code == 0
+    assert is_whole(KEPT / start.key, start.key)
+    theirs.close()
+    assert bench(*ONE).code == 0
+    assert not any(KEPT.iterdir())
+    assert not (tmp_path / "locks").exists()
+
+
+def test_an_encoder_whose_last_job_another_process_runs_is_deleted(bench, fake_jobs, tmp_path):
+    start = make_job("ok", MNLI)
+    rte = starting_from(start)
+    fake_jobs([start, rte])
+    theirs = Holds(tmp_path / "locks")
+    assert theirs.take(rte.key)
+
+    def finish_theirs():
+        while not (KEPT / start.key).exists():
+            time.sleep(0.02)
+        with open_store("board.sqlite") as store:
+            store.add_result(make_result(rte))
+        theirs.close()
+
+    thread = threading.Thread(target=finish_theirs)
+    thread.start()
+    ended = bench(*ONE)
+    thread.join()
+    assert (ended.code, ended_jobs(ended)) == (0, ["MNLI"])
+    assert not any(KEPT.iterdir())
+
+
+def test_an_encoder_is_held_from_when_it_was_looked_for(bench, fake_jobs, tmp_path, monkeypatch):
+    """Whoever deletes it between plan and start would let all fail that start from it."""
+    start = make_job("ok", MNLI)
+    fake_jobs([start, starting_from(start)])
+    tried, theirs = [], Holds(tmp_path / "locks")
+
+    def try_to_delete(*arguments, **options):
+        tried.append(theirs.take(f"{start.key}.encoder"))
+        return drive(*arguments, **options)
+
+    from benchharness.driver.drive import drive
+
+    monkeypatch.setattr("benchharness.cli.run.drive", try_to_delete)
+    assert bench(*ONE).code == 0
+    assert tried == [False]
+
+
+def test_a_dry_run_holds_nothing(bench, fake_jobs, tmp_path):
+    start = make_job("ok", MNLI)
+    fake_jobs([start, starting_from(start)])
+    assert bench(*ONE, "--dry-run").code == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_encoders_are_kept_on_request(bench, fake_jobs):

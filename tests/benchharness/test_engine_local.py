@@ -201,6 +201,18 @@ def test_but_not_for_ever(tmp_path, monkeypatch):
     assert not stop_while_it_saves(tmp_path)
 
 
+def test_one_that_is_stopped_while_it_saves_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "IDLE_SECONDS", 0.5)
+    saving, saved = tmp_path / "saving", []
+    jobs = [make_job(f"save-and-stop:{saving}"), make_job(f"wait-for:{saving}")]
+    outcomes = engine(2).run(jobs, lambda job, progress: saved.append(progress.phase))
+    assert isinstance(next(outcomes), Result)
+    assert "saving" in saved
+    began = time.monotonic()
+    outcomes.close()
+    assert time.monotonic() - began < 30 < process.SAVING_SECONDS
+
+
 def test_an_exception_of_the_reporter_ends_every_process(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     pids = tmp_path / "pids"

@@ -6,26 +6,33 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchharness.engines import fork_server
+from benchharness.engines import fork_server, local, process
 from benchharness.engines.fork_server import Fork, ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
+from benchharness.engines.process import Outcome
 from benchharness.engines.slots import find_slots
+from benchharness.kept_folders import Holds
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.progress import Progress
 from benchharness.tasks.suites import TASKS
+from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import (
     LARGEST_MESSAGE,
     MODULES,
     modules_for,
     modules_of,
 )
+from tests.helpers import fake_starter, fake_worker
 from tests.helpers.mini_jobs import make_job
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this kernel cannot tell of forks' ends")
@@ -45,8 +52,11 @@ def process_of(server: ForkServer) -> subprocess.Popen[bytes]:
 
 
 def begin(server: ForkServer, file: Path) -> Fork:
-    """A worker that waits for its job on stdin."""
-    return server.start([str(file)], ENVIRONMENT, ())
+    """A worker that waits for its job on stdin, or has ended already."""
+    fork = server.start([str(file)], ENVIRONMENT, ())
+    while not fork.has_begun:
+        time.sleep(0.01)
+    return fork
 
 
 def close(*forks: Fork) -> None:
@@ -133,6 +143,7 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
         "from benchharness.engines.fork_server import ForkServer\n"
         "server = ForkServer()\n"
         f"fork = server.start([{str(tmp_path / 'result.json')!r}], {{}}, ())\n"
+        "while not fork.has_begun: time.sleep(0.01)\n"
         "print(server._process.pid, fork.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -144,6 +155,42 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
     driver.stdout.close()
     for pid in pids:
         wait_until_gone(pid)
+
+
+def test_a_process_dies_with_its_driver_from_its_first_import_of_ours(tmp_path: Path) -> None:
+    """The next one may hang, or take long enough for the driver to be killed before its end."""
+    begun = tmp_path / "begun"
+    hanging = (
+        "import benchharness.worker, pathlib, time\n"
+        f"pathlib.Path({str(begun)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    code = (
+        "import sys, time\n"
+        "from benchharness.engines import fork_server\n"
+        f"fork_server.COMMAND = (sys.executable, '-c', {hanging!r})\n"
+        "server = fork_server.ForkServer()\n"
+        "server.prepare({}, ())\n"
+        "print(server._process.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert driver.stdout
+    pid = int(driver.stdout.readline())
+    while not begun.exists():
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    wait_until_gone(pid)
+
+
+def test_a_process_whose_driver_died_before_does_not_begin() -> None:
+    code = "import benchharness.worker; print('begun')"
+    environment = os.environ | {DIES_WITH: "0"}
+    words = (sys.executable, "-c", code)
+    ended = subprocess.run(words, check=False, env=environment, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (1, b"")
 
 
 def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,3 +266,132 @@ def test_only_tasks_whose_metrics_need_a_library_import_it() -> None:
 def test_requests_are_within_a_datagram() -> None:
     words = ["/" + "x" * 4000, "--start-from", "/" + "x" * 4000]
     assert len(json.dumps(words)) * 2 < LARGEST_MESSAGE
+
+
+# Servers that hang or are killed: fake workers, because nothing is to be computed.
+
+SENTENCE = "is started again, because the process that workers are forked from hangs or was killed"
+
+
+@pytest.fixture
+def impatient(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> ForkServer:
+    monkeypatch.setattr(fork_server, "COMMAND", fake_starter.COMMAND)
+    monkeypatch.setattr(local, "WORKER", fake_worker.COMMAND)
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(process, "ANSWER_SECONDS", 0.5)
+    return server
+
+
+class Hearer:
+    """Hears notes, and does something when a job first reports its training."""
+
+    def __init__(self, act: Callable[[], None] = lambda: None) -> None:
+        self.notes: list[str] = []
+        self._act: Callable[[], None] | None = act
+
+    def __call__(self, _job: Job, progress: Progress) -> None:
+        if progress.note:
+            self.notes.append(progress.note)
+        if progress.phase == "training" and self._act is not None:
+            act, self._act = self._act, None
+            act()
+
+
+def driven_by(server: ForkServer, jobs: list[Job], hear: Hearer, **options: Any) -> list[Outcome]:
+    engine = LocalEngine(find_slots("cpu", 2), forks=server, **options)
+    return list(engine.run(iter(jobs), hear))
+
+
+def test_silent_servers_are_replaced_once_and_then_done_without(
+    impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stop before their first fork, as in an import from a file system that hangs."""
+    stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", stop))
+    pids, ask = [], ForkServer._ask
+
+    def noted(self: ForkServer, *words: Any) -> None:
+        ask(self, *words)
+        pids.append(process_of(self).pid)
+
+    monkeypatch.setattr(ForkServer, "_ask", noted)
+    jobs, hear = [fake_worker.make_job(seed=seed) for seed in (1, 2)], Hearer()
+    outcomes = driven_by(impatient, jobs, hear, timeout=2.0)
+    assert [type(outcome) for outcome in outcomes] == [Result, Result]
+    assert hear.notes == [SENTENCE] * 2 + [f"{SENTENCE}, from now on without it"] * 2
+    assert len(set(pids)) == 2
+    assert not any(map(is_alive, pids))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_jobs_of_a_killed_server_are_started_again(
+    impatient: ForkServer, number: signal.Signals
+) -> None:
+    hear = Hearer(lambda: process_of(impatient).send_signal(number))
+    jobs = [fake_worker.make_job("slow:1", seed=seed) for seed in (1, 2)]
+    outcomes = driven_by(impatient, jobs, hear)
+    assert [type(outcome) for outcome in outcomes] == [Result, Result]
+    assert hear.notes[0] == SENTENCE
+    assert len(hear.notes) <= 2
+
+
+def test_what_has_ended_below_a_silent_server_is_not_computed_again(impatient: ForkServer) -> None:
+    """Without a timeout too: its pipes are closed, and nobody says how it ended."""
+    hear = Hearer(lambda: process_of(impatient).send_signal(signal.SIGSTOP))
+    outcomes = driven_by(impatient, [fake_worker.make_job("slow:1")], hear)
+    assert [type(outcome) for outcome in outcomes] == [Result]
+    assert hear.notes == []
+
+
+def test_nothing_that_is_stopped_holds_up_the_end(impatient: ForkServer) -> None:
+    pids: list[int] = []
+
+    def stop_all() -> None:
+        starter = process_of(impatient).pid
+        below = Path(f"/proc/{starter}/task/{starter}/children").read_text().split()
+        pids.extend([starter, *map(int, below)])
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        raise KeyboardInterrupt
+
+    jobs = [fake_worker.make_job("slow:60", seed=seed) for seed in (1, 2)]
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        driven_by(impatient, jobs, Hearer(stop_all))
+    assert time.monotonic() - began < 30
+    assert len(pids) > 1
+    for pid in pids:
+        wait_until_gone(pid)
+
+
+def test_a_stopped_worker_below_a_stopped_server_is_ended_and_started_again(
+    impatient: ForkServer,
+) -> None:
+    def stop_all() -> None:
+        starter = process_of(impatient).pid
+        below = Path(f"/proc/{starter}/task/{starter}/children").read_text().split()
+        for pid in (starter, *map(int, below)):
+            os.kill(pid, signal.SIGSTOP)
+
+    hear = Hearer(stop_all)
+    (outcome,) = driven_by(impatient, [fake_worker.make_job("slow:1")], hear, timeout=3.0)
+    assert isinstance(outcome, Result)
+    assert len(hear.notes) == 1
+
+
+def test_a_fork_holds_its_job_when_the_driver_does_not_any_more(
+    impatient: ForkServer, tmp_path: Path
+) -> None:
+    mine, theirs = Holds(tmp_path), Holds(tmp_path)
+    assert mine.take("job")
+    held = mine.descriptor("job")
+    assert held is not None
+    fork = impatient.start([str(tmp_path / "result.json")], ENVIRONMENT, (), (held,))
+    other = impatient.start([str(tmp_path / "other.json")], ENVIRONMENT, ())
+    while not (fork.has_begun and other.has_begun):
+        time.sleep(0.01)
+    os.close(held)
+    assert not theirs.take("job")
+    close(fork)
+    assert theirs.take("job"), "neither the server nor another fork has it"
+    close(other)

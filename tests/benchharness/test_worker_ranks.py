@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchharness.kept_folders import Holds
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, count_processes, forget_others, own_rank
@@ -45,30 +46,36 @@ if job.recipe == "dies" and rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 if job.recipe == "dies":
     time.sleep(600)
-keep(rank_file(file, rank), make_result(job, {"told": dict(os.environ), "words": sys.argv[2:]}))
+facts = {"told": dict(os.environ), "words": sys.argv[2:], "held": os.fstat(int(job.seed)).st_ino}
+keep(rank_file(file, rank), make_result(job, facts))
 """
 
 
-def launch(job: Job, file: Path, command: Sequence[str], *words: str) -> tuple[int, str]:
+def launch(
+    job: Job, file: Path, command: Sequence[str], *words: str, held: Sequence[int] = ()
+) -> tuple[int, str]:
     ended = subprocess.run(
         (*command, str(file), *words),
         check=False,
         input=json.dumps(job.to_json()).encode(),
         stdout=subprocess.PIPE,
         env=os.environ | QUIET,
+        pass_fds=held,
         timeout=250,
     )
     return ended.returncode, ended.stdout.decode()
 
 
-def launch_fake(recipe: str, file: Path) -> tuple[int, str]:
+def launch_fake(recipe: str, file: Path, held: int = 0) -> tuple[int, str]:
+    """Fake workers, whose job's seed is the number of a descriptor that they are to have."""
     code = (
         "import sys; from pathlib import Path; from benchharness.worker import ranks; "
         "ranks.GRACE_SECONDS = 1.0; "
         f"sys.exit(ranks.main(2, Path(sys.argv[1]), ['--keep', 'x'], "
         f"(sys.executable, '-c', {FAKE!r}, {str(ROOT)!r})))"
     )
-    return launch(make_fake_job(recipe), file, (sys.executable, "-c", code))
+    job = make_fake_job(recipe, seed=held)
+    return launch(job, file, (sys.executable, "-c", code), held=[held] if held else [])
 
 
 def test_each_process_gets_the_job_and_its_number(tmp_path):
@@ -81,6 +88,18 @@ def test_each_process_gets_the_job_and_its_number(tmp_path):
     assert (told["RANK"], told["LOCAL_RANK"], told["WORLD_SIZE"]) == ("0", "0", "2")
     assert told["GLOO_SOCKET_IFNAME"] == "lo"
     assert not Path(told[STORE]).parent.exists()
+
+
+def test_each_process_holds_what_the_launcher_was_given(tmp_path):
+    """So that a job is free only when the last of them has ended."""
+    file, holds = tmp_path / "result.json", Holds(tmp_path / "locks")
+    assert holds.take("job")
+    held = holds.descriptor("job")
+    assert held is not None
+    assert launch_fake("ok", file, held)[0] == 0
+    found = Result.from_json(json.loads(file.read_text())).provenance
+    assert found["held"] == os.fstat(held).st_ino
+    holds.close()
 
 
 def test_the_failure_is_that_of_the_process_that_failed_first(tmp_path):

@@ -98,6 +98,22 @@ def dawdle(job, file, seconds):
     succeed(job, file, "")
 
 
+def count(job, file, folder):
+    """Takes a while, and leaves a line in the job's own file of a folder."""
+    with (Path(folder) / job.key).open("a") as lines:
+        lines.write(f"{os.getpid()}\n")
+    time.sleep(1.0)
+    succeed(job, file, "")
+
+
+def wait_for(job, file, path):
+    """Ends when a file is there, or with the driver."""
+    driver = os.getppid()
+    while not Path(path).exists() and os.getppid() == driver:
+        time.sleep(0.02)
+    succeed(job, file, "")
+
+
 def fail(job, file, exit_code):
     keep(file, make_failure(job, f"{job.model} is no checkpoint.", int(exit_code or 1)))
     sys.exit(int(exit_code or 1))
@@ -155,6 +171,13 @@ def save(job, file, argument):
     time.sleep(600)
 
 
+def save_and_stop(job, file, argument):
+    """Says that it is saving, and is stopped by somebody."""
+    say({"phase": "saving", "step": 1})
+    Path(argument).touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def keep(file, outcome):
     part = file.with_suffix(".part")
     part.write_text(json.dumps(outcome.to_json()))
@@ -164,6 +187,8 @@ def keep(file, outcome):
 BEHAVIOURS = {
     "ok": succeed,
     "slow": dawdle,
+    "count": count,
+    "wait-for": wait_for,
     "fail": fail,
     "diverge": diverge,
     "fail-once": fail_once,
@@ -173,6 +198,7 @@ BEHAVIOURS = {
     "hang": hang,
     "hang-once": hang_once,
     "save": save,
+    "save-and-stop": save_and_stop,
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
-from pathlib import Path
 
 from benchharness.driver.drive import drive
 from benchharness.driver.plan import Plan
@@ -71,7 +70,7 @@ def driven(
     """What `bench run` would store of these jobs; `told` hears of them."""
     told = told or Told()
     placement = Placement(slots=CPU, engine=lambda **_: engine)
-    checkpoints = StartCheckpoints(folder=Path("checkpoints"), jobs=tuple(jobs))
+    checkpoints = StartCheckpoints.of(jobs, store.name, keep=False)
     planned = Plan(jobs=tuple(jobs), rows={})
     with drive(
         schedule(planned, CPU, checkpoints),

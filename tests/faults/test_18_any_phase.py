@@ -1,0 +1,123 @@
+"""Fault 18, at length: a process that is stopped, killed or ended in any phase of a run."""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.struck_run import DRIVERS, STARTERS, WORKERS, Strike
+from tests.helpers.struck_runs import (
+    Process,
+    are_gone,
+    begin,
+    check_whole,
+    processes_of,
+    results_of,
+    table_of,
+)
+
+DRAWS = int(os.environ.get("BENCH_SOAK_DRAWS", "200"))
+SEED = int(os.environ.get("BENCH_SOAK_SEED", "20261122"))
+TIMEOUT = int(os.environ.get("BENCH_SOAK_TIMEOUT", "30"))
+"""Seconds of silence after which a job hangs. Importing torch may take half of it."""
+
+GRACE = 10
+"""Within so many seconds a command ends that was told to, and whatever it has started."""
+
+SWEEP = (
+    *("--task", "glue/rte", "--task", "glue/cola", "--seeds", "2", "--set", "epochs=2"),
+    *("--timeout", str(TIMEOUT)),
+)
+"""Six jobs, with those of MNLI."""
+
+
+def draw(chance: random.Random) -> Strike:
+    phase = chance.choice((*DRIVERS, *STARTERS, *WORKERS))
+    targets = ["driver", "starter", "worker"]
+    return Strike(
+        phase=phase,
+        signal=chance.choice(("SIGSTOP", "SIGKILL", "SIGTERM", "SIGINT")),
+        target=chance.choice(targets if phase in WORKERS else targets[:2]),
+        nth=chance.randint(1, 2),
+    )
+
+
+def wait_for_strike(folder: Path, process: Process) -> int | None:
+    """The process that was struck; None where the run has ended before."""
+    note = folder / "notes" / "struck"
+    while not (note.exists() and note.read_text()):
+        if process.poll() is not None:
+            return None
+        time.sleep(0.02)
+    return int(note.read_text())
+
+
+def see_through(
+    strike: Strike, process: Process, victim: int, usual: float, chance: random.Random
+) -> str:
+    """Waits for the end of a struck run, which must not take long; says how it went."""
+    began, allowed = time.monotonic(), TIMEOUT + GRACE + usual
+    if victim == process.pid:
+        if strike.signal == "SIGSTOP":
+            time.sleep(1.0)
+            os.kill(victim, chance.choice((signal.SIGCONT, signal.SIGKILL)))
+        else:
+            allowed = GRACE
+        if strike.signal == "SIGINT":  # Ctrl-C once, and again
+            time.sleep(chance.uniform(0.0, 1.0))
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+    process.wait(2 * allowed)
+    taken = time.monotonic() - began
+    assert taken < allowed, f"{strike} took {taken:.0f} s"
+    return f"{strike.signal} to the {strike.target}: {process.returncode}, {taken:.0f} s"
+
+
+def strike_until_done(
+    folder: Path, draws: Iterator[Strike], usual: float, chance: random.Random
+) -> None:
+    """The same command, struck as long as there are draws, until all of its jobs are finished."""
+    code = 1
+    while code:
+        strike = next(draws, None)
+        process = begin(folder, *SWEEP, strike=strike)
+        victim = strike and wait_for_strike(folder, process)
+        if strike is not None and victim is not None:
+            said = see_through(strike, process, victim, usual, chance)
+            sys.stdout.write(f"{strike.phase}, {said}\n")
+        code = process.wait(usual + TIMEOUT + GRACE)
+        assert are_gone(folder, GRACE), (strike, processes_of(folder))
+        (folder / "notes" / "struck").unlink(missing_ok=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+def test_18_any_process_struck_in_any_phase(tmp_path: Path) -> None:
+    began = time.monotonic()
+    whole = begin(tmp_path / "whole", *SWEEP)
+    assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()
+    usual = 3 * (time.monotonic() - began)  # the machine may be busier by and by
+    expected, table = results_of(tmp_path / "whole"), table_of(tmp_path / "whole")
+    assert len(expected) == 6
+    chance, left, sweeps = random.Random(SEED), DRAWS, 0
+
+    def draws() -> Iterator[Strike]:
+        nonlocal left
+        while left:
+            left -= 1
+            yield draw(chance)
+
+    while left:
+        sweeps += 1
+        folder = tmp_path / f"sweep{sweeps}"
+        strike_until_done(folder, draws(), usual, chance)
+        assert results_of(folder) == expected
+        assert table_of(folder) == table
+        check_whole(folder)
+    sys.stdout.write(f"{DRAWS} draws in {sweeps} sweeps\n")
