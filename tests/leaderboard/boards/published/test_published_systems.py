@@ -56,7 +56,10 @@ def test_a_table_may_mean_something_else_by_a_name() -> None:
         ("T5", "answers in text, not by a classifier"),
         ("T5-11B", "answers in text, not by a classifier"),
         ("ERNIE (Baidu)", "pretrained in Chinese alone"),
-        ("DeBERTa 1.5B + SiFT", "fine-tuned against an adversary (SiFT), which no recipe here does"),
+        (
+            "DeBERTa 1.5B + SiFT",
+            "fine-tuned against an adversary (SiFT), which no recipe here does",
+        ),
     ],
 )
 def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: str) -> None:
