@@ -14,6 +14,8 @@ FEATURES = (FINE_TUNED, "last", "second-to-last", "sum-last-4", "concat-last-4",
 
 _UNFREEZING = ("all", "gradual")
 
+GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -34,6 +36,10 @@ class Recipe:
     "gradual" the first epoch trains the head alone and every further one a layer more. The learning
     rate is multiplied with `layer_decay` from each layer to the one below it; the top layer is
     `top_layer_depth` such steps below the head.
+
+    Only pair tasks have `orders`, for texts whose order means nothing: with "both" each pair is
+    trained on in both orders, so that an epoch has twice as many rows, and with "added" both are
+    read and their states added before the output layer.
 
     Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
     `stride` tokens, and each holds at most `max_question_tokens` of the question.
@@ -58,6 +64,7 @@ class Recipe:
     unfreeze: str = "all"
     layer_decay: float = 1.0
     top_layer_depth: int = 2
+    orders: str = GIVEN_ORDER
     stride: int | None = None
     max_question_tokens: int | None = None
 
@@ -115,7 +122,11 @@ _RULES = {
     "max_question_tokens": _COUNT,
 }
 
-_WORDS = {"features": FEATURES, "unfreeze": _UNFREEZING}
+_WORDS = {
+    "features": FEATURES,
+    "unfreeze": _UNFREEZING,
+    "orders": (GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
+}
 """The settings that are one of a few words."""
 
 _TYPES: dict[str, type] = {

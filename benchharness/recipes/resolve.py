@@ -20,7 +20,7 @@ from benchharness.recipes.read import (
     read_recipe,
     read_starts,
 )
-from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
+from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, Recipe, check_setting
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
@@ -56,7 +56,7 @@ _FAST = "fast"
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-_ONLY = {"stride": "span", "max_question_tokens": "span"}
+_ONLY = {"stride": "span", "max_question_tokens": "span", "orders": "pair"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
@@ -239,6 +239,8 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     needless = {name for name, only in _ONLY.items() if only != head}
     if "features" in on:
         needless.update(_TRAINS_ENCODER)
+        if "orders" in on and on["orders"].value == ADDED_ORDERS:
+            needless.add("orders")  # the states are of the given one
     if "layer_decay" not in on:
         needless.add("top_layer_depth")
     return {name: setting for name, setting in on.items() if name not in needless}

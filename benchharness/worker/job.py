@@ -20,6 +20,7 @@ from benchharness.encoder.cpu import prepare_for
 from benchharness.encoder.layers import use_first_token
 from benchharness.encoder.load import set_dropout
 from benchharness.heads import Head, Limits, head_for
+from benchharness.heads.pair import in_orders
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
@@ -78,7 +79,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         # ---- Read the rows, by "task:split".
         report(Progress(phase="loading"))
         task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
-        head = head_for(task)
+        head = head_for(task, recipe.orders)
         rows = {name: read_split(job, name) for name in job.fingerprints}
         trained = f"{job.task}:train"
         evaluated, *others = (name for name in rows if name != trained)
@@ -90,6 +91,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
         started_from = load_start(encoder, start_from, job)
         provenance = {**_provenance(job, rows, encoder, compute, started), **started_from}
+        rows[trained] = in_orders(rows[trained], recipe.orders)
 
         # ---- Put the head on it, and encode the rows.
         report(Progress(phase="encoding"))

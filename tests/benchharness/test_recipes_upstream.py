@@ -39,6 +39,8 @@ TRAIN_ROWS = {
     "superglue/record": 100730,
 }
 
+_WORDS = (START_FROM, "orders")
+
 _BATCH = ("devices", "device_batch_size")
 """What upstream gives of a batch that several devices share."""
 
@@ -110,8 +112,8 @@ def settings_of(recipe: str, task: str) -> Mapping[str, Setting]:
 def differs(fact: Fact, task: str) -> str:
     """What the recipe has in a fact's place where it is something else; "" where it is the same."""
     settings = settings_of(fact.recipe, task)
-    if fact.setting == START_FROM:
-        found = settings.get(START_FROM)
+    if fact.setting in _WORDS:
+        found = settings.get(fact.setting)
         return "" if found is not None and found.value == fact.value else f"{found}"
     if fact.setting in _BATCH:
         return differs_in_batch(fact, settings)
