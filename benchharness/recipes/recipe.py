@@ -39,7 +39,8 @@ class Recipe:
 
     Only pair tasks have `orders`, for texts whose order means nothing: with "both" each pair is
     trained on in both orders, so that an epoch has twice as many rows, and with "added" both are
-    read and their states added before the output layer.
+    read and their states added before the classifier. `lm_weight` times the language model's mean
+    loss on the same texts is added to theirs, for models that read from left to right.
 
     Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
     `stride` tokens, and each holds at most `max_question_tokens` of the question.
@@ -65,6 +66,7 @@ class Recipe:
     layer_decay: float = 1.0
     top_layer_depth: int = 2
     orders: str = GIVEN_ORDER
+    lm_weight: float = 0.0
     stride: int | None = None
     max_question_tokens: int | None = None
 
@@ -118,6 +120,7 @@ _RULES = {
     "lora_rank": _NOT_NEGATIVE,
     "layer_decay": _FACTOR,
     "top_layer_depth": _NOT_NEGATIVE,
+    "lm_weight": _NOT_NEGATIVE,
     "stride": _COUNT,
     "max_question_tokens": _COUNT,
 }

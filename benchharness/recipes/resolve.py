@@ -56,13 +56,20 @@ _FAST = "fast"
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-_ONLY = {"stride": "span", "max_question_tokens": "span", "orders": "pair"}
+_ONLY = {"stride": "span", "max_question_tokens": "span", "orders": "pair", "lm_weight": "pair"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
 
-_TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
+_TRAINS_ENCODER = (
+    "dropout",
+    "lora_rank",
+    "unfreeze",
+    "layer_decay",
+    "top_layer_depth",
+    "lm_weight",
+)
 """Hyperparameters that mean nothing where the encoder is frozen."""
 
 _OURS = "ours:"

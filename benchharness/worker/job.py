@@ -79,7 +79,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         # ---- Read the rows, by "task:split".
         report(Progress(phase="loading"))
         task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
-        head = head_for(task, recipe.orders)
+        head = head_for(task, recipe.orders, recipe.lm_weight)
         rows = {name: read_split(job, name) for name in job.fingerprints}
         trained = f"{job.task}:train"
         evaluated, *others = (name for name in rows if name != trained)
@@ -278,7 +278,8 @@ def _used_vocabulary(
     network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
     """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
-    if recipe.is_frozen or recipe.lora_rank:
+    # A language model's loss is over the whole vocabulary.
+    if recipe.is_frozen or recipe.lora_rank or recipe.lm_weight:
         return features, None
     features, vocabulary = cut_vocabulary(network.encoder, features)
     # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.

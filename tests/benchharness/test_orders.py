@@ -174,7 +174,7 @@ def test_an_epoch_of_both_orders_has_twice_as_many_steps() -> None:
     assert steps == [2 * -(-rows // 4), 2 * -(-2 * rows // 4)]
     ids = [[p["id"] for p in result.evaluations[0].predictions] for result in (given, both)]
     assert ids[0] == ids[1]
-    assert given.provenance["rows"] == both.provenance["rows"]
+    assert given.provenance["data"] == both.provenance["data"]
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb"])
