@@ -282,8 +282,9 @@ def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
     if patience and times and 0 < int(times.value) <= int(patience.value):
         yield (
             f"early_stopping is {patience.value} ({patience.source}), but dev is evaluated only "
-            f"{times.value} times in a run ({times.source}): a patience needs more evaluations "
-            "than it waits for, so raise evaluations or leave early_stopping out."
+            f"{times.value} time{'s' * (times.value != 1)} in a run ({times.source}): a patience "
+            "needs more evaluations than it waits for, so raise evaluations or leave "
+            "early_stopping out."
         )
     rows, once = settings.get("select_on"), times is not None and times.value == 1
     chooses = any(_is_on(settings, name) for name in ("best_checkpoint", "early_stopping"))
