@@ -14,6 +14,8 @@ from tests.helpers.stopped_jobs import (
     wait_for_step,
 )
 
+BEST = {"evaluations": "6", "best_checkpoint": "true"}
+
 ROADS = {
     "a number, in parts": ("stsb", {"accumulation": "2"}),
     "options": ("copa", {}),
@@ -21,11 +23,20 @@ ROADS = {
     "tags": ("conll2003/ner", {}),
     "frozen features": ("cola", {"features": "mix"}),
     "adapters, layer by layer": ("cola", {"lora_rank": "2", "unfreeze": "gradual"}),
+    "the best of a number": ("stsb", BEST | {"early_stopping": "2"}),
+    "the best of options": ("copa", BEST | {"select_on": "train:0.25"}),
+    "the best of spans": ("squad/v2.0", BEST),
+    "the best of tags": ("conll2003/ner", BEST),
+    "the best of adapters": ("cola", BEST | {"lora_rank": "2"}),
+    "an average": ("cola", {"evaluations": "6", "average_last": "5", "schedule": "cosine"}),
 }
 
 
-def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(tmp_path: Path):
-    job, snapshots = small_job(), tmp_path / "snapshots"
+@pytest.mark.parametrize("settings", [{}, BEST | {"select_on": "train:0.25"}], ids=["last", "best"])
+def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
+    tmp_path: Path, settings: dict[str, str]
+):
+    job, snapshots = small_job(**settings), tmp_path / "snapshots"
     expected = run_job(job, keep=tmp_path / "whole")
     options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
     killed = start(job, tmp_path / "killed.json", *options)
