@@ -164,7 +164,7 @@ _RULES = {
 _WORDS = {"features": FEATURES, "unfreeze": _UNFREEZING, "schedule": SCHEDULES}
 """The settings that are one of a few words."""
 
-_FLAGS = {"true": True, "false": False}
+_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 _TYPES: dict[str, type] = {
     f.name: float if float in (f.type, *get_args(f.type)) else int for f in fields(Recipe)

@@ -179,7 +179,7 @@ def test_an_average_is_of_what_there_is_and_is_no_best():
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("best_checkpoint", "yes", "true or false"),
+        ("best_checkpoint", "2", "true or false"),
         ("early_stopping", "-1", "a whole number that is at least 0"),
         ("average_last", "0", "a whole number that is at least 1"),
         ("schedule_power", "0", "a number that is above 0"),

@@ -154,12 +154,13 @@ def test_01_ten_kills_of_every_head_that_does_not_end_with_its_last_weights(
         "average": {"average_last": "8"},
     }
     job = small_job(task, epochs="30", evaluations="15", **choice[ending])
-    kill_jobs(job, 10, tmp_path)
+    kill_jobs(job, 10, tmp_path, by_steps=True)
 
 
-def kill_jobs(job: Job, most: int, folder: Path) -> None:
+def kill_jobs(job: Job, most: int, folder: Path, *, by_steps: bool = False) -> None:
     """Runs a job to its end under kills at random, again and again until it was killed so often.
 
+    A moment is drawn from the time of the whole run, most of which is its start, or from its steps.
     Results and the encoders that are left behind are those of a run that was never killed.
     """
     began = time.monotonic()
@@ -179,7 +180,13 @@ def kill_jobs(job: Job, most: int, folder: Path) -> None:
                 *("--snapshots", again / "snapshots", "--checkpoint-every", EVERY_STEP),
                 *("--keep", again / "kept"),
             )
-            if is_over(process, chance.uniform(0.0, 1.5 * seconds) if kills < most else None):
+            if kills < most and by_steps:
+                more = chance.randint(1, 30)
+                is_ended = is_over_before(process, again / "snapshots", more)
+            else:
+                patience = chance.uniform(0.0, 1.5 * seconds) if kills < most else None
+                is_ended = is_over(process, patience)
+            if is_ended:
                 break
             process.kill()
             process.wait()
@@ -193,3 +200,17 @@ def kill_jobs(job: Job, most: int, folder: Path) -> None:
         steps += found.provenance.get("resumed", {"steps": []})["steps"]
     sys.stdout.write(f"{kills} kills in {jobs} jobs, which went on after the steps {steps}\n")
     assert steps
+
+
+def is_over_before(process: "subprocess.Popen[bytes]", snapshots: Path, more: int) -> bool:
+    """Whether a process ends before it has made so many steps more than its newest snapshot has."""
+    first = newest_step(snapshots)
+    while process.poll() is None:
+        if newest_step(snapshots) >= first + more:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def newest_step(snapshots: Path) -> int:
+    return max((int(path.name[5:]) for path in snapshots.glob("step-??????????")), default=0)
