@@ -1,8 +1,11 @@
 """Jobs that choose their weights: what they leave behind, and what it was chosen on."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from benchharness.leaderboard.result import Result, Selection
 from benchharness.splits import headline
@@ -51,6 +54,19 @@ def test_other_splits_are_predicted_by_the_best_weights():
     assert best.evaluations == last.evaluations
 
 
+def test_the_encoder_that_others_start_from_has_the_best_weights(tmp_path: Path):
+    def kept(**settings: str) -> dict[str, torch.Tensor]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        run_job(make_job("cola", limit=24, **LONG | settings), keep=folder)
+        return load_file(folder / "model.safetensors")
+
+    best, last, mean = kept(best_checkpoint="true"), kept(), kept(average_last="4")
+    name = next(name for name in best if name.endswith("attention.self.query.weight"))
+    assert not torch.equal(best[name], last[name])
+    assert not torch.equal(mean[name], last[name])
+    assert best.keys() == last.keys() == mean.keys()
+
+
 def test_a_run_whose_patience_runs_out_is_shorter():
     whole, stopped = job_of(), job_of(early_stopping="1")
     values = values_of(whole)
@@ -87,9 +103,22 @@ def test_what_is_held_out_is_not_trained_on_and_dev_is_scored_once():
     assert len(result.evaluations[0].predictions) == 24
 
 
-@pytest.mark.parametrize("task", ["copa", "squad/v1.1", "conll2003/ner", "superglue/multirc"])
-def test_every_head_can_hold_out(task: str):
-    result = job_of(task, best_checkpoint="true", select_on="train:0.3")
+@pytest.mark.parametrize(
+    ("task", "more"),
+    [
+        ("copa", {}),
+        ("squad/v1.1", {}),
+        ("conll2003/ner", {}),
+        ("superglue/multirc", {}),
+        ("cola", {"features": "last"}),
+        ("cola", {"lora_rank": "2"}),
+    ],
+)
+def test_every_head_can_hold_out(
+    task: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    result = job_of(task, best_checkpoint="true", select_on="train:0.3", **more)
     assert result.provenance["selection"]["held_out"] == 0.3
     assert result.evaluations[0].split == "dev"
 

@@ -150,10 +150,10 @@ def test_01_ten_kills_of_every_head_that_does_not_end_with_its_last_weights(
     task: str, settings: dict[str, str], ending: str, tmp_path: Path
 ):
     choice = {
-        "best": {"best_checkpoint": "true", "early_stopping": "12", **settings},
-        "average": {"average_last": "8"},
+        "best": {"best_checkpoint": "true", "early_stopping": "8", **settings},
+        "average": {"average_last": "6"},
     }
-    job = small_job(task, epochs="30", evaluations="15", **choice[ending])
+    job = small_job(task, epochs="15", evaluations="10", **choice[ending])
     kill_jobs(job, 10, tmp_path, by_steps=True)
 
 
@@ -181,7 +181,7 @@ def kill_jobs(job: Job, most: int, folder: Path, *, by_steps: bool = False) -> N
                 *("--keep", again / "kept"),
             )
             if kills < most and by_steps:
-                more = chance.randint(1, 30)
+                more = chance.randint(1, 12)
                 is_ended = is_over_before(process, again / "snapshots", more)
             else:
                 patience = chance.uniform(0.0, 1.5 * seconds) if kills < most else None
