@@ -215,7 +215,8 @@ def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[dict[str
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
-        found.setdefault(tuple(setting.value for setting in settings.values()), settings)
+        values = tuple((name, setting.value) for name, setting in settings.items())
+        found.setdefault(values, settings)
     if problems:
         raise BenchError("\n".join(problems))
     return list(found.values())

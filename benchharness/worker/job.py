@@ -27,7 +27,7 @@ from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
-from benchharness.progress import Progress, Reporter
+from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline, read_split
 from benchharness.tasks.errors import JobError
@@ -329,11 +329,12 @@ class JobState:
     def judge(self, evaluation: Evaluation) -> None:
         """Marks an evaluation, and keeps its predictions where the job may end with its weights."""
         training, meter, recipe = self.training, self.training.meter, self.training.recipe
-        training.mark(evaluation.scores, headline(evaluation.name, evaluation.scores))
-        if recipe.held_out or recipe.average_last > 1:
-            return  # dev is predicted by the weights that the training ends with
-        if not recipe.best_checkpoint or meter.best in (None, len(meter.values) - 1):
-            self.evaluations[evaluation.name] = evaluation
+        with SIGNALS.held_back():  # a state has an evaluation and its weights, or neither
+            training.mark(evaluation.scores, headline(evaluation.name, evaluation.scores))
+            if recipe.held_out or recipe.average_last > 1:
+                return  # dev is predicted by the weights that the training ends with
+            if not recipe.best_checkpoint or meter.best in (None, len(meter.values) - 1):
+                self.evaluations[evaluation.name] = evaluation
 
     def restore(self, state: State) -> None:
         """Goes to a state of the same job."""

@@ -9,6 +9,7 @@ from benchharness.leaderboard.job import Setting
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names
+from benchharness.recipes.resolve import resolve_sweep
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 
@@ -125,6 +126,21 @@ def test_of_a_single_evaluation_there_is_no_best():
 def test_a_power_is_only_a_polynomials():
     assert values("bert", schedule_power="2") == values("bert")
     assert values("bert", schedule="polynomial", schedule_power="2")["schedule_power"] == 2.0
+
+
+def test_points_of_a_grid_are_told_apart_by_name():
+    """True is 1 for Python: the best checkpoint and a patience of 1 are two points all the same."""
+    grid = {"best_checkpoint": "true,false", "early_stopping": "0,1"}
+    points = resolve_sweep(BERT, "glue/rte", None, grid)
+    chosen = [
+        {name: s.value for name, s in point.settings.items() if name in grid} for point in points
+    ]
+    assert chosen == [
+        {"best_checkpoint": True},
+        {"best_checkpoint": True, "early_stopping": 1},
+        {},
+        {"early_stopping": 1},
+    ]
 
 
 # two units: the later layer holds

@@ -1,9 +1,13 @@
 """Fault 1: kill -9 in the middle of training: the same job goes on, to the same bits."""
 
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchharness.progress import SIGNALS, Interrupted
+from benchharness.training.loop import Training
 from benchharness.worker.job import run_job
 from tests.helpers.stopped_jobs import (
     EVERY_STEP,
@@ -83,3 +87,24 @@ def test_01_again_and_again(tmp_path: Path):
     found = run_job(job, snapshots=tmp_path / "snapshots")
     assert deterministic(found) == deterministic(expected)
     assert found.provenance["resumed"] == {"times": 4, "steps": [2, 3, 8, 12]}
+
+
+def test_01_a_signal_between_an_evaluation_and_its_weights(tmp_path: Path, monkeypatch):
+    """It waits: a state with the weights of one and the predictions of another would end wrong."""
+    job = small_job("stsb", **BEST | {"learning_rate": "3e-3"})
+    expected = run_job(job)
+    assert expected.provenance["selection"]["step"] > 2, "this test needs a later best one"
+    mark = Training.mark
+
+    def mark_and_be_told(training: Training, *scores: Any) -> None:
+        mark(training, *scores)
+        if training.meter.step == expected.provenance["selection"]["step"] and scores[1:]:
+            SIGNALS.take(signal.SIGTERM)
+
+    monkeypatch.setattr(Training, "mark", mark_and_be_told)
+    with pytest.raises(Interrupted):
+        run_job(job, snapshots=tmp_path / "snapshots")
+    monkeypatch.undo()
+    found = run_job(job, snapshots=tmp_path / "snapshots")
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"]["times"] == 1
