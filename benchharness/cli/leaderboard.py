@@ -137,6 +137,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
                 "keys": [run.key for run in cell.runs],
                 "flags": list(cell.flags),
             }
+            | ({"selection": cell.selection} if cell.selection else {})
             | (
                 {}
                 if entry.uncertainty is None
