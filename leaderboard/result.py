@@ -53,7 +53,8 @@ class Evaluation:
 class CurvePoint:
     """One point of the learning curve; `loss` is the mean training loss since the point before.
 
-    `scores` are those of the job's first dev split where it was scored at this step.
+    `scores` are those of the job's first dev split, or of the part of train that it holds out in
+    its place, where that was scored at this step.
     """
 
     step: int

@@ -83,7 +83,7 @@ def build_run(run: Result | Failure) -> RunSection:
         log="",
         scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
         curve=run.curve,
-        figures=curve_figures(run.curve),
+        figures=curve_figures(run.curve, run.job.curve_split),
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,

@@ -47,8 +47,8 @@ def chooses(name: str) -> set[str]:
 
 
 GLUE = {name for name in TASKS if name.startswith("glue/")} - {"glue/ax"}
-WHOLE = {"deberta", "deberta-large", "deberta-v2", "deberta-v3-large", "deberta-v3-small"}
-WHOLE |= {"eurobert", "eurobert-2.1b"}
+WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "eurobert"))}
+"""The recipes of which it holds for every task; of the others see below."""
 
 
 def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():

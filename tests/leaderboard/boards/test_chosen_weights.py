@@ -24,6 +24,7 @@ from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.result import Result, RunRow, Selection, selection_labels
 from benchharness.leaderboard.store.store import open_store
+from benchharness.loggers.logger import curve_of
 from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
 from tests.helpers.results import make_result
 
@@ -156,6 +157,17 @@ def test_what_is_no_such_record_is_not_shown(fields: dict[str, object], tmp_path
         store.add_result(chosen(**fields))
         assert [row.selection for row in store.runs()] == [None]
     assert "evaluations on" not in build_run(chosen(**fields)).summary
+
+
+def test_a_curve_of_held_out_rows_is_not_called_dev():
+    settings = {"learning_rate": 2e-5, "select_on": "train:0.1"}
+    held, plain = make_result(make_job(settings=settings)), make_result(make_job())
+    titles = [[figure.title for figure in build_run(run).figures] for run in (held, plain)]
+    assert titles[0] == ["training loss", "held-out score"]
+    assert titles[1] == ["training loss", "dev score"]
+    logged = [{name for _, values in curve_of(run) for name in values} for run in (held, plain)]
+    assert {name.partition("/")[0] for name in logged[0]} == {"train", "held-out"}
+    assert {name.partition("/")[0] for name in logged[1]} == {"train", "dev"}
 
 
 def test_the_section_of_a_run_says_it():
