@@ -72,14 +72,21 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
 _PROCESS_BYTES = 2e9
 _TRAINED_BYTES = 16
 _LOADED_BYTES = 8
+_KEPT_BYTES = 4
 _ACTIVATIONS = 2
 
 
 def estimate_memory(job: Job, *, gpu: bool = False) -> int:
-    """The bytes of main memory that a job needs at most, roughly; a GPU's are not counted."""
+    """The bytes of main memory that a job needs at most, roughly; a GPU's are not counted.
+
+    The best weights so far, or the sum of several, are kept there on a GPU too, in fp32.
+    """
     if job.kind == "floor":
         return int(_PROCESS_BYTES)
-    return memory_of(find_model(job.checkpoint).parameters, gpu=gpu)
+    parameters = find_model(job.checkpoint).parameters
+    keeps = not {"best_checkpoint", "average_last"}.isdisjoint(job.settings)
+    kept = _KEPT_BYTES * (parameters or BERT_BASE) * 1e6 if keeps else 0.0
+    return memory_of(parameters, gpu=gpu) + int(kept)
 
 
 def memory_of(parameters: float | None, *, gpu: bool = False) -> int:

@@ -1,6 +1,7 @@
 """The splits of a job: its rows read as they were planned, its predictions scored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Evaluation, to_row
@@ -9,7 +10,7 @@ from benchharness.tasks.examples import Prediction
 from benchharness.tasks.metrics.classification import prediction_flags
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.suites import find_task
+from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import is_hidden, score
 
 
@@ -27,6 +28,19 @@ def read_split(job: Job, name: str) -> SplitRows:
             f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
         )
     return rows
+
+
+def headline(name: str, scores: Mapping[str, float]) -> float | None:
+    """What a board shows of a task's first split: the mean of its scores that count.
+
+    None where one of them is undefined, or the split's labels are hidden. MNLI's run is told by its
+    matched split alone.
+    """
+    task = find_task(name.rsplit(":", 1)[0])
+    first = task.metrics[0].name
+    counted = SUITES[task.suite].rule.cells.get(task.name, (first,))
+    wanted = [m.name for m in task.metrics if m.name in counted] or [first]
+    return fmean(scores[each] for each in wanted) if scores.keys() >= set(wanted) else None
 
 
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:

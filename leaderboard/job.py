@@ -169,6 +169,11 @@ class Job:
         return f"{name} ({run})" if name else run
 
     @property
+    def curve_split(self) -> str:
+        """What the scores of its learning curve are of: dev, or a part of train, "held-out"."""
+        return "held-out" if "select_on" in self.settings else "dev"
+
+    @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
         """The (task, split) pairs that the fine-tuned model predicts."""
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)

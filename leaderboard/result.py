@@ -1,6 +1,6 @@
 """What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
@@ -53,7 +53,8 @@ class Evaluation:
 class CurvePoint:
     """One point of the learning curve; `loss` is the mean training loss since the point before.
 
-    `scores` are those of the job's first dev split where it was scored at this step.
+    `scores` are those of the job's first dev split, or of the part of train that it holds out in
+    its place, where that was scored at this step.
     """
 
     step: int
@@ -176,6 +177,49 @@ class Failure:
         return cls(**{**data, "job": Job.from_json(data["job"])})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """How a run's evaluations decided which weights it ended with.
+
+    `evaluations` were made in all, on dev, or on the share `held_out` of train where that is above
+    0. The run ended with the weights after `step`: those of the best of them where `is_best`, else
+    those at which its patience ran out.
+    """
+
+    evaluations: int
+    step: int
+    is_best: bool
+    held_out: float = 0.0
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Selection | None":
+        """What `asdict` gave; None for anything else."""
+        match data:
+            case {
+                "evaluations": int(evaluations),
+                "step": int(step),
+                "is_best": bool(is_best),
+                "held_out": int() | float() as share,
+            }:
+                return cls(evaluations=evaluations, step=step, is_best=is_best, held_out=share)
+        return None
+
+
+def selection_labels(selections: Iterable[Selection]) -> tuple[str, ...]:
+    """What a reader must know of scores by such weights: "best of 3 to 10 evaluations on dev"."""
+    counts: dict[str, list[int]] = {}
+    for each in selections:
+        rows = f"{each.held_out * 100:g} % of train" if each.held_out else "dev"
+        words = f"{'best of' if each.is_best else 'stopped after'} {{}} evaluations on {rows}"
+        counts.setdefault(words, []).append(each.evaluations)
+    return tuple(words.format(_range(numbers)) for words, numbers in counts.items())
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
 class Measure(NamedTuple):
     """What a score is of: a metric on a split, for a suite its rule on "dev" or "test"."""
 
@@ -191,7 +235,8 @@ class RunRow:
     see it, of every scored split (MNLI's run also holds AX), and `measures` say in the same way
     what each is of; `flags` are by task; `fingerprints` as in Job; `error` is the failure's
     sentence, empty for a finished run. `limit` is None where it took no row away; `largest_split`
-    is the number of rows of the run's largest split, 0 where unknown. `kind`, `recipe`,
+    is the number of rows of the run's largest split, 0 where unknown. `selection` is None where the
+    weights are those of the last step, as planned. `kind`, `recipe`,
     `overridden`, `is_sweep`, `source` and `start_from` are as in Job; `start_task` and
     `start_variant` are what a board tells of that run (see grouping.py).
     """
@@ -223,6 +268,7 @@ class RunRow:
     largest_split: int = 0
     start_task: str = ""
     start_variant: str = ""
+    selection: Selection | None = None
 
     @property
     def is_single(self) -> bool:

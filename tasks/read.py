@@ -24,21 +24,34 @@ def subset(examples: Sequence[Example], limit: int) -> list[Example]:
     """
     if limit < 1:
         raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
+    return [examples[index] for index in _sample(examples, limit, _scored_together)]
+
+
+def _sample(
+    examples: Sequence[Example], limit: int, group_of: Callable[[Example], str | None]
+) -> list[int]:
+    """The indices of about `limit` examples, in their order."""
     kept: set[int] = set()
-    for unit in _ranked(_units(examples), examples):
+    for unit in _ranked(_units(examples, group_of), examples):
         if kept and len(kept) + len(unit) > limit:
             break
         kept.update(unit)
-    return [examples[index] for index in sorted(kept)]
+    return sorted(kept)
 
 
-def _units(examples: Sequence[Example]) -> list[list[int]]:
+def _units(
+    examples: Sequence[Example], group_of: Callable[[Example], str | None]
+) -> list[list[int]]:
     """The indices of what is taken or left as a whole: a group, or one example."""
     units: dict[str, list[int]] = defaultdict(list)
     for index, example in enumerate(examples):
-        group = example.group if isinstance(example, PairExample) else None
+        group = group_of(example)
         units[f"row {index}" if group is None else f"group {group}"].append(index)
     return list(units.values())
+
+
+def _scored_together(example: Example) -> str | None:
+    return example.group if isinstance(example, PairExample) else None
 
 
 def _ranked(units: list[list[int]], examples: Sequence[Example]) -> list[list[int]]:
@@ -86,6 +99,41 @@ class SplitRows:
     fingerprint: str
     left_out: int = 0
     cut: int = 0
+
+
+def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
+    """A split as two: what is left of it, and about that share of it, at least one example.
+
+    The share has the labels' proportions, as a subset has; questions on one passage, and what is
+    scored together, stay on one side. Which rows it has depends on their ids and nothing else.
+    Raises DataError where nothing would be left.
+    """
+    number = max(1, round(share * len(rows.examples)))
+    held = _sample(rows.examples, number, _passage)
+    taken = set(held)
+    left = [index for index in range(len(rows.examples)) if index not in taken]
+    if not left:
+        raise DataError(
+            f"of {len(rows.examples)} training rows a share of {share:g} cannot be held out: "
+            "nothing would be left to train on, so give more rows or a smaller share."
+        )
+    return _part(rows, left), _part(rows, held)
+
+
+def _passage(example: Example) -> str | None:
+    """What an example shares with others that would give it away."""
+    match example:
+        case SpanExample():
+            return example.context
+        case ChoiceExample():
+            return example.context or None
+        case _:
+            return _scored_together(example)
+
+
+def _part(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
+    examples = tuple(rows.examples[index] for index in indices)
+    return SplitRows(examples=examples, fingerprint=fingerprint(examples))
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:

@@ -138,6 +138,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
                 "flags": list(cell.flags),
                 **({} if cell.gain is None else {"gain_by_choice": cell.gain}),
             }
+            | ({"selection": cell.selection} if cell.selection else {})
             | (
                 {}
                 if entry.uncertainty is None

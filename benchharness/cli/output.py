@@ -282,6 +282,7 @@ def run_facts(row: RunRow) -> dict[str, Any]:
         "start_from": row.start_from,
         "finished": row.finished,
         "error": row.error,
+        **({"selection": asdict(row.selection)} if row.selection else {}),
     }
 
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from benchharness.heads.choice import CHOICE
 from benchharness.heads.head import Head, Limits
-from benchharness.heads.pair import PAIR
+from benchharness.heads.pair import PAIR, PAIR_ADDED, with_language_model
 from benchharness.heads.span import SPAN
 from benchharness.heads.tag import TAG
+from benchharness.recipes.recipe import ADDED_ORDERS, GIVEN_ORDER
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import Task
 
@@ -16,9 +17,14 @@ HEADS: Mapping[str, Head] = {"pair": PAIR, "span": SPAN, "choice": CHOICE, "tag"
 """By the name that a Task class gives its head type."""
 
 
-def head_for(task: Task) -> Head:
-    """The head that trains and predicts a task."""
+def head_for(task: Task, orders: str = GIVEN_ORDER, lm_weight: float = 0.0) -> Head:
+    """The head that trains and predicts a task.
+
+    `orders` are those in which it reads a pair, and `lm_weight` is that of the language model.
+    """
     if task.head not in HEADS:
         known = ", ".join(HEADS)
         raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
-    return HEADS[task.head]
+    if task.head != "pair":
+        return HEADS[task.head]
+    return with_language_model(PAIR_ADDED if orders == ADDED_ORDERS else PAIR, lm_weight)

@@ -1,6 +1,7 @@
 """The pair head: one text or two to a class or a number."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.encoder.load import GPT
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
-from benchharness.tasks.errors import DataError
+from benchharness.recipes.recipe import BOTH_ORDERS
+from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import Mark, PairExample, PairPrediction
+from benchharness.tasks.read import SplitRows, fingerprint
 from benchharness.tasks.task import PairTask
 from benchharness.training.batching import Features
 
@@ -28,16 +33,20 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> F
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
-    texts = [[e.text_a] if e.text_b is None else [e.text_a, e.text_b] for e in examples]
-    frame = Frame.of(tokenizer, texts=len(texts[0]))
-    ids = tokenize_ids((text for row in texts for text in row), tokenizer)
-    room = limits.max_tokens - frame.size
-    rows = [frame.row(*_cut([ids[text] for text in row], room)) for row in texts]
+    frame = Frame.of(tokenizer, texts=len(_texts(examples[0])))
     return Features(
-        **join(rows, frame),
+        **join(_rows(examples, tokenizer, limits, frame), frame),
         pad_id=tokenizer.pad_token_id or 0,
         max_tokens=limits.max_tokens,
     )
+
+
+def _rows(
+    examples: Sequence[PairExample], tokenizer: Any, limits: Limits, frame: Frame
+) -> list[tuple[Ids, Ids]]:
+    ids = tokenize_ids((text for example in examples for text in _texts(example)), tokenizer)
+    room = limits.max_tokens - frame.size
+    return [frame.row(*_cut([ids[text] for text in _texts(e)], room)) for e in examples]
 
 
 def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
@@ -76,15 +85,26 @@ class PairNetwork(nn.Module):
         self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
         self.reads_first_token = self.classifier.reads == "first" and not marks
+        self.lm_weight = 0.0
         attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, outputs) for inputs of (rows, tokens)."""
+        """Logits (rows, outputs) for inputs of (rows, tokens).
+
+        In a training with a `lm_weight` one more column has the weighted language model's losses.
+        """
         marks = inputs.pop("marks", None)
         hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
         beside = None if self.pooling is None else self.pooling(hidden, marks)
-        logits: Tensor = self.classifier(hidden, mask, beside)
-        return logits
+        return self._beside_losses(self.classifier(hidden, mask, beside), hidden, inputs)
+
+    def _beside_losses(self, logits: Tensor, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        if not self.training or not self.lm_weight:
+            return logits
+        losses = language_model_losses(self.encoder, hidden, inputs)
+        # Of a row that is read several times, the mean: (times * rows,) -> (rows,)
+        losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
+        return torch.cat([logits.float(), self.lm_weight * losses[:, None]], dim=-1)
 
 
 def network(encoder: Encoder, task: PairTask) -> PairNetwork:
@@ -233,3 +253,134 @@ class MarkPooling(nn.Module):
 
 
 PAIR = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)
+
+
+# Pairs whose order means nothing: trained on in both orders, or read in both at once.
+
+
+def in_orders(rows: SplitRows, orders: str) -> SplitRows:
+    """Rows to train on: as they are, or for "both" with each once more with its texts exchanged.
+
+    As google-research/electra does on MRPC and STS-B (finetune/classification/
+    classification_tasks.py). Raises DataError for rows of one text.
+    """
+    if orders != BOTH_ORDERS:
+        return rows
+    pairs = [example for example in rows.examples if isinstance(example, PairExample)]
+    examples = (*pairs, *map(_exchanged, pairs))
+    return replace(rows, examples=examples, fingerprint=fingerprint(examples))
+
+
+def _exchanged(example: PairExample) -> PairExample:
+    if example.text_b is None:
+        raise DataError(f"{example.id} has one text, which has no other order: leave orders out.")
+    marks = tuple(replace(mark, text="ab"["ba".index(mark.text)]) for mark in example.marks)
+    return replace(example, text_a=example.text_b, text_b=example.text_a, marks=marks)
+
+
+def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
+    """A row for every example: the pair, and after it the pair with its texts exchanged.
+
+    Both are equally long, each within the limits. Raises DataError for examples of one text, or
+    with marks.
+    """
+    if examples[0].marks:
+        raise DataError(f"{examples[0].id} has marked words, and one order of its texts is read.")
+    orders = examples, [*map(_exchanged, examples)]
+    frame = Frame.of(tokenizer, texts=2)
+    given, exchanged = (_rows(pairs, tokenizer, limits, frame) for pairs in orders)
+    rows = [
+        (np.concatenate([ids, other_ids]), np.concatenate([types, other_types]))
+        for (ids, types), (other_ids, other_types) in zip(given, exchanged, strict=True)
+    ]
+    return Features(
+        **join(rows, frame),
+        pad_id=tokenizer.pad_token_id or 0,
+        max_tokens=2 * limits.max_tokens,
+    )
+
+
+class AddedNetwork(PairNetwork):
+    """Reads both orders of a pair and classifies the sum of their states.
+
+    Radford et al., Improving Language Understanding by Generative Pre-Training, section 3.3.
+    """
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """Logits (rows, outputs) for inputs of (rows, tokens): two orders end to end in a row."""
+        halves = _halves(inputs)
+        hidden = self.encoder(**halves)[0]  # (2 * rows, half of the tokens, size)
+        one, other = self.classifier.read(hidden, halves["attention_mask"]).chunk(2)  # (rows, size)
+        return self._beside_losses(self.classifier.score(one + other), hidden, halves)
+
+
+def _halves(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Inputs (rows, tokens) as (2 * rows, half of them): all first halves, then all second ones."""
+    mask = inputs["attention_mask"]
+    sizes = mask.sum(-1, keepdim=True) // 2  # (rows, 1)
+    columns = torch.arange((mask.shape[1] + 1) // 2, device=mask.device)
+    kept = columns < sizes  # (rows, half)
+    last = mask.shape[1] - 1
+    places = torch.cat([columns.expand_as(kept), (sizes + columns).clamp(max=last)])
+    found = {name: torch.cat([values, values]).gather(1, places) for name, values in inputs.items()}
+    return found | {"attention_mask": torch.cat([kept, kept]).to(mask.dtype)}
+
+
+def added_network(encoder: Encoder, task: PairTask) -> AddedNetwork:
+    """The network of a task: an output per label, or one for a number."""
+    return AddedNetwork(encoder, 1 if task.is_regression else len(task.labels))
+
+
+PAIR_ADDED = replace(PAIR, encode=encode_added, network=added_network)
+
+
+# GPT's second loss: that of the language model on the same texts.
+
+LM_TOKENS = 1024
+"""Places whose logits over the vocabulary are there at once: 160 MB of GPT's, in fp32."""
+
+
+def with_language_model(head: Head, weight: float) -> Head:
+    """The head with the language model's loss beside its own, as many times as `weight` says.
+
+    As openai/finetune-transformer-lm, train.py. Raises ModelError for an encoder whose states have
+    seen what comes after them.
+    """
+    if not weight:
+        return head
+
+    def network(encoder: Encoder, task: PairTask) -> nn.Module:
+        if encoder.config.model_type not in GPT:
+            raise ModelError(
+                f"lm_weight is for models that read from left to right ({', '.join(GPT)}), and "
+                f"this one is {encoder.config.model_type}: leave lm_weight out."
+            )
+        made: PairNetwork = head.network(encoder, task)  # type: ignore[assignment]
+        made.lm_weight = weight
+        return made
+
+    def loss(logits: Tensor, targets: Tensor) -> Tensor:
+        return head.loss(logits[:, :-1], targets) + logits[:, -1]
+
+    return replace(head, network=network, loss=loss)
+
+
+def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    """The mean loss (rows,) of the next token at every place of a row, in fp32.
+
+    The output layer is the embedding. Logits are computed a part at a time, and once more for the
+    gradients, because those of a batch are gigabytes.
+    """
+    follows = inputs["attention_mask"][:, 1:].bool()  # (rows, tokens - 1)
+    states, goals = hidden[:, :-1][follows], inputs["input_ids"][:, 1:][follows]  # (places, ...)
+    weight = encoder.get_input_embeddings().weight
+    parts = zip(torch.split(states, LM_TOKENS), torch.split(goals, LM_TOKENS), strict=True)
+    losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
+    sums = hidden.new_zeros(follows.shape, dtype=torch.float32).masked_scatter(
+        follows, torch.cat(losses)
+    )
+    return sums.sum(-1) / follows.sum(-1)
+
+
+def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
+    return functional.cross_entropy((states @ weight.T).float(), goals, reduction="none")

@@ -218,8 +218,9 @@ def encode_once(
 
     A file that is damaged or cannot be written costs time only.
     """
-    # The module's name stands for the head, and METHOD for how all of them encode.
-    words = (encode.__module__, rows.fingerprint, identity, type(tokenizer).__name__, METHOD)
+    # The function's name stands for the head, and METHOD for how all of them encode.
+    head = f"{encode.__module__}.{encode.__name__}"
+    words = (head, rows.fingerprint, identity, type(tokenizer).__name__, METHOD)
     key = hashlib.sha256(json.dumps([words, asdict(limits)]).encode()).hexdigest()
     path = cache_folder("features") / f"{key}.npz"
     found = _read(path)

@@ -69,7 +69,7 @@ def _config(job: Job) -> Iterator[tuple[str, Value]]:
 def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
     """The learning curve: step, and loss, learning rate and dev scores by name."""
     for point in result.curve:
-        scores = {f"dev/{name}": value for name, value in point.scores.items()}
+        scores = {f"{result.job.curve_split}/{name}": value for name, value in point.scores.items()}
         values = {"train/loss": point.loss, "train/learning_rate": point.learning_rate, **scores}
         yield point.step, {name: value for name, value in values.items() if math.isfinite(value)}
 

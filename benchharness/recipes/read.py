@@ -13,6 +13,12 @@
     [like]                          whose values hold where this file has none; only in ours
     recipe = { value = "roberta", source = "..." }
 
+    [[unlike]]                      where it differs from a file of its authors; a test reads it
+    file = "run_glue.sh"
+    tasks = ["glue/mrpc"]
+    settings = ["epochs"]
+    reason = "..."
+
 A user's own file may give a bare value (`epochs = 5`); its source is then the file's name. A list
 (`learning_rate = [2e-5, 3e-5]`) is a grid.
 """
@@ -67,6 +73,7 @@ def _choices(setting: Setting) -> tuple[Setting, ...]:
 
 
 _LIKE = "like"
+_UNLIKE = "unlike"
 
 _PACKAGE = Path(__file__).parent
 
@@ -172,6 +179,8 @@ def read_like(path: Path) -> str:
 
 def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for suite, content in document.items():
+        if suite == _UNLIKE:
+            continue
         if not isinstance(content, dict):
             raise BenchError(
                 f"{path.name} has {suite!r} outside of a table; write it under [default] or "

@@ -1,8 +1,9 @@
 """The hyperparameters of a fine-tuning run, as the training loop reads them."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple, get_args
 
 from benchharness.leaderboard.job import Setting
@@ -14,6 +15,16 @@ FEATURES = (FINE_TUNED, "last", "second-to-last", "sum-last-4", "concat-last-4",
 
 _UNFREEZING = ("all", "gradual")
 
+GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
+
+LINEAR = "linear"
+SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
+"""How the learning rate falls after its warm-up; each formula is in training/optimizer.py."""
+
+ON_DEV = "dev"
+_HELD_OUT = "train:"
+"""Which rows choose among a run's evaluations: dev, or "train:SHARE", a part of train."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -21,10 +32,24 @@ class Recipe:
 
     `batch_size` counts the examples of one optimizer step; they are computed in `accumulation`
     parts with the same result. `warmup_ratio` is the share of all steps in which the learning rate
-    rises linearly; after it the rate falls linearly to zero. `max_grad_norm` is infinite where
-    gradients are not clipped; a setting says 0 for it, as fairseq does, because JSON has no
-    infinity. `max_tokens` bounds an encoded example. `evaluations` is how often dev is scored,
-    evenly spaced, the last time at the end.
+    rises linearly, and `warmup_steps`, where it is above 0, their number instead. After it the rate
+    falls as `schedule` says, "polynomial" with the power `schedule_power`. `max_grad_norm` is
+    infinite where gradients are not clipped; a setting says 0 for it, as fairseq does, because JSON
+    has no infinity. `max_tokens` bounds an encoded example. `evaluations` is how often dev is
+    scored, evenly spaced, the last time at the end.
+
+    A step takes from each weight of two dimensions or more the share `weight_decay` times its
+    learning rate (per unit of the rate, as torch's AdamW counts). `decoupled_weight_decay`, where
+    it is above 0, is in its place the share that a step at the full rate takes (per step, as
+    Composer's DecoupledAdamW counts); both fall with the schedule. At a rate of 5e-5 the one's
+    0.1 is the other's 5e-6.
+
+    A run ends with the weights of its last step; with `best_checkpoint` with those of its best
+    evaluation by the task's headline, the first of equal ones; with `average_last` above 1 with the
+    mean of those at its last so many evaluations. `early_stopping`, where it is above 0, ends the
+    training after so many evaluations in a row that were not better than the best one. `select_on`
+    says what these evaluations are of: dev, or "train:0.1", a tenth of train that is not trained
+    on; dev is then scored once, by the weights that the run ends with.
 
     `dropout` is that of the encoder and `classifier_dropout` that of the layer on it, the
     checkpoint's own where they are None.
@@ -34,6 +59,11 @@ class Recipe:
     "gradual" the first epoch trains the head alone and every further one a layer more. The learning
     rate is multiplied with `layer_decay` from each layer to the one below it; the top layer is
     `top_layer_depth` such steps below the head.
+
+    Only pair tasks have `orders`, for texts whose order means nothing: with "both" each pair is
+    trained on in both orders, so that an epoch has twice as many rows, and with "added" both are
+    read and their states added before the classifier. `lm_weight` times the language model's mean
+    loss on the same texts is added to theirs, for models that read from left to right.
 
     Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
     `stride` tokens, and each holds at most `max_question_tokens` of the question.
@@ -58,6 +88,16 @@ class Recipe:
     unfreeze: str = "all"
     layer_decay: float = 1.0
     top_layer_depth: int = 2
+    orders: str = GIVEN_ORDER
+    lm_weight: float = 0.0
+    schedule: str = LINEAR
+    schedule_power: float = 1.0
+    warmup_steps: int = 0
+    decoupled_weight_decay: float = 0.0
+    best_checkpoint: bool = False
+    early_stopping: int = 0
+    average_last: int = 1
+    select_on: str = ON_DEV
     stride: int | None = None
     max_question_tokens: int | None = None
 
@@ -65,6 +105,16 @@ class Recipe:
     def is_frozen(self) -> bool:
         """True where only the head is trained, on states that never change."""
         return self.features != FINE_TUNED
+
+    @property
+    def selects(self) -> bool:
+        """True where evaluations decide which weights the run ends with."""
+        return self.best_checkpoint or self.early_stopping > 0
+
+    @property
+    def held_out(self) -> float:
+        """The share of train that is evaluated on in the place of dev, 0 for none."""
+        return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
@@ -111,12 +161,25 @@ _RULES = {
     "lora_rank": _NOT_NEGATIVE,
     "layer_decay": _FACTOR,
     "top_layer_depth": _NOT_NEGATIVE,
+    "lm_weight": _NOT_NEGATIVE,
     "stride": _COUNT,
     "max_question_tokens": _COUNT,
+    "schedule_power": _POSITIVE,
+    "warmup_steps": _NOT_NEGATIVE,
+    "decoupled_weight_decay": _BELOW_ONE,
+    "early_stopping": _NOT_NEGATIVE,
+    "average_last": _COUNT,
 }
 
-CHOICES = {"features": FEATURES, "unfreeze": _UNFREEZING}
+CHOICES = {
+    "features": FEATURES,
+    "unfreeze": _UNFREEZING,
+    "schedule": SCHEDULES,
+    "orders": (GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
+}
 """The settings that are one of a few words."""
+
+_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 _OTHER_NAMES = {
     "lr": "learning_rate",
@@ -155,23 +218,55 @@ def check_setting(name: str, setting: Setting) -> Setting:
     A text is parsed, so that `--set epochs=3` and `epochs = 3` in a file are one value and give one
     job key. Raises BenchError for an unknown name, another type or a value out of range.
     """
-    if name in CHOICES:
-        if setting.value not in CHOICES[name]:
-            raise BenchError(
-                f"{name} is {setting.value!r} ({setting.source}), expected one of: "
-                f"{', '.join(CHOICES[name])}."
-            )
-        return setting
-    if name not in _RULES:
-        raise unknown_name("hyperparameter", name, (*_RULES, *CHOICES), other_names=_OTHER_NAMES)
-    kind = "a whole number" if _TYPES[name] is int else "a number"
-    value = _number(setting.value, whole=_TYPES[name] is int)
-    if value is None or not math.isfinite(value) or not _RULES[name].holds(value):
-        raise BenchError(
-            f"{name} is {setting.value!r} ({setting.source}), expected {kind} that is "
-            f"{_RULES[name].words}."
-        )
+    value: str | float | bool | None
+    if name in _OTHERS:
+        read, expected = _OTHERS[name]
+        value = read(setting.value)
+    elif name in _RULES:
+        value, expected = _in_range(name, setting.value)
+    else:
+        raise unknown_name("hyperparameter", name, (*_RULES, *_OTHERS), other_names=_OTHER_NAMES)
+    if value is None:
+        raise BenchError(f"{name} is {setting.value!r} ({setting.source}), expected {expected}.")
     return Setting(value=value, source=setting.source)
+
+
+def _in_range(name: str, value: object) -> tuple[int | float | None, str]:
+    """The value as the number that it should be, None where it is none, and what is expected."""
+    kind = "a whole number" if _TYPES[name] is int else "a number"
+    number = _number(value, whole=_TYPES[name] is int)
+    is_right = number is not None and math.isfinite(number) and _RULES[name].holds(number)
+    return number if is_right else None, f"{kind} that is {_RULES[name].words}"
+
+
+def _word(value: object, words: Sequence[str]) -> str | None:
+    return value if isinstance(value, str) and value in words else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else _FLAGS.get(str(value).lower())
+
+
+def _rows(value: object) -> str | None:
+    """The word "dev", or "train:SHARE" in one spelling of the share."""
+    text = str(value)
+    share = _number(text.removeprefix(_HELD_OUT), whole=False)
+    if text == ON_DEV:
+        return text
+    if not text.startswith(_HELD_OUT) or share is None or not 0 < share < 1:
+        return None
+    return f"{_HELD_OUT}{share}"
+
+
+_OTHERS: Mapping[str, tuple[Callable[[object], str | bool | None], str]] = {
+    **{
+        name: (partial(_word, words=words), f"one of: {', '.join(words)}")
+        for name, words in CHOICES.items()
+    },
+    "best_checkpoint": (_flag, "true or false"),
+    "select_on": (_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
+}
+"""The settings that are no numbers: what reads them, and what is right, in words."""
 
 
 def _number(value: object, *, whole: bool) -> int | float | None:

@@ -20,7 +20,7 @@ from benchharness.recipes.read import (
     read_recipe,
     read_starts,
 )
-from benchharness.recipes.recipe import FINE_TUNED, Recipe, check_setting
+from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, ON_DEV, Recipe, check_setting
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
@@ -56,13 +56,24 @@ _FAST = "fast"
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-_ONLY = {"stride": "span", "max_question_tokens": "span"}
+_ONLY = {"stride": "span", "max_question_tokens": "span", "orders": "pair", "lm_weight": "pair"}
 """Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
 
-_TRAINS_ENCODER = ("dropout", "lora_rank", "unfreeze", "layer_decay", "top_layer_depth")
+_IN_PLACE = {"warmup_steps": "warmup_ratio", "decoupled_weight_decay": "weight_decay"}
+"""Hyperparameters that are said in two units: of two layers the later one holds, in its unit. The
+other one, which every recipe takes over from BERT's, is 0 then."""
+
+_TRAINS_ENCODER = (
+    "dropout",
+    "lora_rank",
+    "unfreeze",
+    "layer_decay",
+    "top_layer_depth",
+    "lm_weight",
+)
 """Hyperparameters that mean nothing where the encoder is frozen."""
 
 _OURS = "ours:"
@@ -202,7 +213,7 @@ def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[dict[str
     """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
     for layer in layers:
-        merged.update(layer)
+        _lay_over(merged, layer)
     found: dict[tuple[object, ...], dict[str, Setting]] = {}
     problems: dict[str, None] = {}
     for point in expand_grid(merged):
@@ -211,10 +222,18 @@ def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[dict[str
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
-        found.setdefault(tuple(setting.value for setting in settings.values()), settings)
+        values = tuple((name, setting.value) for name, setting in settings.items())
+        found.setdefault(values, settings)
     if problems:
         raise BenchError("\n".join(problems))
     return list(found.values())
+
+
+def _lay_over(merged: dict[str, Setting], layer: Mapping[str, Setting]) -> None:
+    for name, usual in _IN_PLACE.items():
+        if usual in layer and name not in layer:
+            merged.pop(name, None)
+    merged.update(layer)
 
 
 def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -228,6 +247,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
         except BenchError as error:
             problems.append(str(error))
     problems += [*_too_many_parts(checked), *_trained_yet_frozen(checked)]
+    problems += [*_cannot_choose(checked), *_cannot_average(checked)]
     if problems:
         raise BenchError("\n".join(problems))
     return {name: checked[name] for name in known if name in checked}
@@ -236,11 +256,20 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     """The settings that the result of a job depends on."""
     on = {name: s for name, s in settings.items() if s.value != _OFF.get(name)}
+    for name, usual in _IN_PLACE.items():
+        if name in on:
+            on[usual] = Setting(value=0.0, source=f"{name} is in its place")
     needless = {name for name, only in _ONLY.items() if only != head}
     if "features" in on:
         needless.update(_TRAINS_ENCODER)
+        if "orders" in on and on["orders"].value == ADDED_ORDERS:
+            needless.add("orders")  # the states are of the given one
     if "layer_decay" not in on:
         needless.add("top_layer_depth")
+    if "schedule" not in on or on["schedule"].value != "polynomial":
+        needless.add("schedule_power")
+    if "evaluations" in on and on["evaluations"].value == 1:
+        needless.add("best_checkpoint")  # the only one is the best
     return {name: setting for name, setting in on.items() if name not in needless}
 
 
@@ -249,12 +278,53 @@ def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
     if features is None or features.value == FINE_TUNED:
         return
     for name in ("lora_rank", "unfreeze"):
-        if name in settings and settings[name].value != _OFF[name]:
+        if _is_on(settings, name):
             yield (
                 f"{name} is {settings[name].value!r} ({settings[name].source}), but features is "
                 f"{features.value!r} ({features.source}), which leaves the encoder as it is: give "
                 "one of them."
             )
+
+
+def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
+    """What is wrong with a patience, and with rows that nothing is chosen on."""
+    patience, times = settings.get("early_stopping"), settings.get("evaluations")
+    if patience and times and 0 < int(times.value) <= int(patience.value):
+        yield (
+            f"early_stopping is {patience.value} ({patience.source}), but dev is evaluated only "
+            f"{times.value} time{'s' * (times.value != 1)} in a run ({times.source}): a patience "
+            "needs more evaluations than it waits for, so raise evaluations or leave "
+            "early_stopping out."
+        )
+    rows, once = settings.get("select_on"), times is not None and times.value == 1
+    chooses = any(_is_on(settings, name) for name in ("best_checkpoint", "early_stopping"))
+    if rows and rows.value != ON_DEV and (once or not chooses):
+        yield (
+            f"select_on is {rows.value!r} ({rows.source}), but the run chooses among no "
+            "evaluations: give best_checkpoint=true or early_stopping, and several evaluations."
+        )
+
+
+def _cannot_average(settings: Mapping[str, Setting]) -> Iterator[str]:
+    last, times = settings.get("average_last"), settings.get("evaluations")
+    if last is None or last.value == _OFF["average_last"]:
+        return
+    if times and int(times.value) < int(last.value):
+        yield (
+            f"average_last is {last.value} ({last.source}), but a run has only {times.value} "
+            f"evaluations ({times.source}), after which its weights are taken: raise evaluations."
+        )
+    for name in ("best_checkpoint", "early_stopping"):
+        if _is_on(settings, name):
+            yield (
+                f"average_last is {last.value} ({last.source}), but {name} is "
+                f"{settings[name].value} ({settings[name].source}), which ends a run otherwise: "
+                "give one of them."
+            )
+
+
+def _is_on(settings: Mapping[str, Setting], name: str) -> bool:
+    return name in settings and settings[name].value != _OFF[name]
 
 
 def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:

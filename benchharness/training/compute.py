@@ -3,6 +3,7 @@
 The precision "auto" is resolved where jobs are planned, because the answer is part of a job's key.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,16 @@ class Ranks:
         found = torch.tensor(number, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return int(found)
+
+    def same(self, number: float | None) -> float | None:
+        """The number that the first process has, for all of them to decide by."""
+        if self.count == 1:
+            return number
+        found = torch.tensor(math.nan if number is None else number, dtype=torch.float64)
+        found = found.to(self.device)
+        dist.broadcast(found, 0)
+        value = float(found)
+        return None if math.isnan(value) else value
 
     def add_up(self, values: Tensor) -> Tensor:
         """The sum of what the processes have, which all of them get."""

@@ -3,11 +3,10 @@
 Knows neither task nor head: a network from padded features to logits, targets, and a loss per item.
 """
 
-import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -31,6 +30,7 @@ from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     adamw,
     clip_in_step,
+    learning_rate,
     moments,
     restore_moments,
     update_groups,
@@ -56,12 +56,13 @@ class Training:
             if step in training.plan.evaluations:
                 with training.meter.paused():
                     scores = ...
-                training.mark(scores)
+                training.mark(scores, scores["accuracy"])
 
     What a step changes are the weights of the network, the optimizer's moments, the random number
     generators and the meter; `state` gives all of these, `restore` puts them back. The learning
     rate and the next batch follow from the number of steps done. `weights` are those that are
-    trained, now or in a later epoch.
+    trained, now or in a later epoch. `kept` are, by name and on the CPU, those of the best
+    evaluation so far, or the sum of those at the last ones, where the recipe ends with them.
 
     The loss of a step is the mean over the items of its batch (over their terms, where they have
     several), however the batch is cut into micro-batches. On a CPU the same seed and number of
@@ -80,6 +81,7 @@ class Training:
     optimizer: torch.optim.Optimizer
     plan: Plan
     meter: Meter
+    kept: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def begin(  # noqa: PLR0913  (what is trained, on what, how and where)
@@ -119,21 +121,28 @@ class Training:
         """Makes the steps that are left in place; yields after each how many are done.
 
         Evaluations are the loop's to make, and to `mark`. A training that was stopped in one yields
-        that step once more. Raises DivergedError at the first loss or gradient that is not finite,
-        and OutOfMemoryError.
+        that step once more. After the last step the network has the weights that the run ends with.
+        Raises DivergedError at the first loss or gradient that is not finite, and OutOfMemoryError.
         """
         self._after_step()
         if self.is_due:
             yield self.meter.step
-        while self.meter.step < self.plan.steps:
+        while self.meter.step < self.plan.steps and not self.is_stopped:
             self.step()
             self._after_step()
             yield self.meter.step
+        with SIGNALS.held_back():
+            self._end()
 
     @property
     def is_over(self) -> bool:
-        """True after the last step and its evaluation."""
-        return self.meter.step == self.plan.steps and not self.is_due
+        """True after the evaluation of the last step, which may be that of an early stop."""
+        return (self.meter.step == self.plan.steps or self.is_stopped) and not self.is_due
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the patience has run out."""
+        return 0 < self.recipe.early_stopping <= self.meter.waited
 
     @property
     def is_due(self) -> bool:
@@ -202,11 +211,36 @@ class Training:
         if self.is_due and step not in self.plan.evaluations:
             self.mark({})
 
-    def mark(self, scores: Mapping[str, float]) -> None:
-        """Puts the last step's point on the curve, with the scores of its evaluation."""
+    def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
+        """Puts the last step's point on the curve, with the scores of its evaluation.
+
+        `value` is the one by which evaluations are compared; None where it is undefined.
+        """
         with SIGNALS.held_back():
             self.meter.mark(scores)
+            if self.meter.step in self.plan.evaluations:
+                self.meter.values.append(self.compute.ranks.same(value))
+                self._keep()
         self.network.train()  # predict has put it into evaluation mode
+
+    def _keep(self) -> None:
+        """Keeps the weights of this evaluation, where the run may end with them."""
+        number, recipe = len(self.meter.values), self.recipe
+        if recipe.best_checkpoint and self.meter.best == number - 1:
+            self.kept = {name: _copied(tensor) for name, tensor in self._changing()}
+        elif 1 < recipe.average_last > len(self.plan.evaluations) - number:
+            # Their sum alone: copies of several would not fit into memory for long.
+            for name, tensor in self._changing():
+                adds = name in self.kept and tensor.is_floating_point()
+                self.kept[name] = self.kept[name] + _copied(tensor) if adds else _copied(tensor)
+
+    def _end(self) -> None:
+        """Puts the weights that the run ends with into the network; again, it changes nothing."""
+        summed = min(self.recipe.average_last, len(self.plan.evaluations))
+        with torch.no_grad():
+            for name, tensor in self._changing() if self.kept else ():
+                kept = self.kept[name]
+                tensor.copy_(kept / summed if summed > 1 and kept.is_floating_point() else kept)
 
     def _cut(self, batch: Indices) -> list[Indices]:
         device = self.compute.device.type
@@ -218,11 +252,13 @@ class Training:
     def state(self) -> State:
         """All that the next step depends on. Raises DivergedError rather than keep what is lost."""
         self.meter.read()  # losses still on the device are in no number that is written
+        kept = {"kept": self.kept} if self.kept else {}
         return State(
             tensors={
                 "weights": dict(self._changing()),
                 "optimizer": moments(self.optimizer),
                 "random": random_tensors(),
+                **kept,
             },
             numbers={"random": random_numbers(), "meter": self.meter.numbers()},
         )
@@ -234,6 +270,7 @@ class Training:
             for name, tensor in self._changing():
                 tensor.copy_(state.tensors["weights"][name])
         restore_moments(self.optimizer, state.tensors["optimizer"])
+        self.kept = dict(state.tensors.get("kept", {}))
         self.meter.restore(state.numbers["meter"])
         # Last, because whatever was drawn on the way here must not count.
         restore_random(state.tensors["random"], state.numbers["random"])
@@ -244,6 +281,10 @@ class Training:
         named = self.network.named_parameters()
         yield from ((name, weight) for name, weight in named if id(weight) in trained)
         yield from self.network.named_buffers()
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)
 
 
 def _seed_everything(seed: int) -> None:
@@ -305,15 +346,3 @@ def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])  # (items, rows)
     # masked_scatter fills row by row, which is the order of the logits.
     return table.masked_scatter(is_row.to(logits.device), logits)
-
-
-def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """The rate of a step counted from 0: up linearly to the warm-up's end, then down to zero.
-
-    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0. A
-    warm-up never takes all steps: the only step of a run would change no weight.
-    """
-    warmup = min(math.ceil(steps * recipe.warmup_ratio), steps - 1)
-    if step < warmup:
-        return recipe.learning_rate * step / warmup
-    return recipe.learning_rate * (steps - step) / max(1, steps - warmup)

@@ -75,7 +75,10 @@ def _evenly(steps: int, times: int) -> frozenset[int]:
 
 @dataclass(kw_only=True)
 class Meter:
-    """Counts what training does; losses stay on the device until they are read."""
+    """Counts what training does; losses stay on the device until they are read.
+
+    `values` are those of the evaluations, the higher the better, None where one is undefined.
+    """
 
     items: int
     steps: int
@@ -89,6 +92,7 @@ class Meter:
     curve: list[CurvePoint] = field(default_factory=list)
     unread: list[Tensor] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
@@ -105,6 +109,17 @@ class Meter:
     def is_marked(self) -> bool:
         """Whether the curve has a point of the last step."""
         return bool(self.curve) and self.curve[-1].step == self.step
+
+    @property
+    def best(self) -> int | None:
+        """The number of the best evaluation from 0, the first of equal ones; None for none."""
+        defined = [number for number, value in enumerate(self.values) if value is not None]
+        return max(defined, key=lambda number: self.values[number] or 0.0, default=None)
+
+    @property
+    def waited(self) -> int:
+        """How many evaluations in a row were not better than the best one before them."""
+        return 0 if self.best is None else len(self.values) - 1 - self.best
 
     def count(self, loss: Tensor, norm: Tensor, rate: float, *, items: int, tokens: int) -> None:
         """Takes note of one optimizer step."""
@@ -170,6 +185,7 @@ class Meter:
             "seconds": self.seconds,
             "evaluating": self.evaluating,
             "curve": [asdict(point) for point in self.curve],
+            "values": self.values.copy(),
         }
 
     def restore(self, numbers: Mapping[str, Any]) -> None:
@@ -181,6 +197,7 @@ class Meter:
         # As if this process had begun so long ago, without the time in which none ran.
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
+        self.values = list(numbers["values"])
 
     def announce_saving(self) -> None:
         """Tells the engine that a state is about to be saved, for which it has to wait."""

@@ -1,5 +1,6 @@
-"""Which weights learn at which rate, and from which epoch on: by the layer they belong to."""
+"""Which weights learn at which rate: by the step's number, and by the layer they belong to."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -7,9 +8,56 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder.layers import layers_of
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import LINEAR, Recipe
 
 Weights = list[nn.Parameter]
+
+# The learning rate of a step: up linearly, then down by the recipe's schedule.
+
+_SLANT = 32.0
+"""How many times smaller than the highest the ends of a slanted triangle are: ULMFiT's ratio."""
+
+
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """The rate of a step counted from 0: up linearly to the warm-up's end, then as scheduled.
+
+    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0. A
+    warm-up never takes all steps: the only step of a run would change no weight.
+    """
+    asked = recipe.warmup_steps or math.ceil(steps * recipe.warmup_ratio)
+    warmup = min(asked, steps - 1)
+    if recipe.schedule == "slanted-triangular":
+        return recipe.learning_rate * _slanted(step, steps, warmup)
+    if step < warmup:
+        return recipe.learning_rate * step / warmup
+    if recipe.schedule == LINEAR:
+        # In this order since the first version: another one would round to other bits.
+        return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
+    return recipe.learning_rate * _fallen((step - warmup) / max(1, steps - warmup), recipe)
+
+
+def _fallen(done: float, recipe: Recipe) -> float:
+    """What is left of the rate after that share of the steps behind the warm-up.
+
+    "cosine" is half a wave, "polynomial" 1 - done to a power; both end at 0, as transformers'
+    schedules of these names do where their end is 0.
+    """
+    match recipe.schedule:
+        case "constant":
+            return 1.0
+        case "cosine":
+            return 0.5 * (1 + math.cos(math.pi * done))
+        case _:
+            return float((1 - done) ** recipe.schedule_power)
+
+
+def _slanted(step: int, steps: int, cut: int) -> float:
+    """Howard and Ruder, arXiv:1801.06146, equation 3: the share of the highest rate.
+
+    Their cut_frac is the warm-up's share, 0.1 in their paper.
+    """
+    share = step / cut if step < cut else 1 - (step - cut) / max(1, steps - cut)
+    return (1 + share * (_SLANT - 1)) / _SLANT
 
 
 def adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -49,11 +97,22 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
         for part, scale, epoch in _parts(network, recipe)
         for weights, decay in (
             # By dimensions and not by names, as BERT's "LayerNorm" and "bias", which differ.
-            ([w for w in part if w.ndim > 1], recipe.weight_decay),
+            ([w for w in part if w.ndim > 1], _decay(recipe, scale)),
             ([w for w in part if w.ndim < 2], 0.0),
         )
         if weights
     ]
+
+
+def _decay(recipe: Recipe, scale: float) -> float:
+    """The weight decay of a group as torch counts it, per unit of the group's learning rate.
+
+    mosaicml/composer's DecoupledAdamW takes decay * rate / (the group's highest rate) of a weight,
+    and torch's AdamW decay * rate, so the one's decay is the other's over that highest rate.
+    """
+    if recipe.decoupled_weight_decay:
+        return recipe.decoupled_weight_decay / (recipe.learning_rate * scale)
+    return recipe.weight_decay
 
 
 def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:

@@ -22,18 +22,19 @@ from benchharness.encoder.load import set_dropout
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKABLE
 from benchharness.heads import Head, Limits, head_for
+from benchharness.heads.pair import in_orders
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Cost, Evaluation, Result
+from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
-from benchharness.progress import Progress, Reporter
+from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.splits import evaluate_split, read_split
+from benchharness.splits import evaluate_split, headline, read_split
 from benchharness.tasks.errors import JobError
-from benchharness.tasks.read import SplitRows, count_repeats
+from benchharness.tasks.read import SplitRows, count_repeats, hold_out
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
@@ -46,6 +47,9 @@ from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
+
+HELD_OUT = "held-out"
+"""What the rows of train that are not trained on are called, beside the splits of the job."""
 
 
 def run_job(  # noqa: PLR0913  (the worker's options)
@@ -80,7 +84,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         # ---- Read the rows, by "task:split".
         report(Progress(phase="loading"))
         task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
-        head = head_for(task)
+        head = head_for(task, recipe.orders, recipe.lm_weight)
         rows = {name: read_split(job, name) for name in job.fingerprints}
         trained = f"{job.task}:train"
         evaluated, *others = (name for name in rows if name != trained)
@@ -90,8 +94,12 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, trust)
         writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
         set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
-        started_from = load_start(encoder, start_from, job)
-        provenance = {**_provenance(job, rows, encoder, compute, started), **started_from}
+        provenance = {
+            **_provenance(job, rows, encoder, compute, started),
+            **load_start(encoder, start_from, job),
+        }
+        judged = _judged(rows, trained, evaluated, recipe)
+        rows[trained] = in_orders(rows[trained], recipe.orders)
 
         # ---- Put the head on it, and encode the rows.
         report(Progress(phase="encoding"))
@@ -144,12 +152,12 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             for step in training:
                 if step in training.plan.evaluations:
                     with training.meter.paused():
-                        done.evaluations[evaluated] = evaluate(evaluated)
-                    training.mark(done.evaluations[evaluated].scores)
+                        evaluation = evaluate(judged)
+                    done.judge(evaluation)
                 states.save_when_due(done.state)
 
-            # ---- Predict the other splits.
-            for name in done.missing(others):
+            # ---- Predict the other splits, by the weights that the training ended with.
+            for name in done.missing([evaluated, *others]):
                 start = time.monotonic()
                 done.evaluations[name] = evaluate(name)
                 done.predicting += time.monotonic() - start
@@ -159,13 +167,16 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         _write(writer, network, vocabulary)
 
         fitted = training.meter.result()
-        used_recipe = provenance["recipe"] | {"accumulation": training.recipe.accumulation}
         return Result(
             job=job,
             evaluations=tuple(done.evaluations.values()),
             curve=fitted.curve,
             cost=_cost(parameters, fitted, done),
-            provenance={**provenance, "recipe": used_recipe, **done.record},
+            provenance={
+                **provenance,
+                "recipe": provenance["recipe"] | {"accumulation": training.recipe.accumulation},
+                **done.record,
+            },
             finished=_now(),
         )
 
@@ -251,6 +262,18 @@ def _describe(tokenizer: Any) -> str:
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
 
 
+def _judged(rows: dict[str, SplitRows], trained: str, evaluated: str, recipe: Recipe) -> str:
+    """The name of the rows that are evaluated in training: a split's, or of a part of train.
+
+    That part is taken out of those that are trained on.
+    """
+    if not recipe.held_out:
+        return evaluated
+    name = f"{trained.rpartition(':')[0]}:{HELD_OUT}"
+    rows[trained], rows[name] = hold_out(rows[trained], recipe.held_out)
+    return name
+
+
 def _network(
     head: Head, encoder: Encoder, task: Task, recipe: Recipe, device: torch.device
 ) -> nn.Module:
@@ -292,7 +315,9 @@ def _used_vocabulary(
     network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
     """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
-    if recipe.is_frozen or recipe.lora_rank or why_whole(network.encoder):
+    # A language model's loss is over the whole vocabulary.
+    is_whole = recipe.is_frozen or recipe.lora_rank or recipe.lm_weight
+    if is_whole or why_whole(network.encoder):
         return features, None
     features, vocabulary = cut_vocabulary(network.encoder, features)
     # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
@@ -323,6 +348,16 @@ class JobState:
             done.restore(newest)
         return done
 
+    def judge(self, evaluation: Evaluation) -> None:
+        """Marks an evaluation, and keeps its predictions where the job may end with its weights."""
+        training, meter, recipe = self.training, self.training.meter, self.training.recipe
+        with SIGNALS.held_back():  # a state has an evaluation and its weights, or neither
+            training.mark(evaluation.scores, headline(evaluation.name, evaluation.scores))
+            if recipe.held_out or recipe.average_last > 1:
+                return  # dev is predicted by the weights that the training ends with
+            if not recipe.best_checkpoint or meter.best in (None, len(meter.values) - 1):
+                self.evaluations[evaluation.name] = evaluation
+
     def restore(self, state: State) -> None:
         """Goes to a state of the same job."""
         self.training.restore(state)
@@ -333,9 +368,10 @@ class JobState:
         self.evaluations = {evaluation.name: evaluation for evaluation in kept}
 
     def state(self) -> State:
-        """All that `restore` needs; the evaluations only where they are the last ones."""
+        """All that `restore` needs; the evaluations only where a later one may not replace them."""
         state = self.training.state()
-        final = self.evaluations.values() if self.training.is_over else ()
+        stays = self.training.is_over or self.training.recipe.best_checkpoint
+        final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
             "predicting": self.predicting,
@@ -355,10 +391,28 @@ class JobState:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a result says of how the job was stopped and resumed."""
-        if not self.resumed:
-            return {}
-        return {"resumed": {"times": len(self.resumed), "steps": list(self.resumed)}}
+        """What a result says of how its weights were chosen, and the job stopped and resumed."""
+        found: dict[str, Any] = {}
+        if self.selection is not None:
+            found["selection"] = asdict(self.selection)
+        if self.resumed:
+            found["resumed"] = {"times": len(self.resumed), "steps": list(self.resumed)}
+        return found
+
+    @property
+    def selection(self) -> Selection | None:
+        """How evaluations chose the weights; None where they are those of the last step planned."""
+        training, meter, recipe = self.training, self.training.meter, self.training.recipe
+        is_best = recipe.best_checkpoint and meter.best is not None and len(meter.values) > 1
+        if not is_best and not training.is_stopped:
+            return None
+        steps = [point.step for point in meter.curve if point.step in training.plan.evaluations]
+        return Selection(
+            evaluations=len(meter.values),
+            step=steps[meter.best if is_best and meter.best is not None else -1],
+            is_best=is_best,
+            held_out=recipe.held_out,
+        )
 
 
 def _write(

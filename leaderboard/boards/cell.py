@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from benchharness.leaderboard.result import COLLAPSED, RunRow
+from benchharness.leaderboard.result import COLLAPSED, RunRow, Selection, selection_labels
 from benchharness.leaderboard.statistics import Interval, selection_gain
 from benchharness.tasks.suites import ScoreRule, find_task
 from benchharness.tasks.task import Task, ending_of, suffix_of
@@ -48,6 +48,16 @@ class Cell:
         """What a reader must know of these scores, each said once."""
         flags = (flag for run in self.runs for flag in run.flags.get(self.task, ()))
         return tuple(dict.fromkeys(flags))
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """How the runs chose their weights; nothing of a task that another one's run predicts."""
+        return tuple(r.selection for r in self.runs if r.selection and r.task == self.task)
+
+    @property
+    def selection(self) -> str:
+        """The same for a reader: "best of 10 evaluations on dev", empty where nothing chose."""
+        return ", ".join(selection_labels(self.selections))
 
     @property
     def collapsed(self) -> int:

@@ -14,7 +14,7 @@ from benchharness.leaderboard.boards.cell import (
 )
 from benchharness.leaderboard.boards.grouping import variant_of
 from benchharness.leaderboard.job import SINGLE, Kind
-from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
 
@@ -153,6 +153,17 @@ class Entry:
         return tuple(
             f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
         )
+
+    @property
+    def selection_labels(self) -> tuple[str, ...]:
+        """How its runs chose their weights: "best of 10 evaluations on dev", "RTE: best of ..."."""
+        own = [cell for cell in self.cells.values() if cell.runs[0].task == cell.task]
+        chosen = [cell for cell in own if cell.selections]
+        labels = selection_labels(each for cell in chosen for each in cell.selections)
+        if len(chosen) == len(own):
+            return labels
+        names = ", ".join(title_of(cell.task) for cell in chosen)
+        return tuple(f"{names}: {label}" for label in labels)
 
     @property
     def runs(self) -> tuple[RunRow, ...]:

@@ -193,6 +193,7 @@ def _details(entry: Entry) -> Iterator[str]:
     if entry.is_single and entry.precision != "fp32":
         yield entry.precision
     yield from entry.start_labels
+    yield from entry.selection_labels
     if entry.failures:
         yield f"{len(entry.failures)} failed"
 

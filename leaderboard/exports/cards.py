@@ -89,7 +89,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
         dataset_revision=_hub_revision(task, board),
         metric_type=_METRICS.get(line.metric, line.metric),
         metric_value=line.score,
-        metric_name=f"{line.metric} (median of {seeds})",
+        metric_name=f"{line.metric} ({_joined(f'median of {seeds}', line.selection)})",
         metric_args={"seeds": line.seeds},
     )
 
@@ -120,8 +120,16 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             # Rounded to take away the noise of the product: 0.943 times 100 is 94.30000000000001.
             value=round(100 * cell.median, 10),
             date=max(run.finished for run in cell.runs),
-            notes=f"{metrics} on {split}, the median of {seeds}, recipe {entry.recipe}",
+            notes=_joined(
+                f"{metrics} on {split}, the median of {seeds}",
+                cell.selection,
+                f"recipe {entry.recipe}",
+            ),
         )
+
+
+def _joined(*words: str) -> str:
+    return ", ".join(word for word in words if word)
 
 
 # A model's scores as JSON of Every Eval Ever, the shared schema of evaluation results.
@@ -188,6 +196,8 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
     details = {"what": "the median over seeds", "seeds": str(line.seeds), "mean": repr(line.mean)}
     if line.spread is not None:
         details["standard_deviation_over_seeds"] = repr(line.spread)
+    if line.selection:
+        details["weights"] = line.selection
     return {
         "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
         "evaluation_name": line.task,

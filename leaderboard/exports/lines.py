@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, median
+from typing import Any
 
 from benchharness.leaderboard.boards.board import Board, full_label, labels_of
 from benchharness.leaderboard.boards.cell import spread_of
@@ -22,7 +23,8 @@ class ScoreLine:
     `score` is the median. A suite's score has the suite for a task and its rule for a metric; it
     stands for the medians of the tasks, as on the board, and mean and the others for its seeds.
     `spread` is the sample standard deviation, None for one seed. `kind` is "model", "ensemble" or
-    "floor", `source` says who measured it, `date` when its newest run ended.
+    "floor", `source` says who measured it, `date` when its newest run ended, and `selection` how
+    evaluations chose the weights, empty where they did not.
     """
 
     model: str
@@ -43,6 +45,7 @@ class ScoreLine:
     low: float
     high: float
     date: str
+    selection: str = ""
 
 
 def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
@@ -99,6 +102,11 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
         low=min(values),
         high=max(values),
         date=max(run.finished for run in runs),
+        selection=(
+            entry.cells[task].selection
+            if task in entry.cells
+            else ", ".join(entry.selection_labels)
+        ),
     )
 
 
@@ -106,15 +114,26 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
+_SELDOM = "selection"
+"""Stands in an export only where some line of it has a value there."""
+
 
 def to_csv(lines: Iterable[ScoreLine]) -> str:
     """A header and a line a score; numbers with all their digits, nothing for None."""
     text = io.StringIO()
+    rows = _rows(lines)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for line in lines:
-        writer.writerow([_csv_value(value) for value in asdict(line).values()])
+    writer.writerow(rows[0] if rows else [name for name in COLUMNS if name != _SELDOM])
+    for row in rows:
+        writer.writerow([_csv_value(value) for value in row.values()])
     return text.getvalue()
+
+
+def _rows(lines: Iterable[ScoreLine]) -> list[dict[str, Any]]:
+    """The lines by column."""
+    rows = [asdict(line) for line in lines]
+    left_out = set() if any(row[_SELDOM] for row in rows) else {_SELDOM}
+    return [{name: row[name] for name in COLUMNS if name not in left_out} for row in rows]
 
 
 def _csv_value(value: str | float | None) -> str | float | None:
@@ -123,7 +142,7 @@ def _csv_value(value: str | float | None) -> str | float | None:
 
 def to_json(lines: Iterable[ScoreLine]) -> str:
     """An object a score, with the names of ScoreLine; ASCII, and null for None."""
-    return json.dumps([asdict(line) for line in lines], indent=2, allow_nan=False) + "\n"
+    return json.dumps(_rows(lines), indent=2, allow_nan=False) + "\n"
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:

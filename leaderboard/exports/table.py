@@ -57,7 +57,7 @@ def _build_row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
     return _TableRow(
         rank="" if entry.rank is None else str(entry.rank),
         model=entry.model,
-        recipe=entry.shown_recipe,
+        recipe=", ".join((entry.shown_recipe, *entry.selection_labels)),
         cells=(_score(board, entry), *cells) if scored else tuple(cells),
     )
 

@@ -167,4 +167,4 @@ def _group(
 def _curves(runs: Sequence[RunSection]) -> tuple[Figure, ...]:
     """The learning curves of several seeds in one chart; a single run's stand in its section."""
     curves = {f"seed {run.job.seed}": run.curve for run in runs if run.curve}
-    return seed_figures(curves) if len(curves) > 1 else ()
+    return seed_figures(curves, runs[0].job.curve_split) if len(curves) > 1 else ()

@@ -17,7 +17,9 @@ from benchharness.leaderboard.result import (
     Evaluation,
     Failure,
     Result,
+    Selection,
     curve_flags,
+    selection_labels,
 )
 from benchharness.tasks.suites import split_title
 
@@ -71,15 +73,17 @@ def build_run(run: Result | Failure) -> RunSection:
     # The scores of the first split that has any, and the time.
     scored = next((line for e in run.evaluations if (line := _score_line(e)).scores), None)
     scores = [f"{name} {value}" for name, value in scored.scores] if scored else []
+    selection = Selection.from_json(run.provenance.get("selection"))
+    chosen = selection_labels([selection] if selection else [])
     return RunSection(
         **_common(run),
         status="finished",
-        summary=", ".join([*scores, _duration(run.cost.seconds)]),
+        summary=", ".join([*scores, *chosen, _duration(run.cost.seconds)]),
         error="",
         log="",
         scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
         curve=run.curve,
-        figures=curve_figures(run.curve),
+        figures=curve_figures(run.curve, run.job.curve_split),
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,

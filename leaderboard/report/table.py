@@ -46,6 +46,7 @@ class Statistics:
     low: str
     high: str
     seeds: str
+    selection: str
     notes: tuple[str, ...]
 
     @property
@@ -57,7 +58,7 @@ class Statistics:
                 f"median {self.median}, mean {self.mean} ± {self.spread}, "
                 f"from {self.low} to {self.high}"
             )
-        return ", ".join((numbers, self.seeds, *self.notes))
+        return _joined(numbers, self.seeds, self.selection, *self.notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,7 @@ def statistics(cell: Cell) -> Statistics:
         low=shown(min(cell.values)),
         high=shown(max(cell.values)),
         seeds=f"{number} seed" + ("" if number == 1 else "s"),
+        selection=cell.selection,
         notes=tuple(filter(None, (*cell.notes, cell.choice))),
     )
 
@@ -177,7 +179,8 @@ def _details(entry: Entry) -> str:
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
     seeds += " seed" if high == 1 else " seeds"
-    return ", ".join((entry.recipe_label, entry.precision, seeds, *entry.start_labels))
+    labels = (*entry.start_labels, *entry.selection_labels)
+    return ", ".join((entry.recipe_label, entry.precision, seeds, *labels))
 
 
 def _score(board: Board, entry: Entry) -> CellView:

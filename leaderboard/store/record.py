@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, insert
@@ -14,6 +14,7 @@ from benchharness.leaderboard.result import (
     Measure,
     Result,
     RunRow,
+    Selection,
     curve_ends,
     flags_of_ends,
     measures_of,
@@ -83,7 +84,8 @@ def headline_data(run: Run) -> dict[str, Any]:
         if predicted.flags:
             found[predicted.task] += predicted.flags
     # The rows of the largest split that a run used; 0 where it does not say.
-    splits = run.provenance.get("data") if isinstance(run.provenance, dict) else None
+    said = run.provenance if isinstance(run.provenance, dict) else {}
+    splits, selection = said.get("data"), Selection.from_json(said.get("selection"))
     counts = splits.values() if isinstance(splits, dict) else ()
     rows = (split.get("rows") for split in counts if isinstance(split, dict))
     return {
@@ -96,6 +98,8 @@ def headline_data(run: Run) -> dict[str, Any]:
         "losses": curve_ends([point["loss"] for point in run.curve or ()]),
         **{name: run.facts[name] for name in ("kind", "overridden", "is_sweep")},
         **{name: storable(run.facts[name]) for name in ("recipe", "source")},
+        # What few runs have; without it a headline is what it was before there was such a thing.
+        **({"selection": asdict(selection)} if selection else {}),
     }
 
 
@@ -108,6 +112,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
         content = dict(data)
         found = flags_of_ends(content.pop("losses"))
         flags = content.pop("flags")
+        selection = Selection.from_json(content.pop("selection", None))
         scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
         measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
         for task, split, metric, name, value in content.pop("scores"):
@@ -119,6 +124,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
             flags={task: (*flags.get(task, ()), *found) for task in named},
             scores=dict(scores),
             measures=dict(measures),
+            selection=selection,
             **content,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from benchharness.driver.plan import plan_jobs
-from benchharness.estimate import estimate_seconds
+from benchharness.estimate import estimate_memory, estimate_seconds
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.schema import recipe_digest
@@ -68,3 +68,14 @@ def test_an_unregistered_model_has_an_estimate_too() -> None:
     (job,) = plan_jobs([spec], [RTE], "mini", [1]).jobs
     rows = dict.fromkeys(job.fingerprints.values(), 100)
     assert estimate_seconds(job, [], rows).seconds > 0
+
+
+def test_weights_that_are_kept_take_memory_too() -> None:
+    (job,) = plan_mini("rte")
+    large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
+    parameters = (MODELS["bert-large-uncased"].parameters or 0) * 1e6
+    for choice in ({"best_checkpoint": "true"}, {"average_last": "2"}):
+        (chosen,) = plan_mini("rte", overrides=choice)
+        more = replace(chosen, checkpoint=large.checkpoint)
+        assert estimate_memory(more) - estimate_memory(large) == 4 * parameters
+        assert estimate_memory(more, gpu=True) - estimate_memory(large, gpu=True) == 4 * parameters

@@ -12,8 +12,13 @@ from benchharness.encoder import Encoder
 from benchharness.encoder.layers import layers_of
 from benchharness.heads.pair import PairNetwork
 from benchharness.recipes.recipe import Recipe
-from benchharness.training.loop import learning_rate
-from benchharness.training.optimizer import adamw, clip_in_step, param_groups, update_groups
+from benchharness.training.optimizer import (
+    adamw,
+    clip_in_step,
+    learning_rate,
+    param_groups,
+    update_groups,
+)
 from tests.helpers.families import FAMILIES, make_config
 from tests.helpers.families import make_network as make_family
 from tests.helpers.training import RECIPE, make_data, make_network, train, weights_of

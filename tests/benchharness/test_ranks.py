@@ -59,6 +59,13 @@ def test_where_memory_runs_out_on_one_all_of_them_stop(together):
     assert int(together[0]["lost"]) == int(together[1]["lost"]) > 0
 
 
+def test_all_of_them_decide_by_the_number_of_the_first(together):
+    """An evaluation may differ in its last bits between two GPUs, and a best one or a stop not."""
+    for rank in together:
+        assert rank["decided"][0] == 0.25
+        assert np.isnan(rank["decided"][1]), "None"
+
+
 def test_with_dropout_they_draw_differently_and_stay_the_same(tmp_path):
     ranks = train_together(tmp_path, 2, 0.1)
     assert np.array_equal(ranks[0]["weights"], ranks[1]["weights"])
@@ -86,6 +93,7 @@ def test_alone_nothing_is_exchanged():
     values = torch.ones(3)
     assert ALONE.add_up(values) is values
     assert ALONE.greatest(5) == 5
+    assert (ALONE.same(0.1), ALONE.same(None)) == (0.1, None)
     ALONE.add_gradients([torch.nn.Parameter(values)])
 
 

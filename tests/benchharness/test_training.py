@@ -12,8 +12,8 @@ from benchharness.progress import Progress
 from benchharness.training import loop as training
 from benchharness.training import meter
 from benchharness.training.batching import Features, pad
-from benchharness.training.loop import learning_rate
 from benchharness.training.meter import DivergedError
+from benchharness.training.optimizer import learning_rate
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.training import CPU, RECIPE, make_data, make_network, train, weights_of
 

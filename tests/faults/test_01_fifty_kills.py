@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.stopped_jobs import (
@@ -128,37 +129,88 @@ def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
     assert resumed > 0
 
 
+HEADS = {
+    "pair": ("cola", {}),
+    "number": ("stsb", {"select_on": "train:0.25"}),
+    "options": ("copa", {}),
+    "spans": ("squad/v2.0", {}),
+    "tags": ("conll2003/ner", {}),
+}
+
+
 @pytest.mark.soak
 def test_01_single_jobs_that_are_killed_fifty_times(tmp_path: Path):
-    job = small_job(epochs="60", evaluations="4")
+    kill_jobs(small_job(epochs="60", evaluations="4"), KILLS, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("task", "settings"), HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("ending", ["best", "average"])
+def test_01_ten_kills_of_every_head_that_does_not_end_with_its_last_weights(
+    task: str, settings: dict[str, str], ending: str, tmp_path: Path
+):
+    choice = {
+        "best": {"best_checkpoint": "true", "early_stopping": "8", **settings},
+        "average": {"average_last": "6"},
+    }
+    job = small_job(task, epochs="15", evaluations="10", **choice[ending])
+    kill_jobs(job, 10, tmp_path, by_steps=True)
+
+
+def kill_jobs(job: Job, most: int, folder: Path, *, by_steps: bool = False) -> None:
+    """Runs a job to its end under kills at random, again and again until it was killed so often.
+
+    A moment is drawn from the time of the whole run, most of which is its start, or from its steps.
+    Results and the encoders that are left behind are those of a run that was never killed.
+    """
     began = time.monotonic()
-    whole = start(job, tmp_path / "whole.json", "--keep", tmp_path / "whole")
+    whole = start(job, folder / "whole.json", "--keep", folder / "whole")
     assert whole.wait() == 0
     seconds = time.monotonic() - began
-    expected = outcome_of(tmp_path / "whole.json")
+    expected = outcome_of(folder / "whole.json")
     assert isinstance(expected, Result)
     chance, kills, jobs, steps = random.Random(SEED), 0, 0, []
-    while kills < KILLS:
+    while kills < most:
         jobs += 1
-        folder = tmp_path / f"job{jobs}"
+        again = folder / f"job{jobs}"
         while True:
             process = start(
                 job,
-                tmp_path / f"{jobs}.json",
-                *("--snapshots", folder / "snapshots", "--checkpoint-every", EVERY_STEP),
-                *("--keep", folder / "kept"),
+                folder / f"{jobs}.json",
+                *("--snapshots", again / "snapshots", "--checkpoint-every", EVERY_STEP),
+                *("--keep", again / "kept"),
             )
-            if is_over(process, chance.uniform(0.0, 1.5 * seconds) if kills < KILLS else None):
+            if kills < most and by_steps:
+                more = chance.randint(1, 12)
+                is_ended = is_over_before(process, again / "snapshots", more)
+            else:
+                patience = chance.uniform(0.0, 1.5 * seconds) if kills < most else None
+                is_ended = is_over(process, patience)
+            if is_ended:
                 break
             process.kill()
             process.wait()
             kills += 1
         assert process.returncode == 0
-        found = outcome_of(tmp_path / f"{jobs}.json")
+        found = outcome_of(folder / f"{jobs}.json")
         assert isinstance(found, Result)
         assert deterministic(found) == deterministic(expected)
-        kept = [path / "model.safetensors" for path in (folder / "kept", tmp_path / "whole")]
+        kept = [path / "model.safetensors" for path in (again / "kept", folder / "whole")]
         assert kept[0].read_bytes() == kept[1].read_bytes()
         steps += found.provenance.get("resumed", {"steps": []})["steps"]
     sys.stdout.write(f"{kills} kills in {jobs} jobs, which went on after the steps {steps}\n")
     assert steps
+
+
+def is_over_before(process: "subprocess.Popen[bytes]", snapshots: Path, more: int) -> bool:
+    """Whether a process ends before it has made so many steps more than its newest snapshot has."""
+    first = newest_step(snapshots)
+    while process.poll() is None:
+        if newest_step(snapshots) >= first + more:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def newest_step(snapshots: Path) -> int:
+    return max((int(path.name[5:]) for path in snapshots.glob("step-??????????")), default=0)

@@ -1,9 +1,13 @@
 """Fault 1: kill -9 in the middle of training: the same job goes on, to the same bits."""
 
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchharness.progress import SIGNALS, Interrupted
+from benchharness.training.loop import Training
 from benchharness.worker.job import run_job
 from tests.helpers.stopped_jobs import (
     EVERY_STEP,
@@ -14,6 +18,8 @@ from tests.helpers.stopped_jobs import (
     wait_for_step,
 )
 
+BEST = {"evaluations": "6", "best_checkpoint": "true"}
+
 ROADS = {
     "a number, in parts": ("stsb", {"accumulation": "2"}),
     "options": ("copa", {}),
@@ -21,11 +27,20 @@ ROADS = {
     "tags": ("conll2003/ner", {}),
     "frozen features": ("cola", {"features": "mix"}),
     "adapters, layer by layer": ("cola", {"lora_rank": "2", "unfreeze": "gradual"}),
+    "the best of a number": ("stsb", BEST | {"early_stopping": "2"}),
+    "the best of options": ("copa", BEST | {"select_on": "train:0.25"}),
+    "the best of spans": ("squad/v2.0", BEST),
+    "the best of tags": ("conll2003/ner", BEST),
+    "the best of adapters": ("cola", BEST | {"lora_rank": "2"}),
+    "an average": ("cola", {"evaluations": "6", "average_last": "5", "schedule": "cosine"}),
 }
 
 
-def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(tmp_path: Path):
-    job, snapshots = small_job(), tmp_path / "snapshots"
+@pytest.mark.parametrize("settings", [{}, BEST | {"select_on": "train:0.25"}], ids=["last", "best"])
+def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
+    tmp_path: Path, settings: dict[str, str]
+):
+    job, snapshots = small_job(**settings), tmp_path / "snapshots"
     expected = run_job(job, keep=tmp_path / "whole")
     options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
     killed = start(job, tmp_path / "killed.json", *options)
@@ -72,3 +87,24 @@ def test_01_again_and_again(tmp_path: Path):
     found = run_job(job, snapshots=tmp_path / "snapshots")
     assert deterministic(found) == deterministic(expected)
     assert found.provenance["resumed"] == {"times": 4, "steps": [2, 3, 8, 12]}
+
+
+def test_01_a_signal_between_an_evaluation_and_its_weights(tmp_path: Path, monkeypatch):
+    """It waits: a state with the weights of one and the predictions of another would end wrong."""
+    job = small_job("stsb", **BEST | {"learning_rate": "3e-3"})
+    expected = run_job(job)
+    assert expected.provenance["selection"]["step"] > 2, "this test needs a later best one"
+    mark = Training.mark
+
+    def mark_and_be_told(training: Training, *scores: Any) -> None:
+        mark(training, *scores)
+        if training.meter.step == expected.provenance["selection"]["step"] and scores[1:]:
+            SIGNALS.take(signal.SIGTERM)
+
+    monkeypatch.setattr(Training, "mark", mark_and_be_told)
+    with pytest.raises(Interrupted):
+        run_job(job, snapshots=tmp_path / "snapshots")
+    monkeypatch.undo()
+    found = run_job(job, snapshots=tmp_path / "snapshots")
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"]["times"] == 1

@@ -46,6 +46,7 @@ def main():
     weights, losses, logits = train(ranks, dropout)
     others = ranks.add_up(torch.from_numpy(weights)) / ranks.count
     lost = run_out_on_rank_1(ranks)
+    decided = ranks.same(0.25 + ranks.rank), ranks.same(None if ranks.is_first else 0.5)
     np.savez(
         file.with_suffix(f".{ranks.rank}.npz"),
         weights=weights,
@@ -53,6 +54,7 @@ def main():
         logits=logits,
         apart=np.abs(others.numpy() - weights).max(),
         lost=lost,
+        decided=np.array(decided, dtype=float),
     )
 
 

@@ -98,4 +98,5 @@ def deterministic(result: Result) -> Mapping[str, Any]:
         "steps": result.cost.steps,
         "tokens": result.cost.train_tokens,
         "recipe": result.provenance["recipe"],
+        "selection": result.provenance.get("selection"),
     }

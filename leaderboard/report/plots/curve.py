@@ -18,7 +18,7 @@ _SCORES = 2
 _Points = list[tuple[float, float]]
 
 
-def curve_figures(curve: Sequence[CurvePoint]) -> tuple[Figure, ...]:
+def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[Figure, ...]:
     """A chart of the training loss and one of the dev scores (times 100), where there are points.
 
     Values that are not finite leave a gap.
@@ -26,12 +26,14 @@ def curve_figures(curve: Sequence[CurvePoint]) -> tuple[Figure, ...]:
     scores = {name: _scores(curve, name) for name in _names([curve])[:_LINES]}
     charts = [
         _figure("training loss", "loss", {"loss": _losses(curve)}),
-        _figure("dev score", "score × 100", scores),
+        _figure(f"{split} score", "score × 100", scores),
     ]
     return tuple(chart for chart in charts if chart is not None)
 
 
-def seed_figures(curves: Mapping[str, Sequence[CurvePoint]]) -> tuple[Figure, ...]:
+def seed_figures(
+    curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
+) -> tuple[Figure, ...]:
     """The same charts with a line for each of several runs, by their names ("seed 0").
 
     Of several scores each has a chart, the first two.
@@ -40,7 +42,7 @@ def seed_figures(curves: Mapping[str, Sequence[CurvePoint]]) -> tuple[Figure, ..
     charts = [_figure("training loss of every seed", "loss", losses)]
     for name in _names(curves.values())[:_SCORES]:
         scores = {run: _scores(curve, name) for run, curve in curves.items()}
-        charts.append(_figure(f"dev {name} of every seed", f"{name} × 100", scores))
+        charts.append(_figure(f"{split} {name} of every seed", f"{name} × 100", scores))
     return tuple(chart for chart in charts if chart is not None)
 
 

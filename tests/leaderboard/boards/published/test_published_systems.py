@@ -50,6 +50,30 @@ def test_a_table_may_mean_something_else_by_a_name() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("T5", "answers in text, not by a classifier"),
+        ("T5-11B", "answers in text, not by a classifier"),
+        ("ERNIE (Baidu)", "pretrained in Chinese alone"),
+        (
+            "DeBERTa 1.5B + SiFT",
+            "fine-tuned against an adversary (SiFT), which no recipe here does",
+        ),
+    ],
+)
+def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: str) -> None:
+    found = find_system(name, "any table")
+    assert found is not None
+    assert (found.model, found.reason) == ("", reason)
+
+
+def test_t5_says_what_of_it_runs() -> None:
+    titles = [spec.title for spec in MODELS.values() if spec.family == "t5"]
+    assert titles
+    assert all(title.endswith("its encoder under a classifier") for title in titles)
+
+
 def test_an_unknown_system_is_none() -> None:
     assert find_system("BERT-base-imaginary", "electra_readme") is None
 

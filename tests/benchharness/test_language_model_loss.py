@@ -1,0 +1,137 @@
+"""The language model's loss beside the task's, as GPT is fine-tuned."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.encoder import Encoder, load_encoder
+from benchharness.heads import Head, Limits, head_for
+from benchharness.heads import pair as pair_head
+from benchharness.heads.pair import PAIR, language_model_losses
+from benchharness.leaderboard.job import Job
+from benchharness.models import MODELS, find_model
+from benchharness.recipes import resolve_recipe
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.examples import PairExample
+from benchharness.tasks.suites import find_task
+from benchharness.training.batching import pad
+from benchharness.worker.job import run_job
+from tests.helpers.families import save_family
+
+MRPC, STSB = find_task("glue/mrpc"), find_task("glue/stsb")
+PAIRS = [
+    PairExample(id="0", text_a="the bird sings", text_b="a bird", label="1"),
+    PairExample(id="1", text_a="the " * 9, text_b="no bird sings", label="0"),
+]
+LIMITS = Limits(max_tokens=40)
+
+
+@pytest.fixture(params=["gpt2", "openai-gpt"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return save_family(tmp_path / "encoder", request.param, resid_pdrop=0.0, embd_pdrop=0.0)
+
+
+@pytest.fixture
+def encoder(folder: Path) -> Encoder:
+    found = load_encoder(str(folder), None, seed=1)
+    found.network.eval()  # no dropout: two passes are to be the same
+    return found
+
+
+def inputs_of(encoder: Encoder, head: Head = PAIR) -> dict[str, Tensor]:
+    padded = pad(head.encode(PAIRS, encoder.tokenizer, LIMITS), np.array([0, 1]))
+    return {name: torch.from_numpy(values) for name, values in padded.items()}
+
+
+@pytest.mark.parametrize("places", [3, 1024])
+def test_it_is_that_of_transformers_own_class(
+    encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the logits are computed a few places at a time."""
+    monkeypatch.setattr(pair_head, "LM_TOKENS", places)
+    kind = transformers.AutoModelForCausalLM.from_config(encoder.config).eval()
+    kind.resize_token_embeddings(len(encoder.network.get_input_embeddings().weight))
+    kind.transformer.load_state_dict(encoder.network.state_dict())
+    kind.tie_weights()
+    inputs = inputs_of(encoder)
+    with torch.no_grad():
+        losses = language_model_losses(encoder.network, encoder.network(**inputs)[0], inputs)
+        goals = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
+        expected = [kind(**row_of(inputs, n), labels=goals[n : n + 1]).loss for n in range(2)]
+    torch.testing.assert_close(losses, torch.stack(expected), atol=1e-5, rtol=1e-5)
+
+
+def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
+    return {name: values[row : row + 1] for name, values in inputs.items()}
+
+
+@pytest.mark.parametrize("orders", ["given", "added"])
+@pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
+def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: list[float]) -> None:
+    head, plain = head_for(task, orders, 0.5), head_for(task, orders)  # type: ignore[arg-type]
+    network, targets = head.network(encoder, task), torch.tensor(goals)
+    network.classifier.eval()
+    inputs = inputs_of(encoder, head)
+    network.training = False
+    logits = network(**inputs)
+    assert logits.shape == (2, 1 if task is STSB else 2)  # in prediction no loss is beside them
+    network.training = True
+    both = head.loss(network(**inputs), targets)
+    read = pair_head._halves(inputs) if orders == "added" else inputs
+    beside = language_model_losses(network.encoder, network.encoder(**read)[0], read)
+    expected = plain.loss(logits, targets) + 0.5 * beside.reshape(-1, 2).mean(0)
+    torch.testing.assert_close(both, expected)
+    both.sum().backward()
+    # The output layer is the embedding: words that no text has get a gradient too.
+    unused = sorted({*range(encoder.config.vocab_size)} - set(inputs["input_ids"].ravel().tolist()))
+    gradient = network.encoder.get_input_embeddings().weight.grad
+    assert gradient is not None
+    assert gradient[unused].abs().min() > 0
+
+
+def test_a_model_that_sees_both_sides_has_none() -> None:
+    tiny = load_encoder("builtin:tiny", None, seed=1)
+    with pytest.raises(ModelError, match=r"from left to right \(gpt2, openai-gpt\).*is bert"):
+        head_for(MRPC, "given", 0.5).network(tiny, MRPC)
+
+
+def settings(name: str, task: str, head: str = "pair", **overrides: str) -> dict[str, object]:
+    resolved = resolve_recipe(MODELS[name], task, None, overrides, head)
+    return {name: setting.value for name, setting in resolved.settings.items()}
+
+
+def test_gpts_recipe_has_it_where_pairs_are_trained() -> None:
+    assert settings("openai-gpt", "glue/rte")["lm_weight"] == 0.5
+    assert settings("gpt2", "glue/sst2")["lm_weight"] == 0.5
+    assert "lm_weight" not in settings("openai-gpt", "race/all", "choice")
+    assert "lm_weight" not in settings("openai-gpt", "glue/rte", features="last")
+    assert "lm_weight" not in settings("openai-gpt", "glue/rte", lm_weight="0")
+    assert "lm_weight" not in settings("bert-base-uncased", "glue/rte")
+
+
+def make_job(folder: Path, **overrides: str) -> Job:
+    (job,) = plan_jobs(
+        [find_model(f"own={folder}")],
+        [MRPC],
+        "mini",
+        [1],
+        overrides={"epochs": "1", "evaluations": "1", "batch_size": "4", **overrides},
+        limit=12,
+        precision="fp32",
+    ).jobs
+    return job
+
+
+def test_a_job_trains_by_it(folder: Path) -> None:
+    plain, both = (run_job(make_job(folder, lm_weight=weight)) for weight in ("0", "0.5"))
+    again = run_job(make_job(folder, lm_weight="0.5"))
+    assert both.evaluations[0].predictions == again.evaluations[0].predictions
+    assert both.evaluations[0].predictions != plain.evaluations[0].predictions
+    # A random model's loss over some hundred words is far above a choice's between two.
+    first, other = (result.curve[-1].loss for result in (plain, both))
+    assert other > first + 1

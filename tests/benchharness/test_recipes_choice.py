@@ -1,0 +1,215 @@
+"""The settings of how a run chooses its weights: who does so, what is refused, what is in a key."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.job import Setting
+from benchharness.models import MODELS, ModelSpec
+from benchharness.recipes import Recipe, resolve_recipe
+from benchharness.recipes.read import packaged_names
+from benchharness.recipes.resolve import resolve_sweep
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS
+
+BERT = MODELS["bert-base-uncased"]
+NEW = (
+    *("schedule", "schedule_power", "warmup_steps", "decoupled_weight_decay"),
+    *("best_checkpoint", "early_stopping", "average_last", "select_on"),
+)
+
+
+def settings(
+    name: str, task: str = "glue/rte", recipe: str | None = None, **overrides: str
+) -> Mapping[str, Setting]:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
+    return resolve_recipe(spec, task, recipe, overrides, TASKS[task].head).settings
+
+
+def values(name: str, task: str = "glue/rte", **overrides: str) -> dict[str, object]:
+    return {key: setting.value for key, setting in settings(name, task, **overrides).items()}
+
+
+def problem(name: str = "bert", recipe: str | None = None, **overrides: str) -> str:
+    with pytest.raises(BenchError) as caught:
+        settings(name, recipe=recipe, **overrides)
+    (sentence,) = str(caught.value).splitlines()
+    return sentence
+
+
+# who does so
+
+
+def chooses(name: str) -> set[str]:
+    """The tasks on which a recipe's runs end with their best checkpoint."""
+    return {task for task in TASKS if values(name, task).get("best_checkpoint")}
+
+
+GLUE = {name for name in TASKS if name.startswith("glue/")} - {"glue/ax"}
+WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "eurobert"))}
+"""The recipes of which it holds for every task; of the others see below."""
+
+
+def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():
+    found = {name for name in packaged_names() if name != "fast" and chooses(name)}
+    assert found == {*WHOLE, "roberta", "mpnet", "xlnet", "xlnet-base"}
+    for name in WHOLE:
+        assert chooses(name) == set(TASKS)
+
+
+@pytest.mark.parametrize("name", ["roberta", "mpnet"])
+def test_fairseq_says_so_of_glue_and_race_and_not_of_spans(name: str):
+    found = chooses(name)
+    assert found >= GLUE | {"race/all"}
+    assert not {task for task in found if TASKS[task].head in ("span", "tag")}
+    for task in ("glue/rte", "glue/stsb", "race/all"):
+        assert "README" in settings(name, task)["best_checkpoint"].source
+    assert values(name)["evaluations"] == values(name)["epochs"] == 10
+
+
+def test_xlnets_authors_say_so_task_by_task():
+    tasks = {"qqp", "mnli", "sst2", "cola", "stsb", "mrpc", "rte"}
+    assert chooses("xlnet") == {f"glue/{task}" for task in tasks}
+    assert values("xlnet", "glue/stsb")["evaluations"] == 2
+
+
+def test_only_eurobert_stops_early():
+    stopping = {name for name in packaged_names() if values(name).get("early_stopping")}
+    assert stopping == {"eurobert", "eurobert-2.1b"}
+    assert values("eurobert")["early_stopping"] == 1
+
+
+@pytest.mark.parametrize("name", packaged_names())
+def test_a_first_look_chooses_nothing(name: str):
+    assert not {"best_checkpoint", "early_stopping"} & settings(name, recipe="fast").keys()
+
+
+# what is in a key
+
+
+def test_a_default_that_is_said_is_no_part_of_a_job():
+    said = {
+        "schedule": "linear",
+        "schedule_power": "1",
+        "warmup_steps": "0",
+        "decoupled_weight_decay": "0",
+        "best_checkpoint": "false",
+        "early_stopping": "0",
+        "average_last": "1",
+        "select_on": "dev",
+    }
+    assert tuple(said) == NEW
+    assert values("bert", **said) == values("bert")
+    assert not set(NEW) & values("bert").keys()
+
+
+def test_one_value_however_it_is_written(tmp_path: Path):
+    path = tmp_path / "r.toml"
+    path.write_text('[default]\nbest_checkpoint = true\nselect_on = "train:0.10"\n')
+    found = settings("bert", recipe=str(path))
+    typed = settings("bert", best_checkpoint="True", select_on="train:.1")
+    for name in ("best_checkpoint", "select_on"):
+        assert found[name].value == typed[name].value
+    assert (typed["best_checkpoint"].value, typed["select_on"].value) == (True, "train:0.1")
+    recipe = Recipe.from_settings(typed)
+    assert (recipe.best_checkpoint, recipe.held_out, recipe.selects) == (True, 0.1, True)
+    assert Recipe.from_settings(settings("bert")).held_out == 0.0
+
+
+def test_of_a_single_evaluation_there_is_no_best():
+    assert values("bert", evaluations="1", best_checkpoint="true") == values(
+        "bert", evaluations="1"
+    )
+
+
+def test_a_power_is_only_a_polynomials():
+    assert values("bert", schedule_power="2") == values("bert")
+    assert values("bert", schedule="polynomial", schedule_power="2")["schedule_power"] == 2.0
+
+
+def test_points_of_a_grid_are_told_apart_by_name():
+    """True is 1 for Python: the best checkpoint and a patience of 1 are two points all the same."""
+    grid = {"best_checkpoint": "true,false", "early_stopping": "0,1"}
+    points = resolve_sweep(BERT, "glue/rte", None, grid)
+    chosen = [
+        {name: s.value for name, s in point.settings.items() if name in grid} for point in points
+    ]
+    assert chosen == [
+        {"best_checkpoint": True},
+        {"best_checkpoint": True, "early_stopping": 1},
+        {},
+        {"early_stopping": 1},
+    ]
+
+
+# two units: the later layer holds
+
+
+def test_a_warm_up_in_steps_takes_the_place_of_its_share():
+    found = settings("bert", warmup_steps="100")
+    assert (found["warmup_steps"].value, found["warmup_ratio"].value) == (100, 0.0)
+    assert found["warmup_ratio"].source == "warmup_steps is in its place"
+
+
+def test_the_later_layer_says_it_in_its_unit(tmp_path: Path):
+    path = tmp_path / "r.toml"
+    path.write_text("[default]\nwarmup_steps = 100\ndecoupled_weight_decay = 1e-5\n")
+    layered = settings("bert", recipe=str(path), warmup_ratio="0.2", weight_decay="0.3")
+    assert (layered["warmup_ratio"].value, layered["weight_decay"].value) == (0.2, 0.3)
+    assert not {"warmup_steps", "decoupled_weight_decay"} & layered.keys()
+    usual = values("modernbert", weight_decay="0.1")
+    assert usual["weight_decay"] == 0.1
+    assert "decoupled_weight_decay" not in usual
+
+
+# what is refused
+
+
+def test_a_patience_without_evaluations_is_refused():
+    assert problem(early_stopping="1", evaluations="1") == (
+        "early_stopping is 1 (--set), but dev is evaluated only 1 time in a run (--set): a "
+        "patience needs more evaluations than it waits for, so raise evaluations or leave "
+        "early_stopping out."
+    )
+    assert "evaluated only 3 times in a run (ours: " in problem(early_stopping="3")
+    assert values("bert", early_stopping="2")["early_stopping"] == 2
+
+
+@pytest.mark.parametrize("more", [{}, {"best_checkpoint": "true", "evaluations": "1"}])
+def test_rows_that_nothing_is_chosen_on_are_refused(more: dict[str, str]):
+    assert problem(select_on="train:0.1", **more).startswith(
+        "select_on is 'train:0.1' (--set), but the run chooses among no evaluations: give "
+    )
+
+
+def test_an_average_is_of_what_there_is_and_is_no_best():
+    assert "a run has only 3 evaluations" in problem(average_last="4")
+    sentence = problem("roberta", average_last="3")
+    assert "but best_checkpoint is True (fairseq examples/roberta/README.glue.md" in sentence
+    assert "early_stopping is 1" in problem(average_last="2", early_stopping="1")
+    freed = values("roberta", average_last="3", best_checkpoint="false")
+    assert freed["average_last"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("best_checkpoint", "2", "true or false"),
+        ("early_stopping", "-1", "a whole number that is at least 0"),
+        ("average_last", "0", "a whole number that is at least 1"),
+        ("schedule_power", "0", "a number that is above 0"),
+        ("decoupled_weight_decay", "1", "a number that is at least 0 and below 1"),
+        *(
+            ("select_on", text, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1")
+            for text in ("test", "train", "train:0", "train:1", "train:a", "train:nan", "0.1")
+        ),
+        (
+            "schedule",
+            "cosin",
+            "one of: linear, cosine, constant, polynomial, slanted-triangular",
+        ),
+    ],
+)
+def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str):
+    assert problem(**{name: text}) == f"{name} is {text!r} (--set), expected {expected}."

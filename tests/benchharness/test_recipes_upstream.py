@@ -1,0 +1,195 @@
+"""The recipes against the scripts of the models' authors, whose values are in recipes_upstream.csv.
+
+A line of that file is one value: of which recipe and task, as a script, README or configuration has
+it at a pinned commit, and in which line. Steps stand as they are printed and are counted again.
+Where a recipe differs, its table [[unlike]] says from which file, in what and why.
+"""
+
+import csv
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.job import START_FROM, Setting
+from benchharness.models import ModelSpec
+from benchharness.recipes import resolve_recipe
+from benchharness.recipes.read import packaged_names
+from benchharness.recipes.resolve import with_start
+from benchharness.tasks.suites import TASKS
+from benchharness.training.batching import count_steps
+
+TRAIN_ROWS = {
+    "glue/cola": 8551,
+    "glue/sst2": 67349,
+    "glue/mrpc": 3668,
+    "glue/stsb": 5749,
+    "glue/qqp": 363846,
+    "glue/mnli": 392702,
+    "glue/qnli": 104743,
+    "glue/rte": 2490,
+    "conll2003/ner": 14041,
+    "race/all": 87866,
+    "squad/v2.0": 130319,
+    "superglue/copa": 400,
+    "superglue/record": 100730,
+}
+
+_WORDS = (START_FROM, "orders")
+
+_BATCH = ("devices", "device_batch_size")
+"""What upstream gives of a batch that several devices share."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One value of an upstream file; `task` is a task's full name, or "glue/*" for a suite."""
+
+    recipe: str
+    task: str
+    setting: str
+    value: str
+    repository: str
+    commit: str
+    file: str
+    line: int
+
+    def tasks(self) -> list[str]:
+        suite, _, task = self.task.partition("/")
+        if task != "*":
+            return [self.task]
+        # WNLI has no file at most authors' and its values are given apart.
+        return [t for t in TASKS if t.startswith(f"{suite}/") and t not in {"glue/wnli", "glue/ax"}]
+
+
+def read_facts() -> list[Fact]:
+    path = Path(__file__).with_name("recipes_upstream.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        return [Fact(**{**row, "line": int(row["line"])}) for row in csv.DictReader(file)]
+
+
+FACTS = read_facts()
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A table [[unlike]] of a recipe."""
+
+    recipe: str
+    file: str
+    tasks: tuple[str, ...]
+    settings: tuple[str, ...]
+    reason: str
+
+    def covers(self, fact: Fact) -> bool:
+        return (
+            (fact.recipe, fact.file) == (self.recipe, self.file)
+            and fact.setting in self.settings
+            and set(fact.tasks()) <= set(self.tasks)
+        )
+
+
+def read_unlike() -> Iterator[Unlike]:
+    for name, path in packaged_names().items():
+        for table in tomllib.loads(path.read_text(encoding="utf-8")).get("unlike", []):
+            tasks, settings = tuple(table.pop("tasks")), tuple(table.pop("settings"))
+            yield Unlike(recipe=name, tasks=tasks, settings=settings, **table)
+
+
+UNLIKE = tuple(read_unlike())
+
+
+def settings_of(recipe: str, task: str) -> Mapping[str, Setting]:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
+    resolved = resolve_recipe(spec, task, None, {}, TASKS[task].head)
+    return with_start(resolved, spec, TASKS[task]).settings
+
+
+def differs(fact: Fact, task: str) -> str:
+    """What the recipe has in a fact's place where it is something else; "" where it is the same."""
+    settings = settings_of(fact.recipe, task)
+    if fact.setting in _WORDS:
+        found = settings.get(fact.setting)
+        return "" if found is not None and found.value == fact.value else f"{found}"
+    if fact.setting in _BATCH:
+        return differs_in_batch(fact, settings)
+    if fact.setting.endswith(("_steps", "_updates")):
+        return differs_in_steps(fact, task, settings)
+    # A value that is off is no part of a job: no decay of the rate, the checkpoint's own dropout.
+    found = settings.get(fact.setting)
+    return "" if found is not None and float(found.value) == float(fact.value) else f"{found}"
+
+
+def differs_in_batch(fact: Fact, settings: Mapping[str, Setting]) -> str:
+    """Whether the batches of all devices together are the recipe's."""
+    place = (fact.recipe, fact.task, fact.file)
+    (devices, each) = (
+        next(int(f.value) for f in FACTS if (f.recipe, f.task, f.file, f.setting) == (*place, name))
+        for name in _BATCH
+    )
+    batch = settings["batch_size"].value
+    return "" if batch == devices * each else f"{batch}"
+
+
+def differs_in_steps(fact: Fact, task: str, settings: Mapping[str, Setting]) -> str:
+    """Whether epochs and share give the printed steps on the whole data.
+
+    fairseq's "updates" leave rows out that are too long, and cut what remains into batches by
+    tokens: they are the recipe's to 2 %.
+    """
+    epochs, ratio, batch = (settings[n].value for n in ("epochs", "warmup_ratio", "batch_size"))
+    steps = count_steps(TRAIN_ROWS[task], int(batch), float(epochs))
+    ours = math.ceil(steps * float(ratio)) if fact.setting.startswith("warmup") else steps
+    slack = 0.02 * int(fact.value) if fact.setting.endswith("_updates") else 0
+    return "" if abs(ours - int(fact.value)) <= slack else f"{ours}"
+
+
+@pytest.mark.parametrize("recipe", sorted({fact.recipe for fact in FACTS}))
+def test_a_recipe_has_its_authors_values_or_says_why_not(recipe: str) -> None:
+    unexplained = {
+        f"{task} {fact.setting} {fact.value} ({fact.file}:{fact.line})": difference
+        for fact in FACTS
+        if fact.recipe == recipe and not any(unlike.covers(fact) for unlike in UNLIKE)
+        for task in fact.tasks()
+        if (difference := differs(fact, task))
+    }
+    assert unexplained == {}
+
+
+@pytest.mark.parametrize("unlike", UNLIKE, ids=lambda unlike: f"{unlike.recipe}-{unlike.file}")
+def test_what_a_recipe_says_of_a_difference_is_so(unlike: Unlike) -> None:
+    """Each of its tasks and settings differs in some fact, and it has a sentence for it."""
+    found = [
+        (task, fact.setting)
+        for fact in FACTS
+        if unlike.covers(fact)
+        for task in fact.tasks()
+        if differs(fact, task)
+    ]
+    assert {task for task, _ in found} == set(unlike.tasks)
+    assert {setting for _, setting in found} == set(unlike.settings)
+    assert len(unlike.reason.split()) > 5
+
+
+def test_the_facts_are_many_and_each_is_there_once() -> None:
+    places = Counter((f.recipe, f.task, f.setting, f.repository, f.file) for f in FACTS)
+    assert [place for place, count in places.items() if count > 1] == []
+    assert len(FACTS) >= 400
+    assert all(len(fact.commit) == 40 and fact.line > 0 for fact in FACTS)
+    assert {fact.recipe for fact in FACTS} <= packaged_names().keys()
+
+
+@pytest.mark.parametrize(
+    ("setting", "wrong"),
+    [("learning_rate", "1"), ("warmup_steps", "7"), ("start_from", "glue/rte")],
+)
+def test_a_wrong_value_is_found(setting: str, wrong: str) -> None:
+    (right,) = (
+        f for f in FACTS if (f.recipe, f.task, f.setting) == ("deberta", "glue/mrpc", setting)
+    )
+    assert not differs(right, right.task)
+    assert differs(Fact(**{**vars(right), "value": wrong}), right.task)

@@ -1,0 +1,90 @@
+"""Both units of weight decay: torch's, per unit of the rate, and Composer's, per step."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from benchharness.models import MODELS
+from benchharness.recipes import Recipe, resolve_recipe
+from benchharness.training.optimizer import adamw, learning_rate, update_groups
+from tests.helpers.training import RECIPE, make_network
+
+DECOUPLED = replace(RECIPE, weight_decay=0.0, decoupled_weight_decay=0.01)
+
+
+class Slow:
+    """mosaicml/composer's DecoupledAdamW, weight by weight and in 64 bits, as its source has it."""
+
+    def __init__(self, weight: Tensor, highest: float, recipe: Recipe) -> None:
+        self.weight, self.initial_lr, self.recipe = weight.detach().double(), highest, recipe
+        self.first, self.second, self.steps = 0.0, 0.0, 0
+        self.decay = recipe.decoupled_weight_decay if weight.ndim > 1 else 0.0
+
+    def step(self, gradient: Tensor, rate: float) -> None:
+        recipe, gradient = self.recipe, gradient.double()
+        self.steps += 1
+        self.weight *= 1 - rate / self.initial_lr * self.decay
+        self.first = recipe.adam_beta1 * self.first + (1 - recipe.adam_beta1) * gradient
+        self.second = recipe.adam_beta2 * self.second + (1 - recipe.adam_beta2) * gradient**2
+        corrected = math.sqrt(1 - recipe.adam_beta2**self.steps)
+        size = torch.as_tensor(self.second).sqrt() / corrected + recipe.adam_epsilon
+        self.weight -= rate / (1 - recipe.adam_beta1**self.steps) * self.first / size
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [DECOUPLED, replace(DECOUPLED, layer_decay=0.5), replace(DECOUPLED, schedule="cosine")],
+    ids=["plain", "layers", "cosine"],
+)
+def test_it_is_composers_decoupled_adamw(recipe: Recipe):
+    """Over a whole schedule, in which the rate rises and falls; each layer has its highest rate."""
+    network, steps = make_network(dropout=0.0), 12
+    optimizer = adamw(network, recipe)
+    groups = optimizer.param_groups
+    slow = [
+        (w, group, Slow(w, recipe.learning_rate * group["scale"], recipe))
+        for group in groups
+        for w in group["params"]
+    ]
+    torch.manual_seed(5)
+    for step in range(steps):
+        update_groups(groups, learning_rate(step, steps, recipe), epoch=0)
+        for weight, group, reference in slow:
+            weight.grad = torch.randn_like(weight)
+            reference.step(weight.grad, group["lr"])
+        optimizer.step()
+    for weight, _, reference in slow:
+        torch.testing.assert_close(weight.double(), reference.weight, atol=2e-6, rtol=1e-5)
+    taken = [
+        1 - learning_rate(s, steps, recipe) / recipe.learning_rate * 0.01 for s in range(steps)
+    ]
+    assert math.prod(taken) < 0.96, "the decay must be large enough to be seen"
+
+
+def test_a_tenth_per_rate_is_so_much_per_step():
+    """The units' relation, as the recipe says it: 0.1 at 5e-5 takes 5e-6 of a weight."""
+    usual = replace(RECIPE, learning_rate=5e-5, weight_decay=0.1)
+    per_step = replace(usual, weight_decay=0.0, decoupled_weight_decay=5e-6)
+    decays = [
+        [group["weight_decay"] for group in adamw(make_network(), recipe).param_groups]
+        for recipe in (usual, per_step)
+    ]
+    assert decays[0] == [0.1, 0.0]
+    assert decays[1] == pytest.approx(decays[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "decay"),
+    [("modernbert-base", "cola", 1e-6), ("modernbert-large", "mnli", 1e-5)],
+)
+def test_modernberts_decays_are_per_step(name: str, task: str, decay: float):
+    settings = resolve_recipe(MODELS[name], f"glue/{task}", None, {}).settings
+    assert settings["decoupled_weight_decay"].value == decay
+    assert settings["weight_decay"].value == 0.0
+    assert "decoupled_weight_decay is in its place" in settings["weight_decay"].source
+    recipe = Recipe.from_settings(settings)
+    group = adamw(make_network(), recipe).param_groups[0]
+    assert group["weight_decay"] == pytest.approx(decay / recipe.learning_rate)

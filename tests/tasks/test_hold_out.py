@@ -1,0 +1,123 @@
+"""A part of train that is held out: which rows, in which proportions, and always the same ones."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, Example, PairExample, SpanExample
+from benchharness.tasks.read import SplitRows, fingerprint, hold_out, read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import TASKS
+
+
+def rows_of(*examples: Example) -> SplitRows:
+    return SplitRows(examples=examples, fingerprint=fingerprint(examples))
+
+
+def labelled(number: int, **shares: float) -> SplitRows:
+    labels = [label for label, share in shares.items() for _ in range(round(number * share))]
+    return rows_of(
+        *(
+            PairExample(id=f"train-{index}", text_a=f"text {index}", label=label)
+            for index, label in enumerate(labels)
+        )
+    )
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
+def test_it_has_the_labels_proportions(share: float):
+    rows = labelled(1000, yes=0.7, no=0.25, perhaps=0.05)
+    left, held = hold_out(rows, share)
+    assert len(held.examples) == 1000 * share
+    counts = Counter(e.label for e in held.examples if isinstance(e, PairExample))
+    for label, whole in {"yes": 0.7, "no": 0.25, "perhaps": 0.05}.items():
+        assert counts[label] == pytest.approx(1000 * share * whole, abs=1.5)
+    assert len(left.examples) + len(held.examples) == 1000
+
+
+def test_every_row_is_on_one_side_and_in_its_order():
+    rows = labelled(200, yes=0.5, no=0.5)
+    left, held = hold_out(rows, 0.1)
+    assert {e.id for e in left.examples} | {e.id for e in held.examples} == {
+        e.id for e in rows.examples
+    }
+    assert not {e.id for e in left.examples} & {e.id for e in held.examples}
+    for part in (left, held):
+        assert list(part.examples) == [e for e in rows.examples if e in part.examples]
+        assert part.fingerprint == fingerprint(part.examples)
+    assert left.fingerprint != rows.fingerprint
+
+
+def test_only_the_rows_decide():
+    """The same for every seed, whatever was drawn before, and the smaller within the larger."""
+    rows = labelled(300, yes=0.5, no=0.5)
+    first = hold_out(rows, 0.1)
+    random.seed(99)
+    assert hold_out(rows, 0.1) == first
+    assert {e.id for e in first[1].examples} <= {e.id for e in hold_out(rows, 0.2)[1].examples}
+
+
+def question(number: int, passage: int) -> SpanExample:
+    return SpanExample(
+        id=f"q{number}", question=f"what {number}?", context=f"passage {passage}", answers=()
+    )
+
+
+def test_questions_on_one_passage_stay_together():
+    rows = rows_of(*(question(n, n // 5) for n in range(100)))
+    left, held = hold_out(rows, 0.2)
+    sides = [
+        {e.context for e in part.examples if isinstance(e, SpanExample)} for part in (left, held)
+    ]
+    assert not sides[0] & sides[1]
+    assert len(held.examples) == 20
+
+
+def test_options_on_one_passage_stay_together():
+    rows = rows_of(
+        *(
+            ChoiceExample(
+                id=str(n), context=f"passage {n // 4}", question="?", options=("a", "b"), gold=(0,)
+            )
+            for n in range(40)
+        )
+    )
+    left, held = hold_out(rows, 0.25)
+    contexts = [
+        {e.context for e in part.examples if isinstance(e, ChoiceExample)} for part in (left, held)
+    ]
+    assert not contexts[0] & contexts[1]
+
+
+def test_what_is_scored_together_stays_together():
+    rows = rows_of(
+        *(
+            PairExample(id=str(n), text_a="a", label="true", group=f"question {n // 3}")
+            for n in range(60)
+        )
+    )
+    left, held = hold_out(rows, 0.2)
+    groups = [
+        {e.group for e in part.examples if isinstance(e, PairExample)} for part in (left, held)
+    ]
+    assert not groups[0] & groups[1]
+
+
+def test_a_passage_that_is_everything_cannot_be_held_out():
+    rows = rows_of(*(question(n, 0) for n in range(7)))
+    with pytest.raises(DataError) as caught:
+        hold_out(rows, 0.1)
+    assert str(caught.value) == (
+        "of 7 training rows a share of 0.1 cannot be held out: nothing would be left to train on, "
+        "so give more rows or a smaller share."
+    )
+
+
+@pytest.mark.parametrize("task", [t for t in TASKS.values() if t.trained_on is None])
+def test_of_every_task(task):
+    rows = read(task, "train", parse_data("mini"))
+    left, held = hold_out(rows, 0.1)
+    assert 0 < len(held.examples) <= max(0.1 * len(rows.examples) + 1, 12)
+    assert len(left.examples) + len(held.examples) == len(rows.examples)
