@@ -259,9 +259,12 @@ def test_a_failure_does_not_hide_what_another_process_finished(bench, fake_jobs,
         assert store.runs() == []
 
 
-def test_a_report_that_cannot_be_written_keeps_the_results(bench, fake_jobs, tmp_path):
+def test_a_report_that_cannot_be_written_keeps_the_results(bench, fake_jobs, tmp_path, monkeypatch):
+    """As where its folder vanishes during the run: before it, the run is refused."""
     fake_jobs([make_job()])
     (tmp_path / "file").touch()
+    assert "nothing was started" in bench(*RUN, "--out", "file/page.html").err
+    monkeypatch.setattr("benchharness.cli.run.check_place", lambda path: None)
     ended = bench(*RUN, "--out", "file/page.html")
     assert ended.code == 2
     assert "bench: the report file/page.html could not be written" in ended.err
