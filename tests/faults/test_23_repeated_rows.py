@@ -24,8 +24,9 @@ def test_23_questions_of_one_passage_are_told_apart(tmp_path: Path) -> None:
         "article": "The text.",
         "id": "high12.txt",
     }
+    write_file(tmp_path, "race/train/middle/1.txt", json.dumps(passage))
     data = write_file(tmp_path, "race/train/high/12.txt", json.dumps(passage))
-    first, second = read_file("race/all", "train", data).examples
+    *_, first, second = read_file("race/all", "train", data).examples
     assert first == ChoiceExample(
         id="high12/0",
         context="The text.",

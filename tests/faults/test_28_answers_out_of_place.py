@@ -26,7 +26,8 @@ def examples(
 ) -> list[SpanExample]:
     """The questions on a story, through an official file."""
     qas = [
-        {"id": f"q{i}", "question": "Who?", "answers": given} for i, given in enumerate(questions)
+        {"id": f"q{i}", "question": "Who?", "answers": given, "is_impossible": not given}
+        for i, given in enumerate(questions)
     ]
     article = {"title": "Ann", "paragraphs": [{"context": context, "qas": qas}]}
     data = write_file(folder, f"squad/{split}-v2.0.json", json.dumps({"data": [article]}))

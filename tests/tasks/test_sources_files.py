@@ -152,9 +152,9 @@ def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
 
 
 def test_has_rows_looks_for_the_file_only(tmp_path: Path) -> None:
-    data = Data(source="files", folder=tmp_path)
-    assert not has_rows(SOURCE, "train", data)
+    assert not has_rows(SOURCE, "train", Data(source="files", folder=tmp_path))
     write(tmp_path, "old.txt", "damaged")
+    data = Data(source="files", folder=tmp_path)
     assert has_rows(SOURCE, "train", data)
     assert not has_rows(SOURCE, "dev", data)
     assert not has_rows(SOURCE, "no such split", data)
