@@ -12,7 +12,7 @@ from benchharness.leaderboard.boards.cell import (
     spread_of,
 )
 from benchharness.leaderboard.boards.grouping import variant_of
-from benchharness.leaderboard.job import SINGLE, Kind
+from benchharness.leaderboard.job import SINGLE, Kind, Stage
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
@@ -152,6 +152,11 @@ class Entry:
         return tuple(
             f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
         )
+
+    @property
+    def stage(self) -> Stage | None:
+        """Where its checkpoint was saved, of one of several of a pretraining run."""
+        return next((run.stage for run in self.runs if run.stage is not None), None)
 
     @property
     def runs(self) -> tuple[RunRow, ...]:
