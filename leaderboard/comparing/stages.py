@@ -346,9 +346,10 @@ def _stretches(
 ) -> Iterator[Stretch]:
     """The parts of a curve, one after another.
 
-    A rise begins at a low that a later point is told apart from, and ends at the highest point
-    before one that is told apart below that; falls likewise. Of each, the points at either end of
-    which no two are told apart are flat.
+    A rise goes from a low to the highest point after it, from which it is told apart, before one
+    that is told apart below that; falls likewise. Of each, the points at either end of which no two
+    are told apart are flat, and so is what comes between and after them: its ends are not told
+    apart.
     """
     parts = [
         part for turn in _turns(medians, signs) for part in _with_flat_ends(*turn, signs=signs)
@@ -392,8 +393,10 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
                 if turned == 1:
                     low = place
                 break
-    found.append((direction, start, len(medians) - 1))
-    return found
+    last = len(medians) - 1
+    end = {1: high, -1: low, 0: last}[direction]
+    found.append((direction, start, end))
+    return [*found, (0, end, last)] if end < last else found
 
 
 def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> Iterator[Part]:
@@ -406,7 +409,7 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
         head += 1
     while tail > first and not any((tail - 1, n) in signs for n in range(tail, last + 1)):
         tail -= 1
-    if tail <= head:  # so slow that what is told apart are the ends alone
+    if tail <= head or signs.get((head, tail)) != direction:  # so slow that only more is told apart
         yield trend, first, last
         return
     if head > first:
