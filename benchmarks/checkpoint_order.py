@@ -49,7 +49,7 @@ def _compare(whole: BoardCurves, other: BoardCurves, seconds: float) -> None:
 
 
 def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
-    """How many pairs that the full curve tells apart the cheap one orders alike, and of how many."""
+    """Of the pairs that the full curve tells apart, those that the cheap one orders alike."""
     scores: Mapping[int, float] = {point.stage.step: point.median for point in cheap.points}
     steps = [point.stage.step for point in full.points]
     differences = [

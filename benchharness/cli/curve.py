@@ -92,6 +92,7 @@ def _title(curve: StageCurve) -> str:
 
 def _rows(curves: Sequence[StageCurve]) -> Iterator[dict[str, Any]]:
     """A row for each checkpoint that has one of the scores."""
+    nothing = dict.fromkeys((_title(curve) for curve in curves), "")
     by_step: dict[int, dict[str, StagePoint]] = {}
     for curve in curves:
         for point in curve.points:
@@ -101,6 +102,7 @@ def _rows(curves: Sequence[StageCurve]) -> Iterator[dict[str, Any]]:
         yield {
             "step": f"{step:,}",
             "tokens": "" if tokens is None else f"{tokens:,}",
+            **nothing,
             **{title: _score(point) for title, point in points.items()},
             "seeds": min(len(point.values) for point in points.values()),
         }

@@ -23,6 +23,9 @@ from benchharness.tasks.suites import title_of
 ALPHA = 0.05
 """The chance to tell even one pair of a curve apart where all its checkpoints are equal."""
 
+LEAST_SEEDS = 3
+"""The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
+
 DRAWS = 1_000
 """Of examples: they give variances, which need fewer than an interval's ends."""
 
@@ -33,7 +36,7 @@ Trend = Literal["rises", "is flat", "falls"]
 class StagePoint:
     """One checkpoint's score: a value for each seed, in the score's own unit.
 
-    `interval` is the 95 % interval of their median over seeds, None of one seed.
+    `interval` is the 95 % interval of their median over seeds, None of fewer than three.
     """
 
     model: str
@@ -277,7 +280,8 @@ def _title_of_mean(board: Board, tasks: Sequence[str]) -> str:
 
 def _point(stage: Stage, entry: Entry, *, task: str) -> StagePoint:
     cell = entry.cells[task]
-    interval = median_interval(cell.values, level=LEVEL) if len(cell.values) > 1 else None
+    has_interval = len(cell.values) >= LEAST_SEEDS
+    interval = median_interval(cell.values, level=LEVEL) if has_interval else None
     return StagePoint(
         model=entry.model, stage=stage, values=cell.values, median=cell.median, interval=interval
     )
@@ -294,7 +298,7 @@ def _mean_point(stage: Stage, entry: Entry, *, tasks: Sequence[str]) -> StagePoi
     values = tuple(sum(own[seed] for own in by_seed) / len(cells) for seed in seeds)
     median = sum(cell.median for cell in cells) / len(cells)
     interval = None
-    if len(values) > 1:
+    if len(values) >= LEAST_SEEDS:
         spread = median_interval(values, level=LEVEL)
         reach = (spread.high - spread.low) / 2
         interval = Interval(low=median - reach, high=median + reach)

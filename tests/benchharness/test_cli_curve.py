@@ -92,6 +92,17 @@ def test_what_has_no_curve_is_said_in_a_sentence(bench, stored, words, sentence)
     assert ended.err.count("\n") == 1
 
 
+def test_a_checkpoint_that_lacks_a_task_has_an_empty_cell(bench, stored):
+    with open_store("board.sqlite") as store:
+        for seed in range(2):
+            store.add_result(run_of(2000, RTE, seed, 20))
+    ended = bench("curve", "small", "--db", "board.sqlite")
+    assert ended.code == 0, ended.err
+    # two seeds show no interval, and without CoLA there is no mean of all checkpoints
+    assert re.search(r"2,000 +2,000,000 +\d\d\.\d +2", ended.out)
+    assert "mean" not in ended.out
+
+
 def test_unlike_families_on_one_curve_are_refused_and_the_page_says_why(bench, stored):
     stage = Stage(run="small", step=2000, family="roberta")
     other = run_of(2000, RTE, 0, 9)
