@@ -27,13 +27,16 @@ def main() -> None:
     seconds = _seconds(whole.board, whole.curves)
     print(f"full: {len(whole.curves[0].points)} checkpoints, {seconds:,.0f} s")
     for curve in whole.curves:
-        own = _seconds(whole.board, [curve])
-        pairs = len(curve.told_apart)
-        print(
-            f"  {curve.title}: {pairs} pairs told apart, {pairs / own:.2f} a second. {curve.summary}"
-        )
+        print(f"  {curve.title}: {len(curve.told_apart)} pairs told apart{_rate(whole, curve)}")
+        print(f"    {curve.summary}")
     for other in others:
         _compare(whole, other, seconds)
+
+
+def _rate(whole: BoardCurves, curve: StageCurve) -> str:
+    """How much a task tells for its time; the mean has no time of its own."""
+    seconds = _seconds(whole.board, [curve])
+    return f", {len(curve.told_apart) / seconds:.2f} a second" if seconds else ""
 
 
 def _compare(whole: BoardCurves, other: BoardCurves, seconds: float) -> None:

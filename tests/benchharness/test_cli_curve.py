@@ -129,6 +129,17 @@ def test_the_page_has_a_plot_for_each_score(stored):
     assert section.count("small/step-1000") >= 3
 
 
+def test_a_page_that_shows_the_best_rows_has_the_whole_curve(stored, monkeypatch):
+    monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 8)
+    with open_store("board.sqlite") as store:
+        make_report(store, Path("page.html"))
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "the best 2 of 5 rows" in page
+    section = page.split('<section class="stages"')[1].split("</section>")[0]
+    assert "small/step-100," in section
+    assert "rises from step 100 to step 300" in section
+
+
 def test_a_page_without_pretraining_runs_has_none(tmp_path):
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(made("small", RTE, 0, {1}))
