@@ -52,7 +52,6 @@ def _figure(curves: Sequence[StageCurve]) -> Figure:
         title=f"{curves[0].run}, {curves[0].title}",
         x=x,
         y=y,
-        description=" ".join(f"{_name(curve)}: {curve.summary}." for curve in curves),
         note=_note(curves),
         keys=tuple(_key(style, curve) for style, curve in styled),
         paths=tuple(_line(style, curve, x, y, in_tokens) for style, curve in styled),
@@ -75,13 +74,15 @@ def _name(curve: StageCurve) -> str:
 
 
 def _note(curves: Sequence[StageCurve]) -> str:
+    """What each line does, and how that is known."""
+    said = " ".join(f"{_name(curve)}: {curve.summary}." for curve in curves)
     scopes = sorted({curve.scope for curve in curves if curve.scope})
     if not scopes:
-        return ""
+        return said
     return (
-        "Lines through points are 95 % intervals of the median over seeds. A stretch rises or "
-        "falls where checkpoints differ beyond the noise of "
-        f"{' or '.join(scopes)}: Student's t, by Holm over all pairs of checkpoints, at 5 %."
+        f"{said} Lines through points are 95 % intervals of the median over seeds. A stretch rises "
+        f"or falls where checkpoints differ beyond the noise of {' or '.join(scopes)}: Student's "
+        "t, by Holm over all pairs of checkpoints, at 5 %."
     )
 
 

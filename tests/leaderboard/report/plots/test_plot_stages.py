@@ -65,7 +65,7 @@ def test_the_table_and_the_words_say_what_is_seen():
         [curve({1000: 0.5, 2000: 0.6}, tokens=10, scope="seeds", stretches=(rises,))]
     )
     assert figure.title == "run, RTE"
-    assert "rises from step 1,000 to step 2,000 (+10.0)." in figure.description
+    assert "rises from step 1,000 to step 2,000 (+10.0)." in figure.note
     assert "the noise of seeds" in figure.note
     assert [text.text for text in figure.texts] == ["rises"]
     assert figure.table is not None
