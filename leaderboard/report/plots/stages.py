@@ -52,6 +52,7 @@ def _figure(curves: Sequence[StageCurve]) -> Figure:
         title=f"{curves[0].run}, {curves[0].title}",
         x=x,
         y=y,
+        description=f"{len(points)} scores of checkpoints. The table below has every one.",
         note=_note(curves),
         keys=tuple(_key(style, curve) for style, curve in styled),
         paths=tuple(_line(style, curve, x, y, in_tokens) for style, curve in styled),
