@@ -30,6 +30,9 @@ _FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "so
 """The fields that are no part of what digests cover, and may be known by labels alone of old runs;
 `recipe` is, in its label."""
 
+_RARE_FACTS = ("stage",)
+"""Facts that most jobs do not have; without them a job's facts are what they were before."""
+
 METHOD = 4
 """Goes up when a change to training or prediction changes results: old ones are not reused."""
 
@@ -56,6 +59,20 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Where in a pretraining run a checkpoint was saved.
+
+    `run` is the run's name, `step` the number of its optimizer steps, `tokens` how many it had seen
+    (None where nothing says it), and `family` transformers' model_type, empty where unknown.
+    """
+
+    run: str
+    step: int
+    tokens: int | None = None
+    family: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One model, fine-tuned on one task with one seed.
 
@@ -70,8 +87,9 @@ class Job:
 
     `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
     `own_recipe`); `overridden` says that the user set some of its values otherwise, `is_sweep` that
-    this is one point of several. `source` is who measured what was imported. Together with `kind`
-    and `start` these are its facts: no label is ever read for one of them.
+    this is one point of several. `source` is who measured what was imported, `stage` which of
+    several checkpoints of one pretraining run this is. Together with `kind` and `start` these are
+    its facts: no label is ever read for one of them.
     """
 
     model: str
@@ -97,6 +115,7 @@ class Job:
     is_sweep: bool = False
     start: Start | None = None
     source: str = ""
+    stage: Stage | None = None
 
     @cached_property
     def key(self) -> str:
@@ -183,7 +202,8 @@ class Job:
     def facts(self) -> dict[str, Any]:
         """What `to_labels` does not say, or only within a label, as plain data."""
         found = {name: getattr(self, name) for name in _FACTS}
-        return found | {"start": None if self.start is None else dict(vars(self.start))}
+        found["start"] = None if self.start is None else dict(vars(self.start))
+        return found if self.stage is None else found | {"stage": dict(vars(self.stage))}
 
     def to_labels(self) -> dict[str, Any]:
         """Plain data as they are shown and as digests cover them: `recipe` is the label."""
@@ -203,10 +223,11 @@ class Job:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
         """The job that `to_json` described; TypeError where it is of something else."""
-        facts, start = data["facts"], data["facts"]["start"]
+        facts, start, stage = data["facts"], data["facts"]["start"], data["facts"].get("stage")
         settings = {name: Setting(**setting) for name, setting in data["settings"].items()}
         known = {name: value for name, value in data.items() if name != "facts"}
         known |= facts | {"settings": settings, "start": None if start is None else Start(**start)}
+        known["stage"] = None if stage is None else Stage(**stage)
         job = cls(**known)
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
         if not isinstance(job.fingerprints, dict):
@@ -221,7 +242,9 @@ class Job:
 
 
 _LABELS = tuple(
-    each.name for each in fields(Job) if each.name == "recipe" or each.name not in _FACTS
+    each.name
+    for each in fields(Job)
+    if each.name == "recipe" or each.name not in (*_FACTS, *_RARE_FACTS)
 )
 """The fields of a job that are among its labels, in their order."""
 

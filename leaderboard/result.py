@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benchharness.leaderboard.job import SINGLE, Job, Kind, recipe_label
+from benchharness.leaderboard.job import SINGLE, Job, Kind, Stage, recipe_label
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import (
     ChoicePrediction,
@@ -237,7 +237,7 @@ class RunRow:
     sentence, empty for a finished run. `limit` is None where it took no row away; `largest_split`
     is the number of rows of the run's largest split, 0 where unknown. `selection` is None where the
     weights are those of the last step, as planned. `kind`, `recipe`,
-    `overridden`, `is_sweep`, `source` and `start_from` are as in Job; `start_task` and
+    `overridden`, `is_sweep`, `source`, `stage` and `start_from` are as in Job; `start_task` and
     `start_variant` are what a board tells of that run (see grouping.py).
     """
 
@@ -269,6 +269,7 @@ class RunRow:
     start_task: str = ""
     start_variant: str = ""
     selection: Selection | None = None
+    stage: Stage | None = None
 
     @property
     def is_single(self) -> bool:

@@ -88,6 +88,7 @@ def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """The recipes that apply to every model, and the TOML files of this folder."""
     yield "paper", "as the model's paper has it"
     yield "fast", "less of everything"
+    yield "checkpoints", "for many checkpoints of one pretraining run"
     yield from _toml_files()
 
 

@@ -72,7 +72,8 @@ Models = Annotated[
     typer.Option(
         "--model",
         metavar="NAME|DIR|NAME=DIR",
-        help="A known model, a checkpoint's folder, or its name on the hub; repeatable.",
+        help="A known model, a checkpoint's folder, its name on the hub (with @REVISION), or "
+        "'DIR/step-*', the checkpoints of one pretraining run; repeatable.",
         autocompletion=completed_by("models"),
     ),
 ]

@@ -280,6 +280,7 @@ class _Parts:
             is_sweep=recipe.is_sweep,
             settings=recipe.settings,
             start=recipe.start,
+            stage=model.stage,
             seed=seed,
             precision=precision,
             # Where the limit takes nothing away, the job is the one without a limit.

@@ -9,9 +9,10 @@ from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
 from benchharness.leaderboard.job import PRETRAINED
 from benchharness.machine import main_memory
-from benchharness.models import ModelSpec, find_model
+from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.models.spec import NOTHING, Trust
-from benchharness.recipes.read import current_start
+from benchharness.recipes.read import Protocol, current_start
+from benchharness.recipes.resolve import protocol_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.read import holds
 from benchharness.tasks.suites import TASKS, find_suites, find_task, select_tasks
@@ -82,13 +83,21 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     trust: Trust = NOTHING,
     fits: Callable[[Task], bool] | None = None,
 ) -> Request:
-    """The request that the command line's words make.
+    """The request that the command line's words make, and where they are silent the recipe's.
 
     `fits` says which task a name means that several suites have, by default the one that the data
     hold. Raises one error with a line for everything that is wrong.
     """
     complaints = _Complaints()
-    found_models = [complaints.collect(find_model, name, trust) for name in models]
+    protocol = complaints.collect(protocol_of, recipe) or Protocol()
+    tasks = tasks if suites or tasks else protocol.tasks
+    limit = protocol.limit if limit is None else limit
+    seeds = protocol.seeds if seeds is None and not seed else seeds
+    found_models = [
+        model
+        for name in models
+        for model in complaints.collect(find_models, name, trust) or (None,)
+    ]
     found = [named for name in suites if (named := complaints.collect(find_suites, name))]
     found_suites = [suite for named in found for suite in named]
     complete = len(found) == len(suites)

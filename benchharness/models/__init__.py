@@ -1,6 +1,6 @@
 """Models: the table of known checkpoints, any folder or hub name, and what identifies weights."""
 
-from benchharness.models.find import find_model
+from benchharness.models.find import find_model, find_models
 from benchharness.models.spec import BASELINES, MODELS, ModelSpec, Trust, add_model
 from benchharness.models.weights import weights_identity
 
@@ -11,5 +11,6 @@ __all__ = [
     "Trust",
     "add_model",
     "find_model",
+    "find_models",
     "weights_identity",
 ]

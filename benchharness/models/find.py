@@ -1,15 +1,17 @@
-"""From what a user types after `--model` to a ModelSpec."""
+"""From what a user types after `--model` to ModelSpecs."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from glob import glob, has_magic
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from benchharness.leaderboard.job import Stage
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
 from benchharness.tasks.errors import ModelError, unknown_name
 
@@ -209,6 +211,8 @@ def _header_parameters(path: Path) -> int:
 
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_REVISION = re.compile(r"(?!.*\.\.)\w[\w./+-]*", re.ASCII)
+"""A branch, a tag or a commit; git allows no two dots in a row either."""
 
 
 def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
@@ -217,9 +221,10 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     Known names, aliases and hub ids come first, so that a folder called `roberta-base` in the
     current directory is never taken by accident: write `./roberta-base` for it. NAME=FOLDER says
     what a folder is, whatever it is called: a known model, with its recipe, or a name for the
-    board. `trust` is what the user allows a checkpoint to do; encoders of ours and baselines need
-    none. Raises ModelError for a folder that is no checkpoint, or none of the known model's family,
-    and BenchError with a close name for anything else.
+    board. A model of the hub is that of another branch, tag or commit with `@REVISION` behind it.
+    `trust` is what the user allows a checkpoint to do; encoders of ours and baselines need none.
+    Raises ModelError for a folder that is no checkpoint, or none of the known model's family, and
+    BenchError with a close name for anything else.
     """
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:
@@ -229,13 +234,43 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     given, _, path = name.partition("=")
     if given.strip() and path.strip() and _is_folder(Path(path).expanduser()):
         return _called(given.strip(), describe_folder(Path(path).expanduser().resolve(), trust))
-    if _HUB_ID.fullmatch(name):
-        title = f"{name} on the hub"
-        return ModelSpec(name=name, checkpoint=name, revision="main", title=title, trust=trust)
+    on_hub, at, revision = name.partition("@")
+    if (spec := _on_hub(on_hub, trust)) is not None:
+        if not at:
+            return spec
+        if _REVISION.fullmatch(revision):
+            return _at_revision(spec, revision)
     hint = (
         "`bench list models` shows the known ones; a folder or an `org/name` on the hub works too."
     )
     raise unknown_name("model or checkpoint folder", name, _names(), hint)
+
+
+def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
+    """The model of that name if it is one on the hub, known or not."""
+    known = _known(name)
+    if known is not None:
+        return replace(known, trust=trust) if known.is_hub else None
+    if not _HUB_ID.fullmatch(name):
+        return None
+    title = f"{name} on the hub"
+    return ModelSpec(name=name, checkpoint=name, revision="main", title=title, trust=trust)
+
+
+def _at_revision(spec: ModelSpec, revision: str) -> ModelSpec:
+    """The model as it is at a revision: a checkpoint of its pretraining where that has a step."""
+    step, tokens = _numbers_in(revision)
+    stage = None
+    if step is not None:
+        stage = Stage(run=spec.name, step=step, tokens=tokens, family=spec.family)
+    return replace(
+        spec,
+        name=f"{spec.name}@{revision}",
+        revision=revision,
+        title=f"{spec.checkpoint} at {revision}",
+        note="",
+        stage=stage,
+    )
 
 
 def _is_folder(path: Path) -> bool:
@@ -275,3 +310,130 @@ def _known(name: str) -> ModelSpec | None:
 
 def _names() -> list[str]:
     return [name for spec in MODELS.values() for name in (spec.name, *spec.aliases)]
+
+
+# Several checkpoints of one pretraining run: the folders that a pattern matches, in their order.
+
+
+def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
+    """The models that a name stands for: those of a pattern of folders, or the one of that name.
+
+    Folders that a pattern (`'DIR/step-*'`) matches are checkpoints of one pretraining run, which is
+    called after the folder that they are in, or NAME with NAME='DIR/step-*'. They come by their
+    steps. Raises BenchError where nothing matches, where one of them says no step, where two say
+    the same, or where they are of several families; else as `find_model`.
+    """
+    if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
+        return (find_model(name, trust),)
+    given, equals, pattern = name.partition("=")
+    given, pattern = (given.strip(), pattern.strip()) if equals else ("", name)
+    if given and _is_folder(Path(pattern).expanduser()):
+        return (find_model(name, trust),)
+    found = [describe_folder(path, trust) for path in _matches(pattern)]
+    run = given or Path(found[0].checkpoint).parent.name
+    return tuple(_in_order(run, found, named=given))
+
+
+def _matches(pattern: str) -> list[Path]:
+    """The folders that a pattern matches, absolute."""
+    whole = str(Path(pattern).expanduser())
+    matches = map(Path, glob(whole))  # noqa: PTH207  (Path.glob takes no absolute pattern)
+    found = sorted(path for path in matches if path.is_dir())
+    if not found:
+        raise ModelError(f"no folder matches {pattern!r}: {_what_is_there(Path(whole).parent)}.")
+    return [path.resolve() for path in found]
+
+
+_FEW = 5
+"""Names in an error."""
+
+
+def _what_is_there(folder: Path) -> str:
+    if has_magic(str(folder)):
+        return "give another pattern"
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return f"the folders of {folder} are {', '.join(names[:_FEW]) or 'none'}{more}"
+
+
+def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[ModelSpec]:
+    """The checkpoints of a run by their steps, each with a name of its own."""
+    families = {spec.family: spec for spec in found}
+    if len(families) > 1:
+        kinds = " and ".join(f"{Path(s.checkpoint).name} is {f}" for f, s in families.items())
+        raise ModelError(
+            f"the checkpoints of {run} are of unlike families, which no pretraining run has "
+            f"({kinds}): give each family a pattern of its own."
+        )
+    stages = {spec: _stage_of(run, spec) for spec in found}
+    by_step: dict[int, ModelSpec] = {}
+    for spec, stage in stages.items():
+        other = by_step.setdefault(stage.step, spec)
+        if other is not spec:
+            raise ModelError(
+                f"{other.checkpoint} and {spec.checkpoint} are both of step {stage.step}: give a "
+                "pattern that matches one of them."
+            )
+    for spec in sorted(found, key=lambda spec: stages[spec].step):
+        known = _called(named, spec) if named else spec
+        yield replace(known, name=f"{run}/{Path(spec.checkpoint).name}", stage=stages[spec])
+
+
+_STATE, _OWN = "trainer_state.json", "pretraining.json"
+"""What transformers' Trainer writes beside a checkpoint, and what anybody may write there."""
+
+
+def _stage_of(run: str, spec: ModelSpec) -> Stage:
+    """Of a folder: by what files in it say, else by the numbers in its name."""
+    folder = Path(spec.checkpoint)
+    step, tokens = _numbers_in(folder.name, bare=True)
+    state, own, config = (_read_object(folder / n) for n in (_STATE, _OWN, "config.json"))
+    steps = (state.get("global_step"), own.get("step"), step)
+    seen = (state.get("num_input_tokens_seen"), own.get("tokens"), config.get("tokens_seen"))
+    found = next((n for n in steps if _is_count(n)), None)
+    if found is None:
+        raise ModelError(
+            f"{folder} does not say at which step it was saved: expected a number in its name "
+            f"(step-1000), global_step in {_STATE}, or step in {_OWN}."
+        )
+    # The Trainer writes 0 where it does not count tokens.
+    counted = next((n for n in seen if _is_count(n) and (n or found == 0)), tokens)
+    return Stage(run=run, step=found, tokens=counted, family=spec.family)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """A file's JSON object; nothing where there is no such file, or it holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_NUMBER = r"[-_=]?(\d+|\d+\.\d+(?=[kmbt]))([kmbt]?)(?![a-z\d.])"
+
+
+def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | None]:
+    """The step and the tokens in a name, such as "step1000-tokens4B" or "step_20k".
+
+    A `bare` number, as in "checkpoint-500", is a step too, the last one where there are several.
+    """
+    low = name.lower()
+    tokens = re.search(rf"tokens?{_NUMBER}", low)
+    if tokens:
+        low = low.replace(tokens[0], "")
+    steps = re.findall(rf"steps?{_NUMBER}", low)
+    if bare and not steps:
+        steps = re.findall(rf"(?<![\d.]){_NUMBER}", low)
+    return (_count(*steps[-1]) if steps else None, _count(*tokens.groups()) if tokens else None)
+
+
+def _count(digits: str, unit: str) -> int:
+    return round(float(digits) * _UNITS[unit])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchharness.leaderboard.job import Start
+from benchharness.leaderboard.job import Stage, Start
 from benchharness.tasks.errors import BenchError
 
 # What a checkpoint may do besides being read: both can run whatever its author wrote.
@@ -37,7 +37,7 @@ class ModelSpec:
     `is_baseline` is true for what stands below the encoders on a board, without weights and seed.
     `builtin` is the folder inside the package of an encoder that is drawn from the seed instead of
     loaded, empty for any other. `start` says that the weights are another checkpoint's than those
-    of the model that it is named after.
+    of the model that it is named after, `stage` which of several of one pretraining run they are.
 
     `tokenizer` says of what kind it is and whether it keeps the case; `pretraining` on which texts
     the checkpoint was trained, `hardware` on what and for how long, and `flops` with how many
@@ -64,6 +64,7 @@ class ModelSpec:
     is_baseline: bool = False
     builtin: str = ""
     start: Start | None = None
+    stage: Stage | None = None
 
     @property
     def is_builtin(self) -> bool:

@@ -19,6 +19,11 @@
     settings = ["epochs"]
     reason = "..."
 
+    [protocol]                      what is run where the command line does not say it
+    limit = { value = 1000, source = "..." }
+    seeds = { value = 3, source = "..." }
+    tasks = { value = "glue/stsb,glue/sst2", source = "..." }
+
 A user's own file may give a bare value (`epochs = 5`); its source is then the file's name. A list
 (`learning_rate = [2e-5, 3e-5]`) is a grid.
 """
@@ -26,7 +31,7 @@ A user's own file may give a bare value (`epochs = 5`); its source is then the f
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -74,6 +79,7 @@ def _choices(setting: Setting) -> tuple[Setting, ...]:
 
 _LIKE = "like"
 _UNLIKE = "unlike"
+_PROTOCOL = "protocol"
 
 _PACKAGE = Path(__file__).parent
 
@@ -177,6 +183,44 @@ def read_like(path: Path) -> str:
     return str(like.value) if like else ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """What a recipe runs where its user does not say: rows of a split, seeds, tasks' full names.
+
+    None and no tasks where the recipe leaves it open.
+    """
+
+    limit: int | None = None
+    seeds: int | None = None
+    tasks: tuple[str, ...] = ()
+
+
+def read_protocol(path: Path) -> Protocol:
+    """The table [protocol] of a file; BenchError for another line, or a value that is no count."""
+    lines = read_recipe(path).get(_PROTOCOL, {})
+    if unknown := sorted(lines.keys() - {"limit", "seeds", "tasks"}):
+        raise BenchError(
+            f"{path.name} has {unknown[0]!r} in [{_PROTOCOL}]; expected limit, seeds or tasks."
+        )
+    tasks = lines.get("tasks")
+    return Protocol(
+        limit=_count_of(path, lines, "limit"),
+        seeds=_count_of(path, lines, "seeds"),
+        tasks=tuple(str(tasks.value).split(_BETWEEN)) if tasks else (),
+    )
+
+
+def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None:
+    if name not in lines:
+        return None
+    value = lines[name].value
+    if not isinstance(value, int) or value < 1:
+        raise BenchError(
+            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, found {value!r}."
+        )
+    return value
+
+
 def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for suite, content in document.items():
         if suite == _UNLIKE:
@@ -186,7 +230,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
                 f"{path.name} has {suite!r} outside of a table; write it under [default] or "
                 "[suite.task]."
             )
-        if suite in ("default", _LIKE):
+        if suite in ("default", _LIKE, _PROTOCOL):
             yield suite, content
             continue
         for task, lines in content.items():

@@ -14,9 +14,11 @@ from benchharness.leaderboard.job import (
 )
 from benchharness.models.spec import ModelSpec
 from benchharness.recipes.read import (
+    Protocol,
     expand_grid,
     packaged_names,
     read_like,
+    read_protocol,
     read_recipe,
     read_starts,
 )
@@ -52,7 +54,9 @@ def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_FAST = "fast"
+_OVER = ("fast", "checkpoints")
+"""The recipes of ours that are laid over a model's own."""
+
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
@@ -82,7 +86,7 @@ _OURS = "ours:"
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """The settings of one job and what they go by: "paper", "fast", or the stem of a user's file.
+    """The settings of one job and what they go by: "paper", "fast", ... or a user's file's stem.
 
     `is_own` is true for such a file, `overridden` where the user set values beside it, `is_sweep`
     for one point of several, and `start` is what is trained before.
@@ -128,8 +132,9 @@ def resolve_sweep(
     """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
     Later layers win: the defaults of the recipe that the model's own is like, its values for the
-    head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast" or
-    the path of a TOML file; None and "paper" add nothing); then `overrides` as typed after `--set`.
+    head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast",
+    "checkpoints" or the path of a TOML file; None and "paper" add nothing); then `overrides` as
+    typed after `--set`.
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
     are a sweep. What is only for another head type (a stride), is off, or means nothing
     beside other values is checked and left out, because it is no part of this job. Raises
@@ -149,7 +154,7 @@ def resolve_sweep(
         layers += _file_layers(path, task, head)
     layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
     points = _points(layers, head)
-    is_own = name not in (_PAPER, _FAST)
+    is_own = name not in (_PAPER, *_OVER)
     return tuple(
         ResolvedRecipe(
             name=Path(name).stem if is_own else name,
@@ -194,14 +199,21 @@ def _inherited(setting: Setting, path: Path) -> Setting:
 
 
 def _recipe_path(name: str) -> Path:
-    if name == _FAST:
-        return packaged_names()[_FAST]
+    if name in _OVER:
+        return packaged_names()[name]
     path = Path(name).expanduser()
     if path.suffix == ".toml" or path.is_file():
         return path
-    raise unknown_name(
-        "recipe", name, (_PAPER, _FAST), "Known: paper, fast, or the path of a TOML file."
-    )
+    known = (_PAPER, *_OVER)
+    hint = f"Known: {', '.join(known)}, or the path of a TOML file."
+    raise unknown_name("recipe", name, known, hint)
+
+
+def protocol_of(recipe: str | None) -> Protocol:
+    """What a recipe runs where its user does not say it."""
+    if recipe is None or recipe == _PAPER:
+        return Protocol()
+    return read_protocol(_recipe_path(recipe))
 
 
 def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]]:
@@ -405,7 +417,7 @@ def _files(spec: ModelSpec, recipe: str | None) -> list[Path]:
     own, name = packaged_recipe(spec), recipe or _PAPER
     if name == _PAPER:
         return [own]
-    return [own, packaged_names()[_FAST] if name == _FAST else Path(name).expanduser()]
+    return [own, packaged_names()[name] if name in _OVER else Path(name).expanduser()]
 
 
 def _lines(file: Path, task: Task) -> list[Setting]:

@@ -1,12 +1,13 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.section import Background, BoardKey
 from benchharness.leaderboard.report.write import write_report
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
@@ -40,12 +41,16 @@ def make_report(
     runs need be read. Raises BenchError where the file cannot be written.
     """
     mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
-    boards, notes = _chosen(store, suites, last)
-    if intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS):
+    whole, boards, notes = _chosen(store, suites, last)
+    sure = intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS)
+    if sure:
         boards = [add_uncertainty(board, store) for board in boards]
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
-        background = Background(sizes=known_sizes(), past=store.past_runs(_runs(boards)))
+        stages, faults = _stages(store, whole, examples=bool(sure))
+        notes += faults
+        past = store.past_runs(_runs(boards))
+        background = Background(sizes=known_sizes(), past=past, stages=stages)
         details = _details(store, boards)
         write_report(out, boards, details, generated, background, notes=notes, mark=mark)
     except OSError as error:
@@ -55,16 +60,27 @@ def make_report(
         ) from error
 
 
+def _stages(
+    store: Store, whole: Sequence[Board], *, examples: bool
+) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
+    """The plots of pretraining runs; few stores have any."""
+    if not any(entry.stage for board in whole for entry in board.entries):
+        return {}, []
+    from benchharness.stored.curves import curve_figures  # noqa: PLC0415
+
+    return curve_figures(store, whole, examples=examples)
+
+
 def _chosen(
     store: Store, suites: Sequence[str], last: Sequence[Board]
-) -> tuple[list[Board], list[str]]:
-    """The boards to show, and what is said of those that are left out."""
+) -> tuple[Sequence[Board], list[Board], list[str]]:
+    """The boards, what is shown of them, and what is said of what is left out."""
     known = {board.suite for board in last}
     recent = None if suites else recent_suites(store, first=known)
     shown = suites or (recent.shown if recent else ())
     whole = last if last and set(shown) == known else gather_boards(store, shown)
     boards = best_of(whole, MOST_RUNS)
-    return boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
+    return whole, boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
 
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:

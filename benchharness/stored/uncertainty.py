@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_names
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit, headline_outcomes
 from benchharness.leaderboard.comparing.uncertainty import Known, with_uncertainty
 from benchharness.leaderboard.result import Result, predictions_of
@@ -19,16 +20,19 @@ def add_uncertainty(board: Board, store: Store) -> Board:
 
     Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
     """
-    return with_uncertainty(board, {task: _column(board, task, store) for task in board.tasks})
+    known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
+    return with_uncertainty(board, known)
 
 
-def _column(board: Board, task: str, store: Store) -> list[Known | None]:
-    """What is known of a task's cell of each entry; one entry's runs are held at a time."""
+def known_cells(
+    board: Board, entries: Sequence[Entry], task: str, store: Store
+) -> list[Known | None]:
+    """What is known of a task's cell of some entries; one entry's runs are held at a time."""
     stored = StoredPredictions(store)
     names = score_names(task, board.rule)
     return [
         _known(cell, names, stored) if (cell := entry.cells.get(task)) else None
-        for entry in board.entries
+        for entry in entries
     ]
 
 

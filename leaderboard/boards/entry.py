@@ -13,7 +13,7 @@ from benchharness.leaderboard.boards.cell import (
     spread_of,
 )
 from benchharness.leaderboard.boards.grouping import variant_of
-from benchharness.leaderboard.job import SINGLE, Kind
+from benchharness.leaderboard.job import SINGLE, Kind, Stage
 from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
@@ -164,6 +164,11 @@ class Entry:
             return labels
         names = ", ".join(title_of(cell.task) for cell in chosen)
         return tuple(f"{names}: {label}" for label in labels)
+
+    @property
+    def stage(self) -> Stage | None:
+        """Where its checkpoint was saved, of one of several of a pretraining run."""
+        return next((run.stage for run in self.runs if run.stage is not None), None)
 
     @property
     def runs(self) -> tuple[RunRow, ...]:

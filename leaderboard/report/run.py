@@ -133,7 +133,7 @@ def _duration(seconds: float) -> str:
 
 # The command that makes a run again, quoted for a POSIX shell.
 
-_PACKAGED = ("paper", "fast")
+_PACKAGED = ("paper", "fast", "checkpoints")
 """The recipes that have a name on every machine."""
 
 
@@ -159,13 +159,20 @@ def _model(job: Job) -> Iterator[str]:
     if start is not None and start.kind == "checkpoint":
         yield from ("--model", start.model, "--start-from", job.checkpoint)
         return
-    is_folder = PurePath(job.checkpoint).is_absolute()
-    yield from ("--model", job.checkpoint if is_folder else job.model)
+    yield from ("--model", _weights(job))
     # Whether the start is the command's, and not the recipe's.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):
         yield from ("--start-from", start.name or PRETRAINED)
+
+
+def _weights(job: Job) -> str:
+    """A folder by its path; of a model of the hub that has no name here the very commit."""
+    if PurePath(job.checkpoint).is_absolute():
+        return job.checkpoint
+    is_unnamed = job.model.startswith(job.checkpoint)
+    return job.weights.removeprefix("hub:") if is_unnamed else job.model
 
 
 def _is_packaged(job: Job) -> bool:

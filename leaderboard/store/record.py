@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import delete, insert
 from sqlalchemy.orm import Session
 
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, Stage
 from benchharness.leaderboard.result import (
     Failure,
     Measure,
@@ -100,7 +100,14 @@ def headline_data(run: Run) -> dict[str, Any]:
         **{name: storable(run.facts[name]) for name in ("recipe", "source")},
         # What few runs have; without it a headline is what it was before there was such a thing.
         **({"selection": asdict(selection)} if selection else {}),
+        **_stage_data(run.facts),
     }
+
+
+def _stage_data(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The stage of a checkpoint of a pretraining run; nothing of any other."""
+    stage = facts.get("stage")
+    return {} if stage is None else {"stage": {**stage, "run": storable(stage["run"])}}
 
 
 def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
@@ -119,6 +126,8 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
             scores[task][name] = value
             measures[task][name] = Measure(split, metric)
         named = dict.fromkeys([*flags, *scores]) if found else flags
+        if "stage" in content:
+            content["stage"] = Stage(**content["stage"])
         return RunRow(
             key=key,
             flags={task: (*flags.get(task, ()), *found) for task in named},

@@ -1,6 +1,7 @@
 import pytest
 
 from benchharness.driver.request import check_request
+from benchharness.recipes.resolve import protocol_of
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, TASKS
 
@@ -132,3 +133,20 @@ def test_a_folder_that_is_no_checkpoint_has_its_own_exit_code(tmp_path):
     assert error.exit_code == 4
     mixed = complaints(models=[str(tmp_path)], suites=["gleu"])
     assert mixed.exit_code == 2
+
+
+def test_a_recipe_says_what_the_command_line_does_not():
+    protocol = protocol_of("checkpoints")
+    silent = check(suites=[], recipe="checkpoints")
+    assert tuple(names(silent)) == protocol.tasks
+    assert (silent.limit, len(silent.seeds)) == (protocol.limit, protocol.seeds)
+    said = check(suites=["glue"], recipe="checkpoints", limit=7, seed=[9])
+    assert names(said) == list(SUITES["glue"].tasks)
+    assert (said.limit, said.seeds) == (7, (9,))
+    assert check(suites=["glue"], recipe="paper").limit is None
+    assert "nothing to run" in str(complaints(suites=[], recipe="fast"))
+
+
+def test_a_recipe_that_there_is_not_is_said_once():
+    said = str(complaints(recipe="chekpoints")).splitlines()
+    assert said == ["no recipe is called 'chekpoints'. Did you mean 'checkpoints'?"]

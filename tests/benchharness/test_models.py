@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.job import Stage
 from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
 from benchharness.models import weights as commit
 from benchharness.models.weights import files_digest, hub_revision
@@ -355,3 +356,80 @@ def test_without_the_hub_the_cache_knows_the_commit(tmp_path: Path) -> None:
     for switch in ("", "1"):
         found = identify("org/name", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE=switch)
         assert found == f"hub:org/name@{'ab' * 20}"
+
+
+# a model of the hub at a revision
+
+
+COMMITS = {"step1000": "a1" * 20, "step2000": "b2" * 20, "step143000": "c3" * 20}
+
+
+def revisions(folder: Path) -> None:
+    for name in COMMITS.values():
+        (folder / "models" / "org" / "name" / name).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("name", ["step1000", "b2" * 20])
+def test_a_revision_is_pinned_to_its_commit(tmp_path: Path, name: str) -> None:
+    revisions(tmp_path)
+    with serve_hub(tmp_path, COMMITS) as server:
+        found = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
+    assert found == f"hub:org/name@{COMMITS.get(name, name)}"
+
+
+@pytest.mark.parametrize("name", ["step1400", "step14000", "d4" * 20])
+def test_an_unknown_revision_names_the_nearest(tmp_path: Path, name: str) -> None:
+    revisions(tmp_path)
+    with serve_hub(tmp_path, COMMITS) as server:
+        lost = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
+    near = {
+        "step1400": "the nearest of its 4 are step1000, step2000, step143000.",
+        "step14000": "the nearest of its 4 are step2000, step1000, step143000.",
+        "d4" * 20: "the nearest of its 4 are main, step1000, step2000.",
+    }
+    assert lost == f"ModelError: the hub's model 'org/name' has no revision '{name}': {near[name]}"
+
+
+def test_a_hub_that_does_not_say_its_revisions_costs_no_more_than_the_time_out(
+    tmp_path: Path,
+) -> None:
+    revisions(tmp_path)
+    with serve_hub(tmp_path, COMMITS) as server:
+        server.silent = "/refs"
+        start = time.monotonic()
+        lost = identify("org/name@step1400", server.endpoint, tmp_path / "home")
+    assert lost.endswith("no revision 'step1400': give a branch, a tag or a commit.")
+    assert time.monotonic() - start < 60  # of which five are the time-out, the rest imports
+
+
+def test_without_the_hub_a_fetched_tag_is_known(tmp_path: Path) -> None:
+    ref = tmp_path / "hub" / "models--org--name" / "refs" / "step1000"
+    ref.parent.mkdir(parents=True)
+    ref.write_text("ab" * 20)
+    found = identify("org/name@step1000", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1")
+    assert found == f"hub:org/name@{'ab' * 20}"
+
+
+def test_a_revision_stands_in_the_name_and_keeps_the_recipe() -> None:
+    known = find_model("roberta-base")
+    spec = find_model("roberta-base@v2")
+    assert spec == find_model("FacebookAI/roberta-base@v2")
+    assert (spec.name, spec.revision, spec.family) == ("roberta-base@v2", "v2", known.family)
+    assert spec.stage is None
+    assert find_model("org/name@refs/pr/1").revision == "refs/pr/1"
+
+
+@pytest.mark.parametrize(
+    "name", ["org/name@", "org/name@../x", "org/name@a b", "org/name@/a", "tiny@x"]
+)
+def test_what_is_no_revision_is_no_model(name: str) -> None:
+    with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
+        find_model(name)
+
+
+def test_a_revision_with_a_step_is_a_stage() -> None:
+    assert find_model("org/name@step1000-tokens4B").stage == Stage(
+        run="org/name", step=1000, tokens=4 * 10**9
+    )
+    assert find_model("org/name@main").stage is None
+    assert find_model(f"org/name@{'12' * 20}").stage is None

@@ -8,9 +8,9 @@ import pytest
 
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
-from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import _OTHER_NAMES
-from benchharness.recipes.resolve import start_task, with_start
+from benchharness.recipes.resolve import protocol_of, start_task, with_start
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 from benchharness.training.batching import count_steps
@@ -20,7 +20,7 @@ ROBERTA = MODELS["roberta-large"]
 NAMES = [field.name for field in fields(Recipe)]
 REQUIRED = {field.name for field in fields(Recipe) if field.default is MISSING}
 WINDOWS = {"stride", "max_question_tokens"}
-PAPERS = [name for name in packaged_names() if name != "fast"]
+PAPERS = [name for name in packaged_names() if name not in ("fast", "checkpoints")]
 
 
 def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:
@@ -57,7 +57,7 @@ def test_every_packaged_value_has_a_source(path: Path) -> None:
 def test_every_table_of_a_packaged_file_is_read_for_some_task(name: str) -> None:
     heads = {f"head/{task.head}" for task in TASKS.values()}
     tables = set(read_recipe(packaged_names()[name]))
-    assert tables <= {"default", "like", *heads, *TASKS}
+    assert tables <= {"default", "like", "protocol", *heads, *TASKS}
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -419,3 +419,37 @@ def test_a_file_of_another_layout_is_refused(tmp_path: Path, text: bytes, messag
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (line,) = problems(BERT, str(tmp_path / "none.toml"), {})
     assert "none.toml cannot be read" in line
+
+
+# what a recipe runs where its user does not say
+
+
+def test_the_protocol_of_checkpoints_names_tasks_that_exist() -> None:
+    protocol = protocol_of("checkpoints")
+    assert protocol.limit
+    assert protocol.seeds
+    assert protocol.tasks
+    assert set(protocol.tasks) <= set(TASKS)
+    assert protocol_of(None) == protocol_of("paper") == protocol_of("fast") == Protocol()
+
+
+def test_a_recipe_of_ones_own_may_have_a_protocol(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[protocol]\nlimit = 10\nseeds = 2\ntasks = ["glue/rte", "glue/cola"]\n')
+    assert protocol_of(str(path)) == Protocol(limit=10, seeds=2, tasks=("glue/rte", "glue/cola"))
+    assert resolve_recipe(BERT, "glue/rte", str(path), {}).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, found 0."),
+        ("seeds = 1.5", "mine.toml, protocol seeds: expected a whole number from 1 up, found 1.5."),
+        ("rows = 5", "mine.toml has 'rows' in [protocol]; expected limit, seeds or tasks."),
+    ],
+)
+def test_a_protocol_that_is_none_is_named(tmp_path: Path, line: str, sentence: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f"[protocol]\n{line}\n")
+    with pytest.raises(BenchError, match=re.escape(sentence)):
+        protocol_of(str(path))

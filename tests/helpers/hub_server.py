@@ -21,8 +21,9 @@ __all__ = ["HubServer", "serve_hub"]
 class HubServer(ThreadingHTTPServer):
     """The server; `requests` lists "METHOD path" of all that was asked.
 
-    A path that holds a key of `failing` is answered with that status. Of the files that `cut`
-    names half is sent once and the connection closed; of those in `flipped` a bit is changed.
+    A path that holds a key of `failing` is answered with that status, one that holds `silent` not
+    at all until the server ends. Of the files that `cut` names half is sent once and the connection
+    closed; of those in `flipped` a bit is changed.
     """
 
     daemon_threads = True
@@ -33,6 +34,8 @@ class HubServer(ThreadingHTTPServer):
         self.refs = refs
         self.requests: list[str] = []
         self.failing: dict[str, int] = {}
+        self.silent = ""
+        self.ending = threading.Event()
         self.cut: set[str] = set()
         self.flipped: set[str] = set()
 
@@ -62,6 +65,7 @@ def serve_hub(root: Path, refs: Mapping[str, str] | None = None) -> Iterator[Hub
     try:
         yield server
     finally:
+        server.ending.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -90,6 +94,10 @@ class HubHandler(BaseHTTPRequestHandler):
         quoted = urlsplit(self.path).path
         path = unquote(quoted)
         self.server.requests.append(f"{self.command} {path}")
+        if self.server.silent and self.server.silent in path:
+            self.server.ending.wait()
+            self.close_connection = True
+            return
         for part, status in self.server.failing.items():
             if part in path:
                 self._send(status, b"", {"Retry-After": "0"})
@@ -107,8 +115,11 @@ class HubHandler(BaseHTTPRequestHandler):
             self._send_json({"hub": "stand-in"}, 200 if path == "/" else 404)
 
     def _answer_api(self, kind: str, repo: str, rest: list[str], body: bytes) -> None:
-        """`rest` is [], or an action ("revision", "tree", "paths-info"), a revision and a path."""
+        """`rest` is [], "refs", or "revision", "tree" or "paths-info", a revision and a path."""
         action, revision = rest[0] if rest else "", rest[1] if len(rest) > 1 else "main"
+        if action == "refs":
+            self._send_json(_refs(self.server.refs))
+            return
         folder = self.server.revision(kind, repo, revision)
         if folder is None:
             self._send_missing(kind, repo)
@@ -189,6 +200,16 @@ def _entry(folder: Path, path: Path) -> dict[str, object]:
 def _git_digest(content: bytes) -> str:
     """What git, and so the hub, calls a file with this content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def _refs(refs: Mapping[str, str]) -> dict[str, object]:
+    """All but "main" as tags."""
+    main = {"name": "main", "ref": "refs/heads/main", "targetCommit": "0" * 40}
+    tags = [
+        {"name": name, "ref": f"refs/tags/{name}", "targetCommit": commit}
+        for name, commit in refs.items()
+    ]
+    return {"branches": [main], "converts": [], "tags": tags}
 
 
 def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str, object]:

@@ -114,7 +114,8 @@ def _in_units(value: float, *units: tuple[float, str]) -> str:
     return f"{value / unit:.3g}{sign}"
 
 
-def _count(value: float) -> str:
+def count_text(value: float) -> str:
+    """A large number in its unit: "22.7M"."""
     return _in_units(value, (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
@@ -161,7 +162,7 @@ QUANTITIES = (
         axis="parameters (log scale)",
         note="Measured: all weights that were loaded, the head's included. Published: as the "
         "source prints them, else as the checkpoint's paper does.",
-        text=_count,
+        text=count_text,
         steps=_decades(2, 13),
     ),
     Quantity(

@@ -1,6 +1,6 @@
 """The plots of one board, put together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchharness.leaderboard.boards.board import Board
@@ -28,12 +28,25 @@ FEW_ENTRIES = 40
 _MOST_HISTORIES = 40
 
 
+BoardKey = tuple[str, tuple[str, ...], int | None, str]
+
+
+def board_key(board: Board) -> BoardKey:
+    """What tells a board from others, also where only its best rows are left."""
+    first = next((run.key for entry in board.entries for run in entry.runs), "")
+    return board.suite, board.data, board.limit, first
+
+
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What plots show that is on no board: sizes of checkpoints, and runs over time."""
+    """What plots show that is on no board: sizes of checkpoints, and runs over time.
+
+    `stages` are the figures of pretraining runs, which need all rows of a board.
+    """
 
     sizes: Sizes = field(default_factory=dict)
     past: Sequence[PastRun] = ()
+    stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +80,7 @@ class Plots:
     categories: tuple[Figure, ...]
     histories: tuple[Figure, ...]
     more_histories: int
+    stages: tuple[Figure, ...] = ()
 
     @property
     def is_small(self) -> bool:
@@ -108,6 +122,7 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         categories=tuple(figure for figure in categories if figure is not None),
         histories=past[:_MOST_HISTORIES],
         more_histories=max(len(past) - _MOST_HISTORIES, 0),
+        stages=background.stages.get(board_key(board), ()),
     )
 
 

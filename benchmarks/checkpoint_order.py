@@ -1,0 +1,89 @@
+"""How well a cheap protocol orders the checkpoints that a full one tells apart, and its seconds.
+
+    python -m benchmarks.checkpoint_order RUN --full FULL.sqlite --cheap CHEAP.sqlite
+
+Both are stores of `bench run --model 'DIR/step-*'` on the checkpoints of one pretraining run. A
+pair counts as ordered where the cheap score of the one that the full protocol finds better is
+higher; a tie counts as wrong. Seconds are those of all jobs.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.comparing.stages import StageCurve
+from benchharness.leaderboard.store.store import open_store
+from benchharness.stored.curves import BoardCurves, find_curves
+
+__all__ = ["ordered_pairs"]
+
+
+def main() -> None:
+    options = _parse()
+    with open_store(options.full, create=False) as full, open_store(options.cheap) as cheap:
+        tasks = options.task or ()
+        (whole,) = find_curves(full, options.run, tasks=tasks)
+        others = find_curves(cheap, options.run)
+    seconds = _seconds(whole.board, whole.curves)
+    print(f"full: {len(whole.curves[0].points)} checkpoints, {seconds:,.0f} s")
+    for curve in whole.curves:
+        print(f"  {curve.title}: {len(curve.told_apart)} pairs told apart{_rate(whole, curve)}")
+        print(f"    {curve.summary}")
+    for other in others:
+        _compare(whole, other, seconds)
+
+
+def _rate(whole: BoardCurves, curve: StageCurve) -> str:
+    """How much a task tells for its time; the mean has no time of its own."""
+    seconds = _seconds(whole.board, [curve])
+    return f", {len(curve.told_apart) / seconds:.2f} a second" if seconds else ""
+
+
+def _compare(whole: BoardCurves, other: BoardCurves, seconds: float) -> None:
+    cheap, own = other.curves[0], _seconds(other.board, other.curves)
+    print(
+        f"cheap ({other.board.data_label}, {cheap.recipe}, {cheap.title}): {own:,.0f} s, "
+        f"{own / seconds:.1%} of the full one's"
+    )
+    for curve in whole.curves:
+        right, pairs = ordered_pairs(curve, cheap)
+        share = f"{right / pairs:.1%}" if pairs else "none to order"
+        print(f"  orders {right} of {pairs} pairs that {curve.title} tells apart: {share}")
+
+
+def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
+    """Of the pairs that the full curve tells apart, those that the cheap one orders alike."""
+    scores: Mapping[int, float] = {point.stage.step: point.median for point in cheap.points}
+    steps = [point.stage.step for point in full.points]
+    differences = [
+        sign * (scores[steps[other]] - scores[steps[one]])
+        for (one, other), sign in full.told_apart.items()
+    ]
+    return sum(difference > 0 for difference in differences), len(differences)
+
+
+def _seconds(board: Board, curves: Sequence[StageCurve]) -> float:
+    """Of all jobs behind some curves of a board."""
+    tasks = {curve.task for curve in curves} - {""}
+    models = {point.model for curve in curves for point in curve.points}
+    runs = {
+        run.key: run.seconds
+        for entry in board.entries
+        if entry.model in models
+        for task in tasks & entry.cells.keys()
+        for run in entry.cells[task].runs
+    }
+    return sum(runs.values())
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", help="the pretraining run, as `bench curve` takes it")
+    parser.add_argument("--full", required=True, help="store of the full protocol")
+    parser.add_argument("--cheap", required=True, help="store of the cheap one")
+    parser.add_argument("--task", action="append", help="of the full one; default: all")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

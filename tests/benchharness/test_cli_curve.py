@@ -1,0 +1,194 @@
+"""`bench curve`, and the plot of a pretraining run on the page."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.job import Stage
+from benchharness.leaderboard.store.archive import read_archive, write_archive
+from benchharness.leaderboard.store.store import open_store
+from benchharness.stored.report import make_report
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.compared_runs import made
+
+RTE, COLA = "glue/rte", "glue/cola"
+
+
+def run_of(step, task, seed, wrong, run="small", **fields):
+    """A run of a checkpoint that is wrong on so many rows."""
+    return made(
+        f"{run}/step-{step}",
+        task,
+        seed,
+        set(range(wrong)),
+        weights=f"sha256:{run}{step}",
+        stage=Stage(run=run, step=step, tokens=1000 * step, family="bert"),
+        **fields,
+    )
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Five checkpoints that learn until step 300; each seed has a row more or less wrong."""
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for step, wrong in ((100, 80), (200, 50), (300, 20), (400, 20), (1000, 21)):
+            for seed in range(3):
+                store.add_result(run_of(step, RTE, seed, wrong + seed))
+                store.add_result(run_of(step, COLA, seed, 40 + seed))
+
+
+def curves(bench, *words):
+    ended = bench("curve", *words, "--db", "board.sqlite", "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_a_curve_as_json(bench, stored):
+    mean, cola, rte = curves(bench, "small")
+    assert [each["task"] for each in (mean, cola, rte)] == [None, COLA, RTE]
+    assert (rte["run"], rte["suite"], rte["noise"]) == ("small", "glue", "examples and seeds")
+    assert [point["step"] for point in rte["points"]] == [100, 200, 300, 400, 1000]
+    first = rte["points"][0]
+    assert (first["model"], first["tokens"], len(first["seeds"])) == ("small/step-100", 100_000, 3)
+    assert first["interval"]["low"] < first["median"] < first["interval"]["high"]
+    parts = [(part["trend"], part["from_step"], part["to_step"]) for part in rte["stretches"]]
+    assert parts == [("rises", 100, 300), ("is flat", 300, 1000)]
+    assert rte["stretches"][0]["p_value"] < 0.05 < rte["stretches"][1]["p_value"]
+    assert [100, 300, 1] in rte["told_apart"]
+    assert [part["trend"] for part in cola["stretches"]] == ["is flat"]
+    assert mean["score"] == "mean of CoLA, RTE"
+
+
+def test_a_curve_in_the_terminal(bench, stored):
+    ended = bench("curve", "small", "--task", "glue/rte", "--db", "board.sqlite")
+    assert ended.code == 0, ended.err
+    assert "GLUE on mini data: small, paper, fp32" in ended.out
+    assert re.search(r"1,000 +1,000,000 +\d+\.\d ±\d\.\d +3", ended.out)
+    assert re.search(
+        r"RTE rises from step 100 to step 300 \(\+\d+\.\d\), is flat from there to step 1,000 "
+        r"\(-0\.\d\)\. \[noise of examples and seeds\]",
+        ended.out,
+    )
+    assert "Student's t" in ended.out
+    assert "CoLA" not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["smal"], "no pretraining run with stored checkpoints is called 'smal'. Did you mean"),
+        (["small", "--data", "hub"], "no two checkpoints of small have results on the same rows"),
+        (["none/step-*"], "no folder matches 'none/step-*': there is no folder none."),
+    ],
+)
+def test_what_has_no_curve_is_said_in_a_sentence(bench, stored, words, sentence):
+    ended = bench("curve", *words, "--db", "board.sqlite")
+    assert ended.code in {2, 4}
+    assert ended.err.startswith(f"bench: {sentence}")
+    assert ended.err.count("\n") == 1
+
+
+def test_a_checkpoint_that_lacks_a_task_has_an_empty_cell(bench, stored):
+    with open_store("board.sqlite") as store:
+        for seed in range(2):
+            store.add_result(run_of(2000, RTE, seed, 20))
+    ended = bench("curve", "small", "--db", "board.sqlite")
+    assert ended.code == 0, ended.err
+    # two seeds show no interval, and without CoLA there is no mean of all checkpoints
+    assert re.search(r"2,000 +2,000,000 +\d\d\.\d +2", ended.out)
+    assert "mean" not in ended.out
+
+
+def test_unlike_families_on_one_curve_are_refused_and_the_page_says_why(bench, stored):
+    stage = Stage(run="small", step=2000, family="roberta")
+    other = run_of(2000, RTE, 0, 9)
+    with open_store("board.sqlite") as store:
+        store.add_result(replace(other, job=replace(other.job, stage=stage)))
+        make_report(store, Path("page.html"))
+    ended = bench("curve", "small", "--db", "board.sqlite")
+    assert ended.code == 2
+    assert "small has checkpoints of unlike families" in ended.err
+    assert ended.err.count("\n") == 1
+    assert (
+        "GLUE has no plot over pretraining: small has checkpoints" in Path("page.html").read_text()
+    )
+
+
+def test_the_page_has_a_plot_for_each_score(stored):
+    with open_store("board.sqlite") as store:
+        make_report(store, Path("page.html"))
+    page = Path("page.html").read_text(encoding="utf-8")
+    section = page.split('<section class="stages"')[1].split("</section>")[0]
+    for title in ("small, mean of CoLA, RTE", "small, CoLA", "small, RTE"):
+        assert title in section
+    assert "is flat from there to step 1,000" in section
+    assert section.count("small/step-1000") >= 3
+
+
+def test_a_page_that_shows_the_best_rows_has_the_whole_curve(stored, monkeypatch):
+    monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 8)
+    with open_store("board.sqlite") as store:
+        make_report(store, Path("page.html"))
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "the best 2 of 5 rows" in page
+    section = page.split('<section class="stages"')[1].split("</section>")[0]
+    assert "small/step-100," in section
+    assert "rises from step 100 to step 300" in section
+
+
+def test_a_page_without_pretraining_runs_has_none(tmp_path):
+    with open_store(tmp_path / "board.sqlite") as store:
+        store.add_result(made("small", RTE, 0, {1}))
+        make_report(store, tmp_path / "page.html")
+    assert 'class="stages"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_stage_is_stored_and_carried_to_another_store(tmp_path):
+    result = run_of(100, RTE, 0, 5)
+    plain = replace(result, job=replace(result.job, stage=None, seed=1))
+    with open_store(tmp_path / "a.sqlite") as store:
+        store.add_result(result)
+        store.add_result(plain)
+        assert store.result(result.job.key) == result
+        assert store.result(plain.job.key) == plain
+        with (tmp_path / "runs.zip").open("wb") as file:
+            write_archive(file, store.stored_runs())
+        stages = {row.seed: row.stage for row in store.runs()}
+    assert stages == {0: result.job.stage, 1: None}
+    with open_store(tmp_path / "b.sqlite") as store:
+        store.merge(read_archive(tmp_path / "runs.zip"))
+        assert {row.seed: row.stage for row in store.runs()} == stages
+        assert list(store.faults()) == []
+
+
+def test_a_stage_is_no_part_of_a_key():
+    job = run_of(100, RTE, 0, 5).job
+    assert replace(job, stage=None).key == job.key
+    assert "stage" not in replace(job, stage=None).facts
+    assert "stage" not in job.to_labels()
+    assert type(job).from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+@pytest.mark.slow
+def test_checkpoints_run_by_a_pattern_resume_and_make_a_curve(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for step in (1, 2):
+        save_checkpoint(tmp_path / "small" / f"step-{step}", initializer_range=0.1 * step)
+    words = ("run", "--data", "mini", "--recipe", "checkpoints", "--limit", "16", "--jobs", "1")
+    words += ("--task", "glue/rte", "--no-baselines", "--db", "board.sqlite", "--out", "page.html")
+    # one of them alone, under its folder's name: what is stored of it counts for the run too
+    assert bench(*words, "--model", "small/step-2", "--seed", "1").code == 0
+    ended = bench(*words, "--model", "small/step-*", "--seed", "1", "--seed", "2")
+    assert ended.code == 0, ended.err
+    assert "4 of 4 jobs are finished, 1 of them before this run" in ended.out
+    again = bench(*words, "--model", "small/step-*", "--seed", "1", "--seed", "2")
+    assert "4 of 4 jobs are finished, 4 of them before this run" in again.out
+    (one,) = curves(bench, "small")
+    assert [len(point["seeds"]) for point in one["points"]] == [2, 1]
+    (two,) = curves(bench, "small/step-*")
+    assert [point["step"] for point in two["points"]] == [1, 2]
+    assert 'class="stages"' in Path("page.html").read_text(encoding="utf-8")

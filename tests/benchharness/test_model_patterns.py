@@ -1,0 +1,150 @@
+"""`--model 'DIR/step-*'`: the checkpoints of one pretraining run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.driver.request import check_request
+from benchharness.leaderboard.job import Stage
+from benchharness.models import find_model, find_models
+from benchharness.models.weights import nearest_names
+from benchharness.tasks.errors import BenchError, ModelError
+
+
+def save(folder: Path, family: str = "bert", **files: Any) -> Path:
+    """A folder that is a checkpoint as far as its files' names and the config say."""
+    folder.mkdir(parents=True)
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n")
+    config = {"model_type": family, **files.pop("config", {})}
+    for name, content in {"config": config, **files}.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_checkpoints_come_by_their_steps_with_the_name_of_their_run(tmp_path: Path) -> None:
+    for step in (1000, 200, 30):
+        save(tmp_path / "small" / f"step-{step}")
+    (tmp_path / "small" / "step-log.txt").write_text("no folder")
+    found = find_models(f"{tmp_path}/small/step-*")
+    assert [spec.name for spec in found] == ["small/step-30", "small/step-200", "small/step-1000"]
+    assert [spec.stage for spec in found] == [
+        Stage(run="small", step=step, family="bert") for step in (30, 200, 1000)
+    ]
+    assert found[0].checkpoint == str((tmp_path / "small" / "step-30").resolve())
+
+
+def test_a_name_before_the_pattern_names_the_run_and_its_recipe(tmp_path: Path) -> None:
+    save(tmp_path / "step-1")
+    (mine,) = find_models(f"mine={tmp_path}/step-*")
+    (tiny,) = find_models(f"bert-tiny={tmp_path}/step-*")
+    assert (mine.name, mine.stage and mine.stage.run, mine.recipe) == ("mine/step-1", "mine", "")
+    assert (tiny.name, tiny.recipe) == ("bert-tiny/step-1", find_model("bert-tiny").recipe)
+    assert tiny.checkpoint == str((tmp_path / "step-1").resolve())
+
+
+@pytest.mark.parametrize(
+    ("folder", "files", "step", "tokens"),
+    [
+        ("checkpoint-500", {}, 500, None),
+        ("step_20k", {}, 20_000, None),
+        ("stage1-step1000-tokens4B", {}, 1000, 4 * 10**9),
+        ("bert-2l-iter-0040", {}, 40, None),
+        ("a-7", {"trainer_state": {"global_step": 900, "num_input_tokens_seen": 5}}, 900, 5),
+        ("a-7", {"trainer_state": {"global_step": 9, "num_input_tokens_seen": 0}}, 9, None),
+        ("last", {"pretraining": {"step": 12, "tokens": 4000}}, 12, 4000),
+        ("step-3", {"config": {"tokens_seen": 77}}, 3, 77),
+        ("step-3", {"trainer_state": [1], "pretraining": {"step": "x"}}, 3, None),
+    ],
+)
+def test_steps_and_tokens(
+    tmp_path: Path, folder: str, files: Any, step: int, tokens: int | None
+) -> None:
+    save(tmp_path / folder, **files)
+    (spec,) = find_models(f"run={tmp_path}/*")
+    assert spec.stage == Stage(run="run", step=step, tokens=tokens, family="bert")
+
+
+def test_a_folder_with_such_a_name_is_no_pattern(tmp_path: Path) -> None:
+    folder = save(tmp_path / "lr=[1]*")
+    assert [spec.checkpoint for spec in find_models(str(folder))] == [str(folder.resolve())]
+    assert find_models(str(folder))[0].stage is None
+    assert find_models(f"x={folder}")[0].name == "x"
+
+
+def complaint(name: str) -> str:
+    with pytest.raises(BenchError) as caught:
+        find_models(name)
+    assert isinstance(caught.value, ModelError)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_pattern_that_matches_nothing_says_what_is_there(tmp_path: Path) -> None:
+    save(tmp_path / "step-1")
+    assert complaint(f"{tmp_path}/ste-*") == (
+        f"no folder matches '{tmp_path}/ste-*': the folders of {tmp_path} are step-1."
+    )
+    assert complaint(f"{tmp_path}/none/step-*").endswith(f"there is no folder {tmp_path}/none.")
+
+
+def test_unlike_families_are_no_run(tmp_path: Path) -> None:
+    save(tmp_path / "step-1")
+    save(tmp_path / "step-2", "roberta")
+    assert complaint(f"run={tmp_path}/step-*") == (
+        "the checkpoints of run are of unlike families, which no pretraining run has (step-1 is "
+        "bert and step-2 is roberta): give each family a pattern of its own."
+    )
+
+
+def test_two_checkpoints_of_one_step_are_no_run(tmp_path: Path) -> None:
+    save(tmp_path / "step-1")
+    save(tmp_path / "step-01")
+    assert "are both of step 1: give a pattern that matches one" in complaint(f"{tmp_path}/step-*")
+
+
+def test_a_checkpoint_without_a_step_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "final")
+    assert complaint(f"{tmp_path}/*").startswith(
+        f"{tmp_path}/final does not say at which step it was saved: expected a number in its name"
+    )
+
+
+def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "step-1")
+    (tmp_path / "step-2").mkdir()
+    assert f"{tmp_path}/step-2 is not a checkpoint" in complaint(f"{tmp_path}/step-*")
+
+
+def test_a_request_has_all_of_them(tmp_path: Path) -> None:
+    for step in (1, 2):
+        save(tmp_path / f"step-{step}")
+    request = check_request(
+        models=[f"run={tmp_path}/step-*", "tiny"],
+        suites=[],
+        tasks=["cola"],
+        seeds=None,
+        seed=[],
+        settings=[],
+        device="cpu",
+        jobs="1",
+    )
+    assert [model.name for model in request.models] == ["run/step-1", "run/step-2", "tiny"]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("step1500", ["step1000", "step2000", "step143000"]),
+        ("stepp1000", ["step1000", "step143000", "step2000"]),
+        ("mian", ["main"]),
+        ("zzz", ["main", "step1000", "step2000"]),
+    ],
+)
+def test_nearest_names(name: str, near: list[str]) -> None:
+    known = ["main", "step1000", "step2000", "step143000"]
+    assert nearest_names(name, known) == near
+    assert nearest_names(name, []) == []
