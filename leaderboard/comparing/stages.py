@@ -413,9 +413,14 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
         head += 1
     while tail > first and not any((tail - 1, n) in signs for n in range(tail, last + 1)):
         tail -= 1
-    if tail <= head or signs.get((head, tail)) != direction:  # so slow that only more is told apart
-        yield trend, first, last
-        return
+    # Both may reach far into a slow rise: the shortest part between that is told apart counts.
+    between = [
+        (end - start, start, end)
+        for start in range(first, head + 1)
+        for end in range(max(tail, start + 1), last + 1)
+        if signs.get((start, end)) == direction
+    ]
+    _, head, tail = min(between, default=(0, first, last))
     if head > first:
         yield "is flat", first, head
     yield trend, head, tail

@@ -30,7 +30,7 @@ _STYLES = 4
 
 _STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
 
-_SPREAD = 8.0
+_SPREAD = 5.0
 """A logarithmic axis is for checkpoints whose last step is so many times the middle one's."""
 
 
