@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -12,6 +13,10 @@ import pytest
 # Two test processes with a thread for each core wait for each other most of the time. Set before
 # torch is imported, which reads it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# An editable installation shows benchharness alone, and some processes are of tests.helpers.
+_PATHS = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATHS))
 
 
 class Ended(NamedTuple):

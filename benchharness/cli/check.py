@@ -122,6 +122,8 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
     could not be compared.
     """
+    for file in filter(None, (junit, markdown)):
+        _check_place(Path(file))
     compared = read_baseline(Path(baseline))
     request = check_request(
         models=[model],
@@ -136,8 +138,6 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
         fits=lambda found: found.name in compared.tasks,
     )
-    for file in filter(None, (junit, markdown)):
-        _check_place(Path(file))
     gate = Gate(
         request=request,
         baseline=compared,

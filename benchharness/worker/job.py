@@ -104,6 +104,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         # ---- Put the head on it, and encode the rows.
         report(Progress(phase="encoding"))
         network = _network(head, encoder, task, recipe, device)
+        provenance |= _left_out_savings(network.encoder, recipe)
         identity, limits = provenance["model"]["tokenizer"], _limits(recipe, encoder)
         features = {
             name: encode_once(head.encode, split, encoder.tokenizer, identity, limits)
@@ -116,7 +117,6 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         elif recipe.lora_rank:
             provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
         parameters = sum(weight.numel() for weight in network.parameters())
-        provenance |= _left_out_savings(network.encoder, recipe)
         features, vocabulary = _used_vocabulary(network, features, recipe, is_kept=keep is not None)
 
         # ---- Begin, or resume from the newest snapshot.

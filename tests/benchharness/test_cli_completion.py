@@ -81,7 +81,7 @@ def key(here: Path) -> str:
         (f"{RUN}--suite su", {"superglue"}),
         (f"{RUN}--suite se", {"seeds"}),
         (f"{RUN}--recipe f", {"fast"}),
-        (f"{RUN}--set l", {"learning_rate=", "layer_decay=", "lora_rank="}),
+        (f"{RUN}--set l", {"learning_rate=", "layer_decay=", "lm_weight=", "lora_rank="}),
         (f"{RUN}--set unf", {"unfreeze=", "unfreeze=all", "unfreeze=gradual"}),
         (f"{RUN}--data m", {"mini"}),
         (f"{RUN}--start-from p", {"paper", "pretrained"}),
@@ -103,7 +103,7 @@ def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> Non
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
-    assert set(proposed(f"{RUN}--recipe ")) == {"paper", "fast", "mine.toml"}
+    assert set(proposed(f"{RUN}--recipe ")) == {"paper", "fast", "checkpoints", "mine.toml"}
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 
 
