@@ -129,6 +129,15 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
 # what is refused
 
 
+@pytest.fixture
+def installed(monkeypatch):
+    """A checkout on the path has folders of the old names; an installation has not."""
+    outside = [path for path in sys.path if not (Path(path) / "tasks").is_dir()]
+    monkeypatch.setattr("sys.path", outside)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tasks"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -195,12 +204,8 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
     ],
 )
 def test_a_plugin_that_is_wrong_is_one_sentence(
-    tmp_path: Path, monkeypatch, text: str, sentence: str
+    tmp_path: Path, installed, text: str, sentence: str
 ):
-    # A checkout has folders of the old names; an installation has not.
-    monkeypatch.setattr(
-        "sys.path", [path for path in sys.path if not (Path(path) / "tasks").is_dir()]
-    )
     file = write(tmp_path, text)
     with pytest.raises(BenchError) as caught:
         load_plugins([file])
@@ -210,10 +215,9 @@ def test_a_plugin_that_is_wrong_is_one_sentence(
     assert caught.value.exit_code == 2
 
 
-def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, monkeypatch):
+def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, installed, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "tasks.py").write_text("mine = 1\n")
-    monkeypatch.delitem(sys.modules, "tasks", raising=False)
     file = write(tmp_path, "from tasks import mine\nfrom tasks.glue import pair_task\n")
     with pytest.raises(BenchError, match=r"tasks\.glue, which is called benchharness.tasks"):
         load_plugins([file])

@@ -107,4 +107,4 @@ def test_16_these_tests_end_where_a_script_has_sigint_ignored(tmp_path: Path):
         check=False,
     )
     assert ended.returncode == 0, ended.stdout
-    assert "1 passed" in ended.stdout
+    assert "2 passed" in ended.stdout
