@@ -27,12 +27,15 @@ AT_ONCE = 8
 would run alone at the end."""
 
 
-WAITING = {"OMP_WAIT_POLICY": "passive"}
-"""How the threads of a job wait for each other: asleep, so that a core is free for somebody else.
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+"""The variables that say how the threads of a job wait for each other."""
 
-libgomp's spin by default, and where another process has one of the cores they spin for as long as
-it computes: training was 5 to 14 times slower there (docs/performance.md). What the user's
-environment says stays."""
+SPINS = "500"
+"""How often libgomp's threads look before they sleep, where the user does not say it.
+
+They spin for milliseconds by themselves: where another process has one of the cores, training was
+3 to 14 times slower. With no spinning at all it is 1.4 times slower on an idle machine
+(docs/log.md)."""
 
 
 def find_slots(
@@ -66,8 +69,9 @@ def find_slots(
 
 
 def waiting() -> dict[str, str]:
-    """The variables of WAITING that the user has not set."""
-    return {name: os.environ.get(name, value) for name, value in WAITING.items()}
+    """The variables of WAITING for a job: the user's, or our number of spins."""
+    told = {name: os.environ[name] for name in WAITING if name in os.environ}
+    return told or {"GOMP_SPINCOUNT": SPINS}
 
 
 def _slot(gpu: str, threads: str) -> Slot:

@@ -76,13 +76,15 @@ def test_a_small_job_has_one_thread(nvidia_smi):
     assert shape(find_slots("cuda", small=True)) == [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
 
 
-def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+def test_threads_soon_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
     (slot,) = find_slots("cpu")
-    assert slot.environment["OMP_WAIT_POLICY"] == "passive"
+    assert slot.environment["GOMP_SPINCOUNT"] == "500"
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     (slot,) = find_slots("cpu")
     assert slot.environment["OMP_WAIT_POLICY"] == "active"
+    assert "GOMP_SPINCOUNT" not in slot.environment
 
 
 def test_every_gpu_is_a_slot(nvidia_smi):
