@@ -80,10 +80,13 @@ Mathematics of Statistics, 1962, part 1, section 14.9)."""
 
 def median_error(values: Sequence[float]) -> float:
     """The standard error of the median of some seeds; 0 for one, which shows no spread."""
-    if len(values) < 2:
-        return 0.0
-    loss = LOSS if len(values) > 2 else 1.0  # of two the median is the mean
-    return loss * stdev(values) / math.sqrt(len(values))
+    return median_deviation(stdev(values), len(values)) if len(values) > 1 else 0.0
+
+
+def median_deviation(deviation: float, count: int) -> float:
+    """That of the median of so many normal values, each of the given standard deviation."""
+    loss = LOSS if count > 2 else 1.0  # of two the median is the mean
+    return loss * deviation / math.sqrt(count)
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
@@ -120,20 +123,14 @@ def selection_gain(chosen: Sequence[float], others: Sequence[Sequence[float]]) -
     if not pairs:
         return None
     deviation = median(pairs) / (0.6745 * math.sqrt(2))
-    tried = [(median(values), _median_variance(deviation, len(values))) for values in candidates]
+    tried = [(median(values), median_deviation(deviation, len(values))) for values in candidates]
     best, error = tried[0]
-    near = [each for each in tried if abs(best - each[0]) <= CONTENDERS * math.sqrt(error)]
+    near = [each for each in tried if abs(best - each[0]) <= CONTENDERS * error]
     medians = [value for value, _ in near]
     if len(near) < 2 or max(medians) == min(medians):
         return 0.0
-    share = fmean(error for _, error in near) / variance(medians)
+    share = fmean(error**2 for _, error in near) / variance(medians)
     return max(0.0, min(1.0, share) * (best - fmean(medians)))
-
-
-def _median_variance(deviation: float, count: int) -> float:
-    """That of the median of so many normal values."""
-    loss = LOSS if count > 2 else 1.0  # of two the median is the mean
-    return (loss * deviation) ** 2 / count
 
 
 # Holm's correction: the p-values of several tests, made good for all of them at once.

@@ -28,7 +28,7 @@ from benchharness.cli.options import (
     one_of,
     with_plugins,
 )
-from benchharness.cli.output import print_json, print_table
+from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
 from benchharness.driver.request import check_request
 from benchharness.driver.schedule import Schedule
@@ -185,8 +185,7 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
         typer.echo("\n  ".join([heading, *lines]))
     for line in filter(None, map(change_line, verdict.tasks)):
         typer.echo(visible(line))
-    for each in (*verdict.unjudged, *verdict.notes):
-        typer.echo(visible(f"bench: {each}"), err=True)
+    tell_notes(map(str, (*verdict.unjudged, *verdict.notes)))
     typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites, with_plugins
+from benchharness.cli.output import tell_notes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.boards import lacking_plugins
@@ -35,8 +36,7 @@ def report(
     with open_store(db, create=False) as store:
         make_report(store, Path(out), suite or (), intervals=intervals)
         lacking = () if suite else tuple(lacking_plugins(store))
-    for line in lacking:
-        typer.echo(visible(f"bench: {line}"), err=True)
+    tell_notes(lacking)
     typer.echo(visible(f"report: {out}"))
     if open_it:
         typer.launch(str(Path(out).resolve()))

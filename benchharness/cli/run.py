@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -52,7 +51,6 @@ from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.engines.choice import EngineChoice
-from benchharness.engines.process import Outcome
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure
@@ -225,30 +223,15 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             snapshot_every=checkpoint_every * 60,
             force=force,
         )
-        ended: list[Outcome] = []
-        if climb is not None:
+        conclude = partial(_conclude, out=Path(out), left_out=_left_out(planned), as_json=as_json)
+        if climb is None:
+            with driven_by(schedule) as driven:
+                code = conclude(schedule, driven)
+        else:
             typer.echo(f"{climb.sentence()}.", err=as_json)
-            planned, ended = climb.up(
-                lambda part, before: driven_by(_after(scheduled(part), before))
-            )
-            schedule = scheduled(planned)
-        with driven_by(_after(schedule, ended)) as driven:
-            tried = {job.key: job for job in (*(each.job for each in ended), *schedule.todo)}
-            schedule = replace(schedule, todo=tuple(tried.values()))
-            code = _conclude(
-                schedule,
-                driven._replace(outcomes=(*ended, *driven.outcomes)),
-                Path(out),
-                left_out=_left_out(planned),
-                as_json=as_json,
-            )
+            with climb.driven(scheduled, driven_by) as (schedule, driven):
+                code = conclude(schedule, driven)
     raise typer.Exit(code)
-
-
-def _after(schedule: Schedule, ended: Sequence[Outcome]) -> Schedule:
-    """The schedule without the jobs that this run has tried: a failure is not tried again."""
-    tried = {outcome.job.key for outcome in ended}
-    return replace(schedule, todo=tuple(job for job in schedule.todo if job.key not in tried))
 
 
 def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
@@ -290,11 +273,10 @@ def _check_places(db: str, out: Path) -> None:
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:
     """Says which tasks and tests are not there, and which splits are shorter than their files."""
-    for task, reason in planned.left_out.items():
-        typer.echo(visible(f"bench: {task} is left out: {reason}."), err=True)
+    tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        typer.echo(visible(f"bench: rows left out as their benchmark does: {splits}."), err=True)
+        tell_notes([f"rows left out as their benchmark does: {splits}."])
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
 
@@ -309,7 +291,7 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     ]
     if without:
         names = ", ".join(without)
-        typer.echo(visible(f"bench: no test split in {jobs[0].data}: {names}."), err=True)
+        tell_notes([f"no test split in {jobs[0].data}: {names}."])
 
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
@@ -374,8 +356,7 @@ def _conclude(
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(f"report: {out}"))
-    for line in _complaints(failures):
-        typer.echo(visible(f"bench: {line}"), err=True)
+    tell_notes(_complaints(failures))
     lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else _exit_code(failures)
 

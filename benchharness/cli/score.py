@@ -161,8 +161,7 @@ def _facts(scored: Scored) -> dict[str, Any]:
 
 def _print(scored: Scored) -> None:
     for one in scored.splits:
-        for note in one.notes:
-            typer.echo(visible(f"bench: {note}"), err=True)
+        tell_notes(one.notes)
         found = one.evaluation
         count = len(found.predictions) - one.missing
         title = split_title(found.task, found.split)

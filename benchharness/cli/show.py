@@ -79,14 +79,7 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
         _show_recipe(names[1:], as_json=as_json)
         return
     found = [_find(name, db) for name in names]
-    if as_json:
-        print_json(found[0] if len(found) == 1 else found)
-        return
-    for number, facts in enumerate(found):
-        if number:
-            typer.echo()
-        # A curve is for the report and for --json: forty lines of numbers hide the rest.
-        print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
+    _print_facts(found, as_json=as_json)
 
 
 def _find(name: str, db: str) -> dict[str, Any]:
@@ -158,14 +151,15 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """One recipe, or every point of a sweep."""
+    """One thing that was found, or several below each other."""
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
         return
     for number, facts in enumerate(found):
         if number:
             typer.echo()
-        print_outline(in_words(facts))
+        # A curve is for the report and for --json: forty lines of numbers hide the rest.
+        print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
 
 
 def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Successive halving of a sweep: all points with one seed, the better half with more. Pure.
+"""Successive halving of a sweep: all points with one seed, the better half with more.
 
 Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization,
 AISTATS 2016, with seeds in the place of steps: what a point has learned after a few steps at a
@@ -8,12 +8,13 @@ grid, so what one command has trained another one needs not train again.
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
 from benchharness.driver.drive import Driven
 from benchharness.driver.plan import Plan
+from benchharness.driver.schedule import Schedule
 from benchharness.engines.process import Outcome
 from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.job import Job
@@ -70,7 +71,7 @@ class Halving:
         return max(map(len, self._rungs))
 
     def sentence(self) -> str:
-        """How far it goes: "8 points with 1 seed, 4 with 2, 2 with 5: 20 of 40 runs"."""
+        """How far it goes, by the largest sweep: "points with seeds: 8 with 1, 4 with 2, ..."."""
         first = max(self._rungs, key=len)
         steps = ", ".join(f"{rung.points} with {rung.seeds}" for rung in first)
         whole = sum(len(points) * len(points[0]) for points in self._sweeps)
@@ -85,21 +86,30 @@ class Halving:
                 before = rung.seeds
         return total
 
-    def up(
-        self, driven: Callable[[Plan, Sequence[Outcome]], AbstractContextManager[Driven]]
-    ) -> tuple[Plan, list[Outcome]]:
-        """Runs every rung but the last; returns the plan of that, and what the others have left.
+    @contextmanager
+    def driven(
+        self,
+        scheduled: Callable[[Plan], Schedule],
+        drive: Callable[[Schedule], AbstractContextManager[Driven]],
+    ) -> Iterator[tuple[Schedule, Driven]]:
+        """Runs one rung after the other; a job that failed in one is not tried again in the next.
 
-        `driven` runs the jobs of a plan that have left nothing yet.
+        Yields the schedule of all that was tried, and what it has left in the store, still open.
         """
+        tried: dict[str, Job] = {}
         ended: list[Outcome] = []
         rows: dict[str, RunRow] = {}
-        for rung in range(len(self) - 1):
-            part = self.part(rung, rows)
-            with driven(part, ended) as run:
+        for rung in range(len(self)):
+            schedule = scheduled(self.part(rung, rows))
+            todo = {job.key: job for job in schedule.todo if job.key not in tried}
+            tried |= todo
+            with drive(replace(schedule, todo=tuple(todo.values()))) as run:
                 ended += run.outcomes
-                rows = {row.key: row for row in run.store.runs_with(job.key for job in part.jobs)}
-        return self.part(len(self) - 1, rows), ended
+                if rung == len(self) - 1:
+                    whole = replace(schedule, todo=tuple(tried.values()))
+                    yield whole, run._replace(outcomes=tuple(ended))
+                    return
+                rows = {row.key: row for row in run.store.runs_with(j.key for j in schedule.jobs)}
 
     def part(self, rung: int, rows: Mapping[str, RunRow]) -> Plan:
         """The jobs up to a rung (from 0), by the stored `rows` of the jobs before it, by key.

@@ -291,11 +291,7 @@ def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
         return
     for name in ("lora_rank", "unfreeze"):
         if _is_on(settings, name):
-            yield (
-                f"{name} is {settings[name].value!r} ({settings[name].source}), but features is "
-                f"{features.value!r} ({features.source}), which leaves the encoder as it is: give "
-                "one of them."
-            )
+            yield _clash(settings, name, "features", "leaves the encoder as it is")
 
 
 def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
@@ -328,11 +324,15 @@ def _cannot_average(settings: Mapping[str, Setting]) -> Iterator[str]:
         )
     for name in ("best_checkpoint", "early_stopping"):
         if _is_on(settings, name):
-            yield (
-                f"average_last is {last.value} ({last.source}), but {name} is "
-                f"{settings[name].value} ({settings[name].source}), which ends a run otherwise: "
-                "give one of them."
-            )
+            yield _clash(settings, "average_last", name, "ends a run otherwise")
+
+
+def _clash(settings: Mapping[str, Setting], name: str, other: str, effect: str) -> str:
+    one, two = settings[name], settings[other]
+    return (
+        f"{name} is {one.value!r} ({one.source}), but {other} is {two.value!r} ({two.source}), "
+        f"which {effect}: give one of them."
+    )
 
 
 def _is_on(settings: Mapping[str, Setting], name: str) -> bool:

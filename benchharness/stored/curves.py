@@ -16,10 +16,9 @@ from benchharness.leaderboard.report.plots.stages import stage_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
-from benchharness.stored.boards import gather_boards
+from benchharness.stored.boards import gather_boards, wanted_tasks
 from benchharness.stored.uncertainty import known_cells
 from benchharness.tasks.errors import BenchError, unknown_name
-from benchharness.tasks.suites import find_suites, select_tasks
 
 
 class BoardCurves(NamedTuple):
@@ -43,9 +42,8 @@ def find_curves(
     where there is no such run, it has no two checkpoints on one board, or not of one family.
     """
     stage_of = _stages(name)
-    found = [suite for each in suites for suite in find_suites(each)]
-    wanted = {task.name for task in select_tasks(found, tasks)} if suites or tasks else None
-    names = dict.fromkeys(task.partition("/")[0] for task in wanted or ())
+    wanted = wanted_tasks(store, suites, tasks)
+    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     models = {row.model for row in store.runs() if stage_of(row) is not None}
     if not models:
         raise _unknown(store, name)
@@ -60,8 +58,8 @@ def find_curves(
     return [each for each in curves if each.curves]
 
 
-def _among(tasks: Iterable[str], wanted: set[str] | None) -> tuple[str, ...]:
-    return tuple(task for task in tasks if wanted is None or task in wanted)
+def _among(tasks: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    return tuple(task for task in tasks if not wanted or task in wanted)
 
 
 def _stages(name: str) -> Callable[[RunRow], Stage | None]:

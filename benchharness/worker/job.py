@@ -305,19 +305,21 @@ def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]
     found: dict[str, str] = {}
     if encoder.config.model_type in PACKABLE | FAMILIES:
         found["packed rows"] = f"{type(encoder).__name__} is the checkpoint's own code"
-    trains_vocabulary = not (recipe.is_frozen or recipe.lora_rank)
-    if trains_vocabulary and (reason := why_whole(encoder)):
+    if not _needs_vocabulary(recipe) and (reason := why_whole(encoder)):
         found["vocabulary"] = reason
     return {"savings_left_out": found} if found else {}
+
+
+def _needs_vocabulary(recipe: Recipe) -> bool:
+    """Whether the whole of it stays: it is not trained, or a language model's loss is over it."""
+    return bool(recipe.is_frozen or recipe.lora_rank or recipe.lm_weight)
 
 
 def _used_vocabulary(
     network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
     """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
-    # A language model's loss is over the whole vocabulary.
-    is_whole = recipe.is_frozen or recipe.lora_rank or recipe.lm_weight
-    if is_whole or why_whole(network.encoder):
+    if _needs_vocabulary(recipe) or why_whole(network.encoder):
         return features, None
     features, vocabulary = cut_vocabulary(network.encoder, features)
     # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.

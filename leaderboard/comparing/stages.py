@@ -16,7 +16,7 @@ from benchharness.leaderboard.boards.entry import LEVEL, Entry
 from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.leaderboard.job import Stage
-from benchharness.leaderboard.statistics import LOSS, Interval, holm, median_interval
+from benchharness.leaderboard.statistics import Interval, holm, median_deviation, median_interval
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
@@ -206,8 +206,7 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
     seeds, own = np.zeros((0, len(cells))), np.zeros(0)
     if freedom:
         pooled = sum(n * (cell.spread or 0.0) ** 2 for n, cell in zip(ways, cells, strict=True))
-        losses = [LOSS if len(cell.values) > 2 else 1.0 for cell in cells]
-        each = [loss**2 / len(c.values) for loss, c in zip(losses, cells, strict=True)]
+        each = [median_deviation(1.0, len(cell.values)) ** 2 for cell in cells]
         seeds, own = pooled / freedom * np.array([each]), np.array([float(freedom)])
     return _Noise(examples=_covariances(task, known), seeds=seeds, freedom=own)
 
@@ -394,8 +393,6 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
                     found.append((direction, start, extreme))
                 start, direction = extreme, turned
                 low = high = place
-                if turned == 1:
-                    low = place
                 break
     last = len(medians) - 1
     end = {1: high, -1: low, 0: last}[direction]
