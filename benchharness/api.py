@@ -353,14 +353,14 @@ def boards(
 
 
 def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> BoardTable:
-    """The one board of a suite; BenchError where there is none, or several (name `data`)."""
+    """A suite's board; of several, on other rows each, that with most runs (`boards` has all).
+
+    Raises BenchError where there is none.
+    """
     found = boards(suite, db=db, data=data)
-    if len(found) == 1:
-        return found[0]
     if not found:
         raise BenchError(f"{db} has no runs of {suite}: bh.run(..., suite={suite!r}) makes them.")
-    choices = " or ".join(repr(source) for each in found for source in each.board.data)
-    raise BenchError(f"{suite} has {len(found)} boards: say which by data, {choices}.")
+    return found[0]
 
 
 def predictions(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":

@@ -14,7 +14,9 @@ import benchharness as bh
 from benchharness.driver.drive import Driven
 from benchharness.stored.frames import RUN_TYPES
 from benchharness.tiny import folder as tiny_folder
+from tests.helpers import ROOT
 from tests.helpers.checkpoints import make_config
+from tests.helpers.doc_blocks import blocks
 
 WHAT = {"suite": "glue", "data": "mini", "limit": 16, "device": "cpu", "jobs": 1}
 
@@ -227,6 +229,46 @@ def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
     with pytest.raises(bh.BenchError, match="has no weights"):
         bh.run(model.to("meta"), tokenizer=tokenizer, task="glue/rte", db=tmp_path / "x.sqlite")
     assert list(tmp_path.iterdir()) == []
+
+
+# The documentation and the notebook.
+
+
+def test_the_page_of_the_documentation_runs(tmp_path, monkeypatch):
+    """Its blocks in their order, but for that of a training, which needs more around it."""
+    monkeypatch.chdir(tmp_path)
+    model, tokenizer = in_memory()
+    names = {"model": model, "tokenizer": tokenizer}
+    for block in blocks("python.md"):
+        if "BenchCallback" not in block:
+            exec(compile(block, "docs/python.md", "exec"), names)
+    assert set(names["results"].frame()["task"]) == {"glue/rte", "glue/stsb"}
+    assert set(bh.runs()["model"]) >= {"tiny", "mine"}
+
+
+NOTEBOOK = ROOT / "examples" / "how_good_is_my_encoder.ipynb"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_what_it_has_stored(tmp_path):
+    """At most ten cells; its tables are those in the file, its plot is a picture."""
+    nbclient = pytest.importorskip("nbclient")
+    import nbformat
+
+    stored = nbformat.read(NOTEBOOK, as_version=4)
+    assert len(stored.cells) <= 10
+    fresh = nbformat.read(NOTEBOOK, as_version=4)
+    place = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(fresh, timeout=300, resources=place).execute()
+    assert [shown(cell) for cell in fresh.cells] == [shown(cell) for cell in stored.cells]
+    assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
+
+
+def shown(cell):
+    """The kinds of a cell's outputs, and the text of those that are no picture."""
+    found = [output.get("data", {}) for output in cell.get("outputs", ())]
+    texts = [data.get("text/plain", "") for data in found if "image/png" not in data]
+    return [*(sorted(data) for data in found), *texts]
 
 
 # The same words make the same jobs.
