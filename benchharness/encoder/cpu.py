@@ -1,10 +1,9 @@
-"""What makes an encoder quick on a CPU: packed rows, attention in the cache, cheap dropout.
+"""Packed rows on a CPU: attention in the cache, cheap dropout. prepare.py is the door to both.
 
-`prepare_for` is the door to all of it. torch's own attention has no CPU kernel for training with
-dropout: it computes in fp32, keeps every intermediate matrix and draws dropout slowly, two thirds
-of a step of a small encoder at 320 tokens. Ours takes sequences out of a packed row (packing.py
-draws it) a few at a time, so that their scores stay in a core's cache. transformers lets a model's
-attention be replaced by a registered function.
+torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
+intermediate matrix and draws dropout slowly, two thirds of a step of a small encoder at 320 tokens.
+Ours takes sequences out of a packed row (packing.py draws it) a few at a time, so that their scores
+stay in a core's cache.
 """
 
 import math
@@ -15,49 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
 
-from benchharness.encoder.layers import is_at_first_token
-from benchharness.encoder.network import is_foreign
-from benchharness.encoder.packing import (
-    PACKABLE,
-    PACKING,
-    Group,
-    HeadRows,
-    Packing,
-    ordered,
-    use_packing,
-)
-
-NAME = "benchharness_cpu"
-"""What transformers calls this attention implementation."""
+from benchharness.encoder.packing import Group, HeadRows, Packing, ordered
 
 CHUNK_SCORES = 1 << 18
 """Attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
-
-
-def prepare_for(device: torch.device, network: Any) -> None:
-    """Has a head's network computed as quickly as the device allows; its results stay the same.
-
-    To be called when the head is on the encoder, which is `network.encoder`. For a GPU there is
-    nothing yet: a kernel for packed rows there would be chosen here, as attention for CPUs is.
-    """
-    if device.type == "cpu":
-        use_cpu_attention(network.encoder)
-        use_fast_dropout(network)
-
-
-def use_cpu_attention(network: Any) -> None:
-    """Has an encoder of transformers compute packed rows, where its family allows that."""
-    config = network.config
-    if config.model_type not in PACKABLE or is_foreign(network):
-        return
-    if config._attn_implementation != "sdpa":
-        return
-    AttentionInterface.register(NAME, _attention_interface)
-    AttentionMaskInterface.register(NAME, _no_mask)
-    network.set_attn_implementation(NAME)
-    use_packing(network)
 
 
 def use_fast_dropout(network: nn.Module) -> None:
@@ -117,42 +78,7 @@ class FastDropout(nn.Module):
         return states * kept.bitwise_and_(scale).view(torch.bfloat16).to(states.dtype)
 
 
-# Attention, by transformers' signature and then by the formula.
-
-
-def _no_mask(*_args: Any, **_options: Any) -> None:
-    """The packing says what attends to what."""
-
-
-def _attention_interface(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,  # noqa: ARG001
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    **_options: Any,
-) -> tuple[Tensor, None]:
-    """Attention by transformers' signature.
-
-    States are (1, heads, tokens, size), the result is (1, tokens, heads, size).
-    """
-    packing = PACKING.get()
-    assert packing is not None
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
-    # (1, heads, tokens, size) -> (tokens, heads, size)
-    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of the queries share one of keys
-        shares = query.shape[1] // key.shape[1]
-        key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
-    if is_at_first_token(module):
-        with torch.autocast("cpu", enabled=False):
-            return _attend_first(query, key, value, packing, scale, dropout)[None], None
-    if torch.is_grad_enabled():
-        return attend(query, key, value, packing, scale, dropout, sliding_window)[None], None
-    return predict_attend(query, key, value, packing, scale, sliding_window)[None], None
+# Attention, by the formula.
 
 
 def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
@@ -169,6 +95,8 @@ def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
     All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
     probabilities. With a `window` tokens see those that are fewer places away.
     """
+    if not torch.is_grad_enabled():
+        return predict_attend(query, key, value, packing, scale, window)
     # The states are in the precision of the layer that made them; autocast would cast in between.
     with torch.autocast("cpu", enabled=False):
         states = [tensor.contiguous() for tensor in (query, key, value)]
@@ -332,10 +260,17 @@ def _is_seen(group: Group, window: int | None) -> Tensor | None:
     return ~is_far if is_real is None else is_real & ~is_far
 
 
-def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
 ) -> Tensor:
     """`attend` for the first tokens of sequences; zero for all others."""
+    with torch.autocast("cpu", enabled=False):
+        return _attend_first(query, key, value, packing, scale, rate)
+
+
+def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
+) -> Tensor:
     heads = query.shape[1]
     rows = HeadRows.of(packing, heads)
     dropout, attended, numbers = FastDropout(rate), [], []

@@ -113,5 +113,5 @@ def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The first tokens' states, of (rows, tokens, size) or of packed (1, tokens, size)."""
     packing = PACKING.get()
     # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)
-    first = torch.zeros(1, dtype=torch.long) if packing is None else packing.firsts
-    return tuple(states.index_select(1, first.to(states.device)) for states in inputs)
+    first = inputs[0].new_zeros(1, dtype=torch.long) if packing is None else packing.firsts
+    return tuple(states.index_select(1, first) for states in inputs)

@@ -9,8 +9,12 @@ padded hidden states come out, so heads see no difference; what lies between com
     row 1  D E F G H            ^     ^         ^
     row 2  k l . . .            firsts = 0, 3, 8     position ids 0 1 2 0 1 2 3 4 0 1
 
-Attention takes the sequences out again, in groups of like length: widths are rounded up to
-multiples of ROUNDING (here of 4), so that few places are padding.
+What is known of a packing without looking at a tensor is known on the host, where lengths are: its
+few tensors of indices go to the device with the batch, and nothing is read back from there.
+
+On a GPU attention is given where sequences begin (cuda.py). On a CPU it takes them out again, in
+groups of like length: widths are rounded up to multiples of ROUNDING (here of 4), so that few
+places are padding.
 
     group of width 4: rows 0, 2         group of width 8: row 1
 
@@ -22,15 +26,19 @@ sequence, head, token (see HeadRows): with two heads, a b c . of head 0, a b c .
 k l . . of head 0, and so on.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
+
+T = TypeVar("T")
 
 PACKABLE = frozenset(
     {
@@ -55,7 +63,7 @@ ROUNDING = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Sequences that attention computes together, each padded to `places.shape[1]` tokens.
+    """Sequences that attention on a CPU computes together, each padded to `places.shape[1]` tokens.
 
     `rows` are their numbers in the batch. `places` (sequences, tokens) are where the tokens stand
     in the packed row, 0 at padding; `is_real` says which are no padding, None where all are.
@@ -68,52 +76,153 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """The sequences of one packed row, in groups of like length.
+    """The sequences of one packed row, of a padded batch (rows, width).
 
-    `mask` is the padded batch's, `tokens` how many of them are real, and `firsts` are where the
-    sequences begin in the packed row. `head_rows` keeps what attention makes of it, by the number
-    of heads.
+    `lengths` are the rows' on the host. The tensors are on the device: `places` where each packed
+    token stands in the padded batch, row by row; `positions` which of its sequence's it is; and
+    `offsets` (sequences + 1,) where the sequences begin and the last one ends.
+
+    `tail` tokens of padding, not more than `width`, may follow as a sequence of their own, so that
+    packed rows of many lengths have one shape. Their places are those of one more row of the batch.
+
+    `kept` is what attention makes of it once for all layers.
     """
 
-    mask: Tensor
-    tokens: int
-    firsts: Tensor
-    groups: tuple[Group, ...]
-    head_rows: dict[int, "HeadRows"] = field(default_factory=dict, compare=False, repr=False)
+    lengths: NDArray[np.int64]
+    width: int
+    tail: int = 0
+    places: Tensor
+    positions: Tensor
+    offsets: Tensor
+    kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, mask: Tensor) -> "Packing":
-        """The packing of a padded batch's attention mask (rows, tokens), padding at the end."""
-        lengths = mask.sum(1).cpu().numpy()  # (rows,)
-        starts = np.cumsum(lengths) - lengths  # (rows,): each begins where all before it end
-        widths = -(-lengths // ROUNDING) * ROUNDING
+        """The packing of a padded batch's attention mask (rows, tokens), padding at the end.
+
+        Waits for the mask's device: what trains and predicts gives lengths, which it knows.
+        """
+        return cls.of_lengths(mask.sum(1).cpu().numpy(), mask.shape[1], mask.device)
+
+    @classmethod
+    def of_lengths(
+        cls, lengths: NDArray[np.int64], width: int, device: torch.device, tail: int = 0
+    ) -> "Packing":
+        """The packing of rows of these lengths, each padded to the width."""
+        tensors = send(cls.indices(lengths, width, tail), device)
+        return cls.with_indices(lengths, width, tail, tensors)
+
+    @staticmethod
+    def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
+        """The arrays of a packing's tensors, to be sent to the device with others."""
+        sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
+        positions = np.arange(offsets[-1]) - offsets[sequences]  # (tokens,)
+        return [sequences * width + positions, positions, offsets]
+
+    @classmethod
+    def with_indices(
+        cls, lengths: NDArray[np.int64], width: int, tail: int, indices: Sequence[Tensor]
+    ) -> "Packing":
+        """The packing whose `indices` have been sent to the device."""
+        places, positions, offsets = indices
         return cls(
-            mask=mask.bool(),
-            tokens=int(lengths.sum()),
-            firsts=torch.from_numpy(starts).to(mask.device),
-            groups=tuple(
-                _group(np.flatnonzero(widths == width), starts, lengths, width, mask.device)
-                for width in np.unique(widths)
-            ),
+            lengths=lengths,
+            width=width,
+            tail=tail,
+            places=places,
+            positions=positions,
+            offsets=offsets,
+        )
+
+    def __getitem__(self, rows: slice) -> "Packing":
+        """The packing of some of the rows, as the slice of any other input is theirs."""
+        return Packing.of_lengths(self.lengths[rows], self.width, self.places.device)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the padded batch."""
+        return len(self.lengths)
+
+    @property
+    def sequences(self) -> int:
+        """The rows, and one more for the tail."""
+        return self.rows + (self.tail > 0)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the packed row."""
+        return len(self.places)
+
+    @property
+    def firsts(self) -> Tensor:
+        """Where the rows begin in the packed row, (rows,)."""
+        return self.offsets[: self.rows]
+
+    def once(self, name: Any, make: Callable[[], T]) -> T:
+        """What `make` gives, made once under that name."""
+        if name not in self.kept:
+            self.kept[name] = make()
+        found: T = self.kept[name]
+        return found
+
+    def pack(self, values: Tensor) -> Tensor:
+        """The padded batch's values (rows, width) as (1, tokens); zero in the tail."""
+        if self.tail:
+            values = functional.pad(values, (0, 0, 0, 1))
+        return values.reshape(-1).index_select(0, self.places)[None]
+
+    def table(self, states: Tensor) -> Tensor:
+        """Packed states (tokens, ...) as (sequences, width, ...), zero at padding."""
+        shape = (self.sequences * self.width, *states.shape[1:])
+        filled = states.new_zeros(shape).index_copy(0, self.places, states)
+        return filled.view(self.sequences, self.width, *states.shape[1:])
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The sequences in groups of like length, for attention on a CPU."""
+        return self.once("groups", self._groups)
+
+    def _groups(self) -> tuple[Group, ...]:
+        starts = np.cumsum(self.lengths) - self.lengths  # (rows,): each begins where all before end
+        widths = -(-self.lengths // ROUNDING) * ROUNDING
+        return tuple(
+            _group(np.flatnonzero(widths == width), starts, self.lengths, width)
+            for width in np.unique(widths)
         )
 
 
-def _group(
-    rows: NDArray[Any],
-    starts: NDArray[Any],
-    lengths: NDArray[Any],
-    width: int,
-    device: torch.device,
-) -> Group:
+def _group(rows: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], width: int) -> Group:
     columns = np.arange(width)
     is_real = columns < lengths[rows, None]  # (sequences, width)
     places = np.where(is_real, starts[rows, None] + columns, 0)  # (sequences, width)
     return Group(
-        rows=torch.from_numpy(rows).to(device),
-        places=torch.from_numpy(places).to(device),
+        rows=torch.from_numpy(rows),
+        places=torch.from_numpy(places),
         # Full groups need no mask, which is a pass over all scores: None tells attention so.
-        is_real=None if is_real.all() else torch.from_numpy(is_real).to(device),
+        is_real=None if is_real.all() else torch.from_numpy(is_real),
     )
+
+
+def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
+    """Arrays as tensors on a device, for which the host does not wait.
+
+    To a GPU they go as one copy from pinned memory, which is queued behind what the GPU has to do
+    before; torch keeps that memory until the copy is made.
+    """
+    if device.type != "cuda":
+        return [torch.from_numpy(array).to(device) for array in arrays]
+    pinned = torch.empty(sum(map(np.size, arrays)), dtype=torch.int64, pin_memory=True)
+    np.concatenate([array.ravel() for array in arrays], out=pinned.numpy())
+    return parts_of(pinned.to(device, non_blocking=True), [array.shape for array in arrays])
+
+
+def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """The tensors of these shapes that stand end to end in a buffer, as views of it."""
+    sizes = [math.prod(shape) for shape in shapes]
+    parts = torch.split(buffer, sizes)
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +245,7 @@ class HeadRows:
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
         """The order of a packing's groups; made once for all layers with so many heads."""
-        if heads not in packing.head_rows:
-            packing.head_rows[heads] = cls._of(packing, heads)
-        return packing.head_rows[heads]
+        return packing.once(("heads", heads), lambda: cls._of(packing, heads))
 
     @classmethod
     def _of(cls, packing: Packing, heads: int) -> "HeadRows":
@@ -217,14 +324,12 @@ def use_packing(network: Any) -> None:
     first = first_position(network)
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
-        packing = Packing.of(inputs["attention_mask"])
+        mask = inputs.pop("attention_mask")
+        packing = inputs.pop("packing", None) or Packing.of(mask)
         PACKING.set(packing)
-        real = packing.mask  # (rows, tokens)
-        positions = torch.arange(real.shape[1], device=real.device).expand(real.shape)
-        # Indexing by the mask keeps the order of rows: (rows, tokens) -> (1, real tokens).
-        packed = {name: inputs[name][real][None] for name in PER_TOKEN if name in inputs}
-        others = {n: v for n, v in inputs.items() if n not in (*PER_TOKEN, "attention_mask")}
-        return args, {**packed, **others, "position_ids": positions[real][None] + first}
+        # (rows, width) -> (1, tokens)
+        packed = {name: packing.pack(inputs.pop(name)) for name in PER_TOKEN if name in inputs}
+        return args, {**packed, **inputs, "position_ids": packing.positions[None] + first}
 
     def unpack(_: nn.Module, _args: Any, _inputs: Any, output: Any) -> Any:
         packing = PACKING.get()
@@ -265,13 +370,10 @@ def first_position(network: nn.Module) -> int:
 
 
 def _padded(states: Tensor, packing: Packing) -> Tensor:
-    """Packed states (1, tokens, size) as (rows, tokens, size).
+    """Packed states (1, tokens, size) as (rows, width, size).
 
     States of first tokens alone, (1, rows, size), become (rows, 1, size).
     """
-    rows, tokens = packing.mask.shape
     if states.shape[1] < packing.tokens:  # with one token a row, both ways give the same
         return states.transpose(0, 1)  # (rows, 1, size)
-    table = states.new_zeros(rows * tokens, states.shape[-1])
-    places = packing.mask.flatten().nonzero()[:, 0]  # (real tokens,)
-    return table.index_copy(0, places, states[0]).view(rows, tokens, -1)
+    return packing.table(states[0])[: packing.rows]
