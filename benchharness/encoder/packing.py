@@ -12,24 +12,15 @@ padded hidden states come out, so heads see no difference; what lies between com
 What is known of a packing without looking at a tensor is known on the host, where lengths are: its
 few tensors of indices go to the device with the batch, and nothing is read back from there.
 
-On a GPU attention is given where sequences begin (cuda.py). On a CPU it takes them out again, in
-groups of like length: widths are rounded up to multiples of ROUNDING (here of 4), so that few
-places are padding.
-
-    group of width 4: rows 0, 2         group of width 8: row 1
-
-    places  0 1 2 0     is_real  1 1 1 0     places  3 4 5 6 7 0 0 0
-            8 9 0 0              1 1 0 0     is_real 1 1 1 1 1 0 0 0
-
-Within a group each head of a sequence is a matrix of its own, so the order of attention is group,
-sequence, head, token (see HeadRows): with two heads, a b c . of head 0, a b c . of head 1, then
-k l . . of head 0, and so on.
+Each device has attention of its own (cpu.py, cuda.py), which is given where sequences begin.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,6 +28,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from benchharness.encoder.network import is_foreign
 
 T = TypeVar("T")
 
@@ -56,22 +50,6 @@ PACKABLE = frozenset(
 )
 """Families (transformers' model_type) whose tokens meet only in attention that goes through
 transformers' attention interface, and that take position ids."""
-
-ROUNDING = 8
-"""Attention is computed at lengths that are multiples of it: matrix units like them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Sequences that attention on a CPU computes together, each padded to `places.shape[1]` tokens.
-
-    `rows` are their numbers in the batch. `places` (sequences, tokens) are where the tokens stand
-    in the packed row, 0 at padding; `is_real` says which are no padding, None where all are.
-    """
-
-    rows: Tensor
-    places: Tensor
-    is_real: Tensor | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,30 +157,9 @@ class Packing:
         filled = states.new_zeros(shape).index_copy(0, self.places, states)
         return filled.view(self.sequences, self.width, *states.shape[1:])
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The sequences in groups of like length, for attention on a CPU."""
-        return self.once("groups", self._groups)
 
-    def _groups(self) -> tuple[Group, ...]:
-        starts = np.cumsum(self.lengths) - self.lengths  # (rows,): each begins where all before end
-        widths = -(-self.lengths // ROUNDING) * ROUNDING
-        return tuple(
-            _group(np.flatnonzero(widths == width), starts, self.lengths, width)
-            for width in np.unique(widths)
-        )
-
-
-def _group(rows: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], width: int) -> Group:
-    columns = np.arange(width)
-    is_real = columns < lengths[rows, None]  # (sequences, width)
-    places = np.where(is_real, starts[rows, None] + columns, 0)  # (sequences, width)
-    return Group(
-        rows=torch.from_numpy(rows),
-        places=torch.from_numpy(places),
-        # Full groups need no mask, which is a pass over all scores: None tells attention so.
-        is_real=None if is_real.all() else torch.from_numpy(is_real),
-    )
+NARROWED = "is_at_first_token"
+"""The attribute of an attention whose other outputs than first tokens' are not used (layers.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
@@ -225,95 +182,80 @@ def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadRows:
-    """The rows (token, head) of a packed row in attention's order: group, sequence, head, token.
-
-    `order` says which row of the packed states (tokens * heads) stands at each place of that order,
-    0 at padding; `places` says at which place each packed row stands, and `padding` where padding
-    does. `shapes` are the groups' (sequences * heads, tokens).
-
-    Both ways are one selection of rows for all groups: writing states to their places, group by
-    group, takes torch several times as long.
-    """
-
-    order: Tensor
-    places: Tensor
-    padding: Tensor
-    shapes: Sequence[tuple[int, int]]
-
-    @classmethod
-    def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """The order of a packing's groups; made once for all layers with so many heads."""
-        return packing.once(("heads", heads), lambda: cls._of(packing, heads))
-
-    @classmethod
-    def _of(cls, packing: Packing, heads: int) -> "HeadRows":
-        head = np.arange(heads)[:, None]  # (heads, 1)
-        orders, reals = [], []
-        for group in packing.groups:
-            # Row token * heads + head of the packed states: (sequences, heads, tokens).
-            rows = group.places.numpy()[:, None] * heads + head
-            real = np.ones(1, bool) if group.is_real is None else group.is_real.numpy()[:, None]
-            orders.append(rows.ravel())
-            reals.append(np.broadcast_to(real, rows.shape).ravel())
-        order, is_real = np.concatenate(orders), np.concatenate(reals)  # (places,)
-        places = np.empty(packing.tokens * heads, np.int64)  # (tokens * heads,)
-        places[order[is_real]] = np.flatnonzero(is_real)  # the inverse, where it is one
-        return cls(
-            order=torch.from_numpy(order),
-            places=torch.from_numpy(places),
-            padding=torch.from_numpy(np.flatnonzero(~is_real)),
-            shapes=tuple((len(g.places) * heads, g.places.shape[1]) for g in packing.groups),
-        )
-
-    def gather(self, states: Tensor) -> Tensor:
-        """Packed states (tokens, heads, size) in attention's order, (places, size).
-
-        At padding stand the states of row 0, which attention has to mask.
-        """
-        rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
-        return rows.index_select(0, self.order)  # (places, size)
-
-    def scatter(self, states: Tensor, heads: int) -> Tensor:
-        """States in attention's order as packed ones; what stands at padding is left out."""
-        rows = states.index_select(0, self.places)  # (tokens * heads, size)
-        return rows.view(-1, heads, states.shape[-1])  # (tokens, heads, size)
-
-    def split(self, states: Tensor) -> Iterator[Tensor]:
-        """The groups' parts of states in attention's order, (sequences * heads, tokens, size)."""
-        parts = torch.split(states, [rows * tokens for rows, tokens in self.shapes])
-        return (part.view(*shape, -1) for part, shape in zip(parts, self.shapes, strict=True))
-
-
-def ordered(states: Tensor, rows: HeadRows) -> Tensor:
-    """`rows.gather` with gradients, of which those at padding must be zero."""
-    found: Tensor = _Ordered.apply(states, rows)  # type: ignore[no-untyped-call]
-    return found
-
-
-class _Ordered(torch.autograd.Function):
-    """The gradient of a selection in which each row comes once is another selection.
-
-    torch does not know that each comes once, and adds up row by row.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, rows: HeadRows) -> Tensor:
-        ctx.rows, ctx.heads = rows, states.shape[1]
-        return rows.gather(states)  # (tokens, heads, size) -> (places, size)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.rows.scatter(gradient, ctx.heads), None  # (places, size) -> as states
-
-
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
 """The packing of what an encoder computes at this moment.
 
 Attention and the last layer's narrowing look here, because no family passes a value of ours through
 its layers.
 """
+
+# How an encoder of transformers comes to compute packed rows.
+#
+# transformers lets a model's attention be replaced by a registered function. Ours needs no mask.
+
+
+def prepare_for(device: torch.device, network: Any) -> None:
+    """Has a head's network computed as quickly as the device allows; its results stay the same.
+
+    To be called when the head is on the encoder, which is `network.encoder`.
+    """
+    use_packed_rows(network.encoder, device.type)
+    if device.type == "cpu":
+        _kernels("cpu").use_fast_dropout(network)
+
+
+def use_packed_rows(network: nn.Module, device: str) -> None:
+    """Has an encoder of transformers compute packed rows, where its family allows that."""
+    config: Any = network.config
+    if config.model_type not in PACKABLE or is_foreign(network):
+        return
+    if config._attn_implementation != "sdpa":
+        return
+    name = f"benchharness_{device}"  # what transformers calls this attention implementation
+    AttentionInterface.register(name, _attention_by(_kernels(device)))
+    AttentionMaskInterface.register(name, _no_mask)
+    network.set_attn_implementation(name)  # type: ignore[operator]
+    use_packing(network)
+
+
+def _kernels(device: str) -> ModuleType:
+    """What computes attention on that type of device: a module with `attend`, `attend_first`."""
+    return import_module(f"benchharness.encoder.{device}")  # no other device's is loaded
+
+
+def _no_mask(*_args: Any, **_options: Any) -> None:
+    """The packing says what attends to what."""
+
+
+def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
+    """Attention by transformers' signature: states (1, heads, tokens, size) -> (1, tokens, ...)."""
+
+    def attention(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,  # noqa: ARG001
+        dropout: float = 0.0,
+        scaling: float | None = None,
+        sliding_window: int | None = None,
+        **_options: Any,
+    ) -> tuple[Tensor, None]:
+        packing = PACKING.get()
+        assert packing is not None
+        scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
+        # (1, heads, tokens, size) -> (tokens, heads, size)
+        query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+        if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
+            shares = query.shape[1] // key.shape[1]
+            key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
+        states = (query, key, value)
+        if getattr(module, NARROWED, False):
+            return kernels.attend_first(*states, packing, scale, dropout)[None], None
+        return kernels.attend(*states, packing, scale, dropout, sliding_window)[None], None
+
+    return attention
+
 
 PER_TOKEN = ("input_ids", "token_type_ids")
 """What is packed of an encoder's inputs; the mask becomes the packing, the rest stays."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from benchharness.training.batching import (
     cut_by_length,
     shuffled_batches,
 )
-from benchharness.training.compute import Compute
+from benchharness.training.compute import Compute, Part, a_step_ahead
 from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     adamw,
@@ -35,9 +35,11 @@ from benchharness.training.optimizer import (
     restore_moments,
     update_groups,
 )
-from benchharness.training.parts import Part, a_step_ahead
 from benchharness.training.predict import OutOfMemoryError, is_out_of_memory, trim_memory
 from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
+
+if TYPE_CHECKING:
+    from benchharness.training.cuda import Graphs
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -104,6 +106,10 @@ class Training:
         network.to(compute.device).train()
         items = len(features.item_sizes)
         plan = Plan.of(items, recipe, compute)
+        if compute.on_gpu and compute.precision == "bf16":
+            from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
+
+            cast_together(network)
         return cls(
             network=network,
             features=features,
@@ -162,12 +168,30 @@ class Training:
     def parts_of(self, batch: Indices) -> list[Part]:
         """This process's share of a batch in micro-batches, on their way to the device."""
         share = self.compute.ranks.share(batch, self.features.item_lengths)
-        device, packs = self.compute.device, self._packs
-        return [Part.of(self.features, cut, device, packs=packs) for cut in self._cut(share)]
+        return [
+            Part.of(
+                self.features,
+                items,
+                self.compute.device,
+                terms=self.features.count_terms(batch),
+                packs=self._packs,
+                in_buckets=self._graphs is not None,
+            )
+            for items in self._cut(share)
+        ]
 
     @cached_property
     def _packs(self) -> bool:
         return is_packed(self.network)
+
+    @cached_property
+    def _graphs(self) -> "Graphs | None":
+        """What records and replays steps, where that is wanted and all is on the device."""
+        if not self.compute.graphs or not self._packs or self.recipe.is_frozen:
+            return None
+        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
+
+        return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
         """Makes the next optimizer step, which signals do not interrupt.
@@ -182,7 +206,7 @@ class Training:
         per_epoch = count_steps(self.meter.items, self.recipe.batch_size, epochs=1)
         rate = learning_rate(done, self.plan.steps, self.recipe)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
-        mean = self._gradients(batch, parts)
+        mean = self._gradients(parts)
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
@@ -191,7 +215,7 @@ class Training:
         if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
             trim_memory()
 
-    def _gradients(self, batch: Indices, parts: Sequence[Part]) -> Tensor:
+    def _gradients(self, parts: Sequence[Part]) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
         ranks, lost = self.compute.ranks, 0
         if ranks.count > 1:
@@ -199,8 +223,9 @@ class Training:
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         try:
             with self.compute.autocast():
-                terms = self.features.count_terms(batch)
-                mean = _backward(self.network, self.goals, self.loss, parts, terms)
+                mean = _backward(
+                    self.network, self.goals, self.loss, parts, self._graphs or _backward_part
+                )
         except OutOfMemoryError as error:
             lost = error.items
         # All stop where memory ran out on one: the others would wait for its gradients for ever.
@@ -302,16 +327,20 @@ def _seed_everything(seed: int) -> None:
 
 
 def _backward(
-    network: nn.Module, goals: Tensor, loss: Loss, parts: Sequence[Part], terms: int
+    network: nn.Module,
+    goals: Tensor,
+    loss: Loss,
+    parts: Sequence[Part],
+    backward_part: Callable[..., Tensor],
 ) -> Tensor:
-    """Adds the gradients of some parts of a batch that has so many terms in all.
+    """Adds the gradients of some parts of a batch.
 
     Returns their share of the batch's mean loss, without waiting for it.
     """
     total = torch.zeros((), device=goals.device)  # stays there, so that the host does not wait
     for part in parts:
         try:
-            total += _backward_part(network, goals, loss, part=part, terms=terms)
+            total += backward_part(network, goals, loss, part=part)
             continue
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
@@ -321,13 +350,11 @@ def _backward(
     return total
 
 
-def _backward_part(
-    network: nn.Module, goals: Tensor, loss: Loss, *, part: Part, terms: int
-) -> Tensor:
+def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
     # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) -> (items, options)
     logits = part.side_by_side(network(**part.inputs))
     # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
-    share = loss(logits, goals[part.tensors["items"]]).sum() / terms  # ()
+    share = loss(logits, goals[part.tensors["items"]]).sum() / part.terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     return share.detach()

@@ -19,9 +19,8 @@ from benchharness.encoder.packing import is_packed
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError
 from benchharness.training.batching import Features, Indices, length_batches
-from benchharness.training.compute import Compute
+from benchharness.training.compute import Compute, inputs_of
 from benchharness.training.meter import DivergedError
-from benchharness.training.parts import inputs_of
 
 T = TypeVar("T")
 

@@ -32,8 +32,7 @@ from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
-from benchharness.training.compute import Compute
-from benchharness.training.parts import inputs_of
+from benchharness.training.compute import Compute, inputs_of
 from benchharness.training.predict import PREDICTION_TOKENS
 
 SECONDS_BETWEEN_SIGNS = 10.0

@@ -19,8 +19,7 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.load import set_dropout
 from benchharness.encoder.network import is_foreign
-from benchharness.encoder.packing import PACKABLE
-from benchharness.encoder.prepare import prepare_for
+from benchharness.encoder.packing import PACKABLE, prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
 from benchharness.heads.tokens import encode_once

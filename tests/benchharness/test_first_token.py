@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder.layers import FAMILIES, use_first_token
-from benchharness.encoder.packing import PACKABLE, is_packed
-from benchharness.encoder.prepare import use_packed_rows
+from benchharness.encoder.packing import PACKABLE, is_packed, use_packed_rows
 from tests.helpers.checkpoints import LENGTHS
 from tests.helpers.families import make_config, make_network
 

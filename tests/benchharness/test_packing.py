@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
-from benchharness.encoder.prepare import use_packed_rows
+from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed, use_packed_rows
 from tests.helpers.checkpoints import LENGTHS, make_config
 
 WINDOWS = {"modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2}}

@@ -16,10 +16,9 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.compute import Compute
-from benchharness.training.loop import Loss, Training, _backward
+from benchharness.training.compute import Compute, Part
+from benchharness.training.loop import Loss, Training, _backward, _backward_part
 from benchharness.training.meter import Fit
-from benchharness.training.parts import Part
 from tests.helpers.checkpoints import make_config
 from tests.helpers.fitting import fit
 
@@ -102,9 +101,9 @@ def backward(
     network: nn.Module, features: Features, goals: torch.Tensor, loss: Loss, parts: list[np.ndarray]
 ) -> torch.Tensor:
     """Adds the gradients of the mean loss of some items, in these parts; returns that loss."""
-    packs = is_packed(network)
-    made = [Part.of(features, part, CPU.device, packs=packs) for part in parts]
-    return _backward(network, goals, loss, made, features.count_terms(np.concatenate(parts)))
+    terms, packs = features.count_terms(np.concatenate(parts)), is_packed(network)
+    made = [Part.of(features, part, CPU.device, terms=terms, packs=packs) for part in parts]
+    return _backward(network, goals, loss, made, _backward_part)
 
 
 def weights_of(network: nn.Module) -> torch.Tensor:
