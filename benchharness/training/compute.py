@@ -170,10 +170,7 @@ class Compute:
         if self.precision not in PRECISIONS:
             known = ", ".join(PRECISIONS)
             raise BenchError(f"no precision is called {self.precision!r}: use auto, {known}.")
-        is_there = self.on_gpu and torch.cuda.is_tf32_supported()
-        if self.precision == "bf16":
-            is_there = not self.on_gpu or torch.cuda.is_bf16_supported()
-        if self.precision != "fp32" and not is_there:
+        if not self._has_precision():
             name = torch.cuda.get_device_name(self.device) if self.on_gpu else "a CPU"
             raise BenchError(f"{name} has no {self.precision}: use --precision fp32.")
 
@@ -181,6 +178,15 @@ class Compute:
     def on_gpu(self) -> bool:
         """True where work is queued and the host runs ahead of it."""
         return self.device.type == "cuda"
+
+    def _has_precision(self) -> bool:
+        match self.precision:
+            case "bf16":
+                return not self.on_gpu or torch.cuda.is_bf16_supported()
+            case "tf32":
+                return self.on_gpu and torch.cuda.is_tf32_supported()
+            case _:
+                return True
 
     @contextmanager
     def autocast(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchharness.training import cuda
@@ -16,6 +17,7 @@ WAITING = {
     ATEN._local_scalar_dense,  # item, int, float, bool, tolist, an `if`
     ATEN.nonzero,
     ATEN.masked_select,
+    ATEN.masked_scatter_backward,
     ATEN.is_nonzero,
     ATEN.equal,
     ATEN.unique_dim,
@@ -27,18 +29,45 @@ WAITING = {
 """Operations whose results the host has to know, or whose sizes."""
 
 
+READING = {Tensor.cpu, Tensor.numpy, Tensor.tolist, Tensor.item}
+"""Methods that bring a tensor to the host. On a CPU they may be no operation."""
+
+
 class Waits(TorchDispatchMode):
-    """Counts the operations for which a host would wait for a GPU, forward and backward."""
+    """Counts that for which a host would wait for a GPU, forward and backward."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self._readings = _Readings(self.found)
+
+    def __enter__(self) -> "Waits":
+        self._readings.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._readings.__exit__(*error)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         if func.overloadpacket in WAITING or _takes_booleans(func, args):
             self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+class _Readings(TorchFunctionMode):
+    def __init__(self, found: list[str]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in READING:
+            self._found.append(str(func))
         return func(*args, **(kwargs or {}))
 
 
