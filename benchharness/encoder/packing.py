@@ -246,6 +246,8 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
         # (1, heads, tokens, size) -> (tokens, heads, size)
         query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+        # EuroBERT's rotation under autocast leaves fp32, which torch's own attention casts back.
+        query, key = query.to(value.dtype), key.to(value.dtype)
         if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
             shares = query.shape[1] // key.shape[1]
             key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))

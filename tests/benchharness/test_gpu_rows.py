@@ -4,6 +4,7 @@ What differs on a GPU is the kernel of attention alone, and tests marked `gpu` h
 """
 
 import copy
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +89,26 @@ def test_states_and_gradients_are_those_of_padded_rows(family: str, tail: int) -
     (states[real] * weights).sum().backward()
     (expected[real] * weights).sum().backward()
     compare_gradients(ours, padded)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("family", sorted(PACKABLE))
+def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
+    torch.manual_seed(3)
+    config = make_config(family)
+    padded = without_dropout(make_network(config)).train()
+    padded.pooler = None
+    ours = copy.deepcopy(padded)
+    use_packed_rows(ours, device)
+    inputs = make_inputs(config, LENGTHS, width=32)
+    real = inputs["attention_mask"].bool()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        states = ours(**inputs, packing=packed(LENGTHS, 32))[0][real].float()
+        expected = padded(**inputs)[0][real].float()
+    assert (states - expected).norm() < 0.03 * expected.norm()
+    for network, each in ((ours, states), (padded, expected)):
+        each.square().sum().backward()
+        assert all(w.grad.isfinite().all() for w in network.parameters() if w.grad is not None)
 
 
 @pytest.mark.parametrize("tail", [0, 5])
@@ -291,10 +312,11 @@ def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0)
     )
 
 
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [*((family, "pair") for family in sorted(PACKABLE)), *(("bert", kind) for kind in KINDS)],
-)
+EACH = [*((family, "pair") for family in sorted(PACKABLE)), *(("bert", kind) for kind in KINDS)]
+"""Every family and every head."""
+
+
+@pytest.mark.parametrize(("family", "kind"), EACH)
 def test_a_step_and_a_prediction_wait_for_nothing(
     family: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +333,25 @@ def test_a_step_and_a_prediction_wait_for_nothing(
             predict(training.network, training.features, CPU, lambda _: None)
         counts.append(len(waits.found))
     assert counts[0] == counts[1] > 0, "the logits are looked at once, when all are there"
+
+
+@pytest.mark.parametrize(("family", "kind"), EACH)
+def test_all_that_a_step_needs_is_on_its_device(
+    family: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On "meta", which has shapes and no numbers: what is left on the CPU does not go with it."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # not for meta
+    training, device = begin(family, kind), torch.device("meta")
+    training.compute = replace(CPU, device=device)
+    training.network.to(device)
+    parts = training.parts_of(np.arange(5))
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        training._gradients(parts)
+    training.goals = training.goals.to(device)
+    assert training._gradients(parts).device == device
+    gradients = [weight.grad for weight in training.network.parameters()]
+    assert all(gradient is None or gradient.device == device for gradient in gradients)
+    assert sum(gradient is not None for gradient in gradients) > len(gradients) / 2
 
 
 def test_what_waits_is_seen() -> None:
