@@ -88,16 +88,21 @@ class Graphs:
 
     A replay writes to the memory that was there when it was recorded. So the part is copied to the
     recorded one's tensors, and gradients are added up in tensors that stay for the whole training.
+    All records share the rest of their memory: what one leaves, another one's replay may write to.
     """
 
     def __init__(self, backward_part: BackwardPart, weights: Sequence[nn.Parameter]) -> None:
         self._backward_part = backward_part
         self._weights = weights
         self._gradients: dict[int, Tensor] = {}
+        self._pool = new_pool()
         self._recorded: dict[Any, tuple[Part, Callable[[], object], Tensor]] = {}
 
     def __call__(self, network: nn.Module, goals: Tensor, loss: Any, *, part: Part) -> Tensor:
-        """Adds a part's gradients of the batch's mean loss; gives its share of that loss."""
+        """Adds a part's gradients of the batch's mean loss; gives its share of that loss.
+
+        The share is to be read, on the device, before the next call.
+        """
         self._attach()
         # Which weights are trained may change with the epoch.
         key = (part.layout, tuple(weight.requires_grad for weight in self._weights))
@@ -146,7 +151,7 @@ class Graphs:
                     weight.grad = torch.zeros_like(weight)
                 if is_reached and weight.grad is not None:
                     self._gradients.setdefault(id(weight), weight.grad)
-            replay, share = record(run)
+            replay, share = record(run, self._pool)
         return recorded, replay, share
 
 
@@ -160,9 +165,14 @@ def warm_up(run: Callable[[], Tensor]) -> None:
     torch.cuda.current_stream().wait_stream(side)
 
 
-def record(run: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
+def new_pool() -> Any:
+    """The memory of several records."""
+    return torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
+
+
+def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], Tensor]:
     """What replays a run, and the tensor in which each replay leaves what it gives."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         share = run()
     return graph.replay, share

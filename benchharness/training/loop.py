@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -38,14 +38,12 @@ from benchharness.training.optimizer import (
 from benchharness.training.predict import OutOfMemoryError, is_out_of_memory, trim_memory
 from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
 
-if TYPE_CHECKING:
-    from benchharness.training.cuda import Graphs
-
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """What starting one more micro-batch costs, in padded tokens; packed batches are not cut. The
-CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured."""
+CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured, for
+families that are not packed."""
 
 STEPS_BETWEEN_TRIMS = 16
 """After how many steps freed memory goes back to the system, which takes some milliseconds."""
@@ -106,7 +104,7 @@ class Training:
         network.to(compute.device).train()
         items = len(features.item_sizes)
         plan = Plan.of(items, recipe, compute)
-        if compute.on_gpu and compute.precision == "bf16":
+        if compute.on_gpu and compute.precision == "bf16" and not recipe.is_frozen:
             from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
 
             cast_together(network)
@@ -185,7 +183,7 @@ class Training:
         return is_packed(self.network)
 
     @cached_property
-    def _graphs(self) -> "Graphs | None":
+    def _graphs(self) -> Callable[..., Tensor] | None:
         """What records and replays steps, where that is wanted and all is on the device."""
         if not self.compute.graphs or not self._packs or self.recipe.is_frozen:
             return None

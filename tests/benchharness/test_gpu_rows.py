@@ -399,8 +399,7 @@ def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
     weights[0].grad = torch.ones_like(weights[0])
     state = torch.get_rng_state()
     with recorded_on_a_cpu():
-        graphs = training._graphs
-        assert graphs is not None
+        graphs: Any = training._graphs
         graphs._record(parts[0], training.network, training.goals, training.loss)
     assert torch.equal(torch.get_rng_state(), state)
     assert weights[0].grad.eq(1).all()

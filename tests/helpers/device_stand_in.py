@@ -87,7 +87,7 @@ def recorded_on_a_cpu() -> Iterator[list[int]]:
     """
     replays: list[int] = []
 
-    def record(run: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
+    def record(run: Callable[[], Tensor], _pool: Any) -> tuple[Callable[[], object], Tensor]:
         share, number = torch.zeros(()), len(replays)
         replays.append(0)
 
