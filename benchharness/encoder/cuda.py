@@ -89,6 +89,7 @@ def _by_kernel(  # noqa: PLR0913, PLR0917  (the names of the formula)
         of_queries = packing.once("firsts", lambda: torch.arange(count, device=key.device).int())
         longest = 1
     lengths = (of_queries, offsets, longest, packing.width)
+    query, key, value = (states.contiguous() for states in (query, key, value))
     if query.dtype == torch.float32:
         states = (query[None], key[None], value[None])  # (1, tokens, heads, size)
         needs_sums = torch.is_grad_enabled()  # of the scores' exponentials, for the backward pass

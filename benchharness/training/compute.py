@@ -147,8 +147,8 @@ def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
 
 
 PRECISIONS = ("fp32", "tf32", "bf16")
-"""Number formats of matrix products. tf32 is fp32 of which GPUs multiply the first ten bits of the
-mantissa: as fast as half of bf16's, and nothing is stored in it."""
+"""Number formats of matrix products. tf32 is fp32 of which a GPU multiplies the first ten bits of
+the mantissa, at half of bf16's peak; nothing is stored in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
