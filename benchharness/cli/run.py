@@ -101,10 +101,10 @@ Test = Annotated[
     bool, typer.Option("--test", help="Predict the test splits too, for `bench submit`.")
 ]
 Precision = Annotated[
-    Literal["auto", "fp32", "bf16"],
+    Literal["auto", "fp32", "tf32", "bf16"],
     typer.Option(
         "--precision",
-        metavar="auto|fp32|bf16",
+        metavar="auto|fp32|tf32|bf16",
         help="Number format of matrix products; auto picks the faster.",
     ),
 ]

@@ -293,7 +293,14 @@ class _Parts:
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
-    """What "auto" means on this machine: "bf16" where it computes it natively, else "fp32"."""
+    """What "auto" means on this machine: "bf16" where it computes it natively, else "fp32".
+
+    Raises BenchError for tf32 without a GPU.
+    """
+    if precision == "tf32" and not gpu:
+        raise BenchError(
+            "tf32 is a number format of GPUs, and there is none here: use --precision fp32."
+        )
     if precision != "auto":
         return precision
     return "bf16" if gpu or cpu_has_bf16() else "fp32"

@@ -1,63 +1,36 @@
-"""What makes an encoder quick on a CPU: packed rows, attention in the cache, cheap dropout.
+"""Packed rows on a CPU: attention in the cache, cheap dropout.
 
-`prepare_for` is the door to all of it. torch's own attention has no CPU kernel for training with
-dropout: it computes in fp32, keeps every intermediate matrix and draws dropout slowly, two thirds
-of a step of a small encoder at 320 tokens. Ours takes sequences out of a packed row (packing.py
-draws it) a few at a time, so that their scores stay in a core's cache. transformers lets a model's
-attention be replaced by a registered function.
+torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
+intermediate matrix and draws dropout slowly, two thirds of a step of a small encoder at 320 tokens.
+Ours takes sequences out of a packed row (packing.py draws it) a few at a time, so that their scores
+stay in a core's cache. They are in groups of like length: widths are rounded up to multiples of
+ROUNDING (here of 4), so that few places are padding.
+
+    group of width 4: rows 0, 2         group of width 8: row 1
+
+    places  0 1 2 0     is_real  1 1 1 0     places  3 4 5 6 7 0 0 0
+            8 9 0 0              1 1 0 0     is_real 1 1 1 1 1 0 0 0
+
+Within a group each head of a sequence is a matrix of its own, so the order of attention is group,
+sequence, head, token (see HeadRows): with two heads, a b c . of head 0, a b c . of head 1, then
+k l . . of head 0, and so on.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
 
-from benchharness.encoder.layers import is_at_first_token
-from benchharness.encoder.network import is_foreign
-from benchharness.encoder.packing import (
-    PACKABLE,
-    PACKING,
-    Group,
-    HeadRows,
-    Packing,
-    ordered,
-    use_packing,
-)
-
-NAME = "benchharness_cpu"
-"""What transformers calls this attention implementation."""
+from benchharness.encoder.packing import Packing
 
 CHUNK_SCORES = 1 << 18
 """Attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
-
-
-def prepare_for(device: torch.device, network: Any) -> None:
-    """Has a head's network computed as quickly as the device allows; its results stay the same.
-
-    To be called when the head is on the encoder, which is `network.encoder`. For a GPU there is
-    nothing yet: a kernel for packed rows there would be chosen here, as attention for CPUs is.
-    """
-    if device.type == "cpu":
-        use_cpu_attention(network.encoder)
-        use_fast_dropout(network)
-
-
-def use_cpu_attention(network: Any) -> None:
-    """Has an encoder of transformers compute packed rows, where its family allows that."""
-    config = network.config
-    if config.model_type not in PACKABLE or is_foreign(network):
-        return
-    if config._attn_implementation != "sdpa":
-        return
-    AttentionInterface.register(NAME, _attention_interface)
-    AttentionMaskInterface.register(NAME, _no_mask)
-    network.set_attn_implementation(NAME)
-    use_packing(network)
 
 
 def use_fast_dropout(network: nn.Module) -> None:
@@ -117,42 +90,135 @@ class FastDropout(nn.Module):
         return states * kept.bitwise_and_(scale).view(torch.bfloat16).to(states.dtype)
 
 
-# Attention, by transformers' signature and then by the formula.
+# The sequences of a packed row in attention's order.
+
+ROUNDING = 8
+"""Attention is computed at lengths that are multiples of it: matrix units like them."""
 
 
-def _no_mask(*_args: Any, **_options: Any) -> None:
-    """The packing says what attends to what."""
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Sequences that attention on a CPU computes together, each padded to `places.shape[1]` tokens.
 
-
-def _attention_interface(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,  # noqa: ARG001
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    **_options: Any,
-) -> tuple[Tensor, None]:
-    """Attention by transformers' signature.
-
-    States are (1, heads, tokens, size), the result is (1, tokens, heads, size).
+    `rows` are their numbers in the batch. `places` (sequences, tokens) are where the tokens stand
+    in the packed row, 0 at padding; `is_real` says which are no padding, None where all are.
     """
-    packing = PACKING.get()
-    assert packing is not None
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
-    # (1, heads, tokens, size) -> (tokens, heads, size)
-    query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of the queries share one of keys
-        shares = query.shape[1] // key.shape[1]
-        key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
-    if is_at_first_token(module):
-        with torch.autocast("cpu", enabled=False):
-            return _attend_first(query, key, value, packing, scale, dropout)[None], None
-    if torch.is_grad_enabled():
-        return attend(query, key, value, packing, scale, dropout, sliding_window)[None], None
-    return predict_attend(query, key, value, packing, scale, sliding_window)[None], None
+
+    rows: Tensor
+    places: Tensor
+    is_real: Tensor | None
+
+
+def groups_of(packing: Packing) -> tuple[Group, ...]:
+    """The sequences of a packing in groups of like length."""
+    return packing.once("groups", lambda: _groups(packing.lengths))
+
+
+def _groups(lengths: NDArray[np.int64]) -> tuple[Group, ...]:
+    starts = np.cumsum(lengths) - lengths  # (rows,): each begins where all before it end
+    widths = -(-lengths // ROUNDING) * ROUNDING
+    return tuple(
+        _group(np.flatnonzero(widths == width), starts, lengths, width)
+        for width in np.unique(widths)
+    )
+
+
+def _group(rows: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], width: int) -> Group:
+    columns = np.arange(width)
+    is_real = columns < lengths[rows, None]  # (sequences, width)
+    places = np.where(is_real, starts[rows, None] + columns, 0)  # (sequences, width)
+    return Group(
+        rows=torch.from_numpy(rows),
+        places=torch.from_numpy(places),
+        # Full groups need no mask, which is a pass over all scores: None tells attention so.
+        is_real=None if is_real.all() else torch.from_numpy(is_real),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadRows:
+    """The rows (token, head) of a packed row in attention's order: group, sequence, head, token.
+
+    `order` says which row of the packed states (tokens * heads) stands at each place of that order,
+    0 at padding; `places` says at which place each packed row stands, and `padding` where padding
+    does. `shapes` are the groups' (sequences * heads, tokens).
+
+    Both ways are one selection of rows for all groups: writing states to their places, group by
+    group, takes torch several times as long.
+    """
+
+    order: Tensor
+    places: Tensor
+    padding: Tensor
+    shapes: Sequence[tuple[int, int]]
+
+    @classmethod
+    def of(cls, packing: Packing, heads: int) -> "HeadRows":
+        """The order of a packing's groups; made once for all layers with so many heads."""
+        return packing.once(("heads", heads), lambda: cls._of(packing, heads))
+
+    @classmethod
+    def _of(cls, packing: Packing, heads: int) -> "HeadRows":
+        head = np.arange(heads)[:, None]  # (heads, 1)
+        orders, reals = [], []
+        for group in groups_of(packing):
+            # Row token * heads + head of the packed states: (sequences, heads, tokens).
+            rows = group.places.numpy()[:, None] * heads + head
+            real = np.ones(1, bool) if group.is_real is None else group.is_real.numpy()[:, None]
+            orders.append(rows.ravel())
+            reals.append(np.broadcast_to(real, rows.shape).ravel())
+        order, is_real = np.concatenate(orders), np.concatenate(reals)  # (places,)
+        places = np.empty(packing.tokens * heads, np.int64)  # (tokens * heads,)
+        places[order[is_real]] = np.flatnonzero(is_real)  # the inverse, where it is one
+        return cls(
+            order=torch.from_numpy(order),
+            places=torch.from_numpy(places),
+            padding=torch.from_numpy(np.flatnonzero(~is_real)),
+            shapes=tuple((len(g.places) * heads, g.places.shape[1]) for g in groups_of(packing)),
+        )
+
+    def gather(self, states: Tensor) -> Tensor:
+        """Packed states (tokens, heads, size) in attention's order, (places, size).
+
+        At padding stand the states of row 0, which attention has to mask.
+        """
+        rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
+        return rows.index_select(0, self.order)  # (places, size)
+
+    def scatter(self, states: Tensor, heads: int) -> Tensor:
+        """States in attention's order as packed ones; what stands at padding is left out."""
+        rows = states.index_select(0, self.places)  # (tokens * heads, size)
+        return rows.view(-1, heads, states.shape[-1])  # (tokens, heads, size)
+
+    def split(self, states: Tensor) -> Iterator[Tensor]:
+        """The groups' parts of states in attention's order, (sequences * heads, tokens, size)."""
+        parts = torch.split(states, [rows * tokens for rows, tokens in self.shapes])
+        return (part.view(*shape, -1) for part, shape in zip(parts, self.shapes, strict=True))
+
+
+def ordered(states: Tensor, rows: HeadRows) -> Tensor:
+    """`rows.gather` with gradients, of which those at padding must be zero."""
+    found: Tensor = _Ordered.apply(states, rows)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Ordered(torch.autograd.Function):
+    """The gradient of a selection in which each row comes once is another selection.
+
+    torch does not know that each comes once, and adds up row by row.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, rows: HeadRows) -> Tensor:
+        ctx.rows, ctx.heads = rows, states.shape[1]
+        return rows.gather(states)  # (tokens, heads, size) -> (places, size)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.rows.scatter(gradient, ctx.heads), None  # (places, size) -> as states
+
+
+# Attention, by the formula.
 
 
 def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
@@ -169,6 +235,8 @@ def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
     All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
     probabilities. With a `window` tokens see those that are fewer places away.
     """
+    if not torch.is_grad_enabled():
+        return predict_attend(query, key, value, packing, scale, window)
     # The states are in the precision of the layer that made them; autocast would cast in between.
     with torch.autocast("cpu", enabled=False):
         states = [tensor.contiguous() for tensor in (query, key, value)]
@@ -244,7 +312,7 @@ class _Attention(torch.autograd.Function):
 
 def _by_group(packing: Packing, rows: HeadRows, *states: Tensor) -> Iterator[tuple[Any, ...]]:
     """Each group with its parts of states in attention's order."""
-    return zip(packing.groups, *map(rows.split, states), strict=True)
+    return zip(groups_of(packing), *map(rows.split, states), strict=True)
 
 
 def _masks(group: Group, heads: int, dtype: torch.dtype, window: int | None) -> list[Tensor]:
@@ -332,10 +400,17 @@ def _is_seen(group: Group, window: int | None) -> Tensor | None:
     return ~is_far if is_real is None else is_real & ~is_far
 
 
-def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
 ) -> Tensor:
     """`attend` for the first tokens of sequences; zero for all others."""
+    with torch.autocast("cpu", enabled=False):
+        return _attend_first(query, key, value, packing, scale, rate)
+
+
+def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
+) -> Tensor:
     heads = query.shape[1]
     rows = HeadRows.of(packing, heads)
     dropout, attended, numbers = FastDropout(rate), [], []

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder.network import is_foreign
-from benchharness.encoder.packing import PACKING
+from benchharness.encoder.packing import NARROWED, PACKING
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
 """Names of what comes after the last layer: MegatronBERT, GPT-2, EuroBERT, ModernBERT and T5 end in
@@ -101,17 +101,12 @@ def use_first_token(network: Any) -> None:
     attention = layers[-1].get_submodule("attention")
     # Its inputs are attention's output and the residual: both are narrowed, and so all after it is.
     attention.get_submodule("output").register_forward_pre_hook(_narrow)
-    attention.get_submodule("self").is_at_first_token = True  # type: ignore[assignment]
-
-
-def is_at_first_token(attention: nn.Module) -> bool:
-    """True for the attention of a layer whose other outputs than first tokens' are not used."""
-    return bool(getattr(attention, "is_at_first_token", False))
+    setattr(attention.get_submodule("self"), NARROWED, True)
 
 
 def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The first tokens' states, of (rows, tokens, size) or of packed (1, tokens, size)."""
     packing = PACKING.get()
     # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)
-    first = torch.zeros(1, dtype=torch.long) if packing is None else packing.firsts
-    return tuple(states.index_select(1, first.to(states.device)) for states in inputs)
+    first = inputs[0].new_zeros(1, dtype=torch.long) if packing is None else packing.firsts
+    return tuple(states.index_select(1, first) for states in inputs)

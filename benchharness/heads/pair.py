@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.load import GPT
+from benchharness.encoder.packing import Packing
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
@@ -314,16 +315,22 @@ class AddedNetwork(PairNetwork):
         return self._beside_losses(self.classifier.score(one + other), hidden, halves)
 
 
-def _halves(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+def _halves(inputs: dict[str, Any]) -> dict[str, Any]:
     """Inputs (rows, tokens) as (2 * rows, half of them): all first halves, then all second ones."""
-    mask = inputs["attention_mask"]
+    mask, packing = inputs["attention_mask"], inputs.pop("packing", None)
     sizes = mask.sum(-1, keepdim=True) // 2  # (rows, 1)
     columns = torch.arange((mask.shape[1] + 1) // 2, device=mask.device)
     kept = columns < sizes  # (rows, half)
     last = mask.shape[1] - 1
     places = torch.cat([columns.expand_as(kept), (sizes + columns).clamp(max=last)])
-    found = {name: torch.cat([values, values]).gather(1, places) for name, values in inputs.items()}
-    return found | {"attention_mask": torch.cat([kept, kept]).to(mask.dtype)}
+    found: dict[str, Any] = {
+        name: torch.cat([values, values]).gather(1, places) for name, values in inputs.items()
+    }
+    found["attention_mask"] = torch.cat([kept, kept]).to(mask.dtype)
+    if packing is not None:
+        lengths = np.tile(packing.lengths // 2, 2)
+        found["packing"] = Packing.of_lengths(lengths, len(columns), mask.device)
+    return found
 
 
 def added_network(encoder: Encoder, task: PairTask) -> AddedNetwork:

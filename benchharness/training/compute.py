@@ -5,9 +5,11 @@ The precision "auto" is resolved where jobs are planned, because the answer is p
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,8 +17,12 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchharness.encoder.packing import Packing, send
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.tasks.errors import BenchError
+from benchharness.training.batching import Features, Indices, in_bucket, pad
+
+T = TypeVar("T")
 
 # Processes that train one network together, each on its share of every batch.
 #
@@ -140,36 +146,65 @@ def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
         yield bucket
 
 
+PRECISIONS = ("fp32", "tf32", "bf16")
+"""Number formats of matrix products. tf32 is fp32 of which a GPU multiplies the first ten bits of
+the mantissa, at half of bf16's peak; nothing is stored in it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compute:
     """A device and the precision of its matrix products; weights and optimizer stay in fp32.
 
-    `ranks` are the processes among which the rows are divided.
+    `ranks` are the processes among which the rows are divided. `graphs` says whether steps are
+    recorded and replayed on a GPU.
 
-    Raises BenchError for a precision that is neither "fp32" nor "bf16", or a GPU without bf16.
+    Raises BenchError for a precision that is none of PRECISIONS, or that the device has not.
     """
 
     device: torch.device
     precision: str
     ranks: Ranks = ALONE
+    graphs: bool = False
 
     def __post_init__(self) -> None:
-        if self.precision not in ("fp32", "bf16"):
-            raise BenchError(f"no precision is called {self.precision!r}: use auto, fp32 or bf16.")
-        if self.precision == "bf16" and self.on_gpu and not torch.cuda.is_bf16_supported():
-            name = torch.cuda.get_device_name(self.device)
-            raise BenchError(f"{name} has no bf16: use --precision fp32.")
+        if self.precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise BenchError(f"no precision is called {self.precision!r}: use auto, {known}.")
+        if not self._has_precision():
+            name = torch.cuda.get_device_name(self.device) if self.on_gpu else "a CPU"
+            raise BenchError(f"{name} has no {self.precision}: use --precision fp32.")
 
     @property
     def on_gpu(self) -> bool:
         """True where work is queued and the host runs ahead of it."""
         return self.device.type == "cuda"
 
-    def autocast(self) -> torch.autocast:
+    def _has_precision(self) -> bool:
+        match self.precision:
+            case "bf16":
+                return not self.on_gpu or torch.cuda.is_bf16_supported()
+            case "tf32":
+                return self.on_gpu and torch.cuda.is_tf32_supported()
+            case _:
+                return True
+
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
         """The context in which the precision holds; each weight is cast once within it."""
-        # bf16 has fp32's range, so losses need no scaling as fp16's do.
-        bf16 = self.precision == "bf16"
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16)
+        # bf16 has fp32's range, so losses need no scaling as fp16's do. A cast that was kept would
+        # not be in what is recorded after it.
+        bf16, products = self.precision == "bf16", torch.backends.cuda.matmul
+        before, products.allow_tf32 = products.allow_tf32, self.precision == "tf32"
+        try:
+            with torch.autocast(
+                self.device.type,
+                dtype=torch.bfloat16,
+                enabled=bf16,
+                cache_enabled=not self.graphs,
+            ):
+                yield
+        finally:
+            products.allow_tf32 = before
 
 
 def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
@@ -180,3 +215,119 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
     """
     with torch.autocast(states.device.type, enabled=False):
         return layer(states.float())
+
+
+# What is computed at once, on its device: inputs, where their tokens stand, and what they are of.
+#
+# All that a step needs of the host goes with its batch, in one copy that nothing waits for, and a
+# step ahead. So on a GPU the host does not stop before it reads a loss.
+
+OF_PACKING = ("places", "positions", "offsets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some items of a batch that has so many `terms` in all: a micro-batch.
+
+    `tensors` are on the device: the padded inputs, named in `inputs`; those of the packing; the
+    `items`' numbers; and, where items have several rows, in which of the `slots` of a table (items,
+    options) each row's logit stands. `packs` says whether the network computes packed rows.
+    """
+
+    terms: int | Tensor
+    tensors: dict[str, Tensor]
+    named: tuple[str, ...]
+    packs: bool
+    lengths: NDArray[np.int64]
+    width: int
+    tail: int
+    options: int
+
+    @classmethod
+    def of(  # noqa: PLR0913  (what is computed, where and how)
+        cls,
+        features: Features,
+        items: Indices,
+        device: torch.device,
+        *,
+        terms: int,
+        packs: bool,
+        in_buckets: bool = False,
+    ) -> Self:
+        """The rows of some items; `in_buckets` packs them into one of few layouts."""
+        rows = features.rows_of(items)
+        lengths, sizes = features.lengths[rows], features.item_sizes[items]
+        width, tail = in_bucket(lengths, features.max_tokens) if in_buckets else (None, 0)
+        arrays = pad(features, rows, width)
+        named, width = tuple(arrays), arrays["input_ids"].shape[1]
+        arrays |= zip(OF_PACKING, Packing.indices(lengths, width, tail), strict=True)
+        arrays["items"] = items
+        if in_buckets:
+            arrays["terms"] = np.asarray(terms)
+        options = 0
+        if features.items is not None:
+            options = int(sizes.max())
+            numbers = np.repeat(np.arange(len(items)), sizes)  # (rows,): the item of each
+            firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+            arrays["slots"] = numbers * options + np.arange(len(rows)) - firsts
+        return cls(
+            terms=terms,
+            tensors=dict(zip(arrays, send([*arrays.values()], device), strict=True)),
+            named=named,
+            packs=packs,
+            lengths=lengths,
+            width=width,
+            tail=tail,
+            options=options,
+        )
+
+    def __len__(self) -> int:
+        return len(self.tensors["items"])
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What the network is called with."""
+        inputs: dict[str, Any] = {name: self.tensors[name] for name in self.named}
+        if self.packs:
+            indices = [self.tensors[name] for name in OF_PACKING]
+            inputs["packing"] = Packing.with_indices(self.lengths, self.width, self.tail, indices)
+        return inputs
+
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """All that shapes what is computed: two parts of one layout differ in tensors alone."""
+        shapes = tuple((name, tensor.shape) for name, tensor in self.tensors.items())
+        return (shapes, self.packs, self.width, self.tail > 0, self.options)
+
+    def in_place(self, tensors: dict[str, Tensor]) -> Self:
+        """The part of other tensors of the same layout, whatever will be written to them."""
+        return replace(self, tensors=tensors, terms=tensors["terms"])
+
+    def side_by_side(self, logits: Tensor) -> Tensor:
+        """Logits (rows,) of items of several rows as (items, options), -inf where one has fewer."""
+        if not self.options:
+            return logits
+        table = logits.new_full((len(self) * self.options,), -torch.inf)
+        filled = table.index_copy(0, self.tensors["slots"], logits)
+        return filled.view(len(self), self.options)
+
+
+def inputs_of(
+    features: Features, rows: Indices, device: torch.device
+) -> tuple[dict[str, Tensor], Packing]:
+    """The padded inputs of a network for some rows, on its device, and their packing."""
+    arrays, lengths = pad(features, rows), features.lengths[rows]
+    width = arrays["input_ids"].shape[1]
+    tensors = send([*arrays.values(), *Packing.indices(lengths, width)], device)
+    packing = Packing.with_indices(lengths, width, 0, tensors[len(arrays) :])
+    return dict(zip(arrays, tensors, strict=False)), packing
+
+
+def a_step_ahead(made: Iterable[T]) -> Iterator[T]:
+    """The same, each made before the one ahead of it is given."""
+    waiting: list[T] = []
+    for one in made:
+        waiting.append(one)
+        if len(waiting) > 1:
+            yield waiting.pop(0)
+    yield from waiting

@@ -25,7 +25,7 @@ from benchharness.training.batching import (
     cut_by_length,
     shuffled_batches,
 )
-from benchharness.training.compute import Compute
+from benchharness.training.compute import Compute, Part, a_step_ahead
 from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     adamw,
@@ -35,14 +35,15 @@ from benchharness.training.optimizer import (
     restore_moments,
     update_groups,
 )
-from benchharness.training.predict import OutOfMemoryError, inputs_of, is_out_of_memory, trim_memory
+from benchharness.training.predict import OutOfMemoryError, is_out_of_memory, trim_memory
 from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """What starting one more micro-batch costs, in padded tokens; packed batches are not cut. The
-CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured."""
+CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured, for
+families that are not packed."""
 
 STEPS_BETWEEN_TRIMS = 16
 """After how many steps freed memory goes back to the system, which takes some milliseconds."""
@@ -103,6 +104,10 @@ class Training:
         network.to(compute.device).train()
         items = len(features.item_sizes)
         plan = Plan.of(items, recipe, compute)
+        if compute.on_gpu and compute.precision == "bf16" and not recipe.is_frozen:
+            from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
+
+            cast_together(network)
         return cls(
             network=network,
             features=features,
@@ -150,11 +155,41 @@ class Training:
         return self.meter.step in self.plan.points and not self.meter.is_marked
 
     @cached_property
-    def batches(self) -> Iterator[Indices]:
-        """The items of every step that is left."""
+    def batches(self) -> Iterator[tuple[Indices, list[Part]]]:
+        """The items of every step that is left, and the parts of this process's share of them."""
         items, recipe = self.meter.items, self.recipe
         done = self.meter.step
-        return shuffled_batches(items, recipe.batch_size, recipe.epochs, self.seed, done)
+        batches = shuffled_batches(items, recipe.batch_size, recipe.epochs, self.seed, done)
+        made = ((batch, self.parts_of(batch)) for batch in batches)
+        return a_step_ahead(made) if self.compute.on_gpu else made
+
+    def parts_of(self, batch: Indices) -> list[Part]:
+        """This process's share of a batch in micro-batches, on their way to the device."""
+        share = self.compute.ranks.share(batch, self.features.item_lengths)
+        return [
+            Part.of(
+                self.features,
+                items,
+                self.compute.device,
+                terms=self.features.count_terms(batch),
+                packs=self._packs,
+                in_buckets=self._graphs is not None,
+            )
+            for items in self._cut(share)
+        ]
+
+    @cached_property
+    def _packs(self) -> bool:
+        return is_packed(self.network)
+
+    @cached_property
+    def _graphs(self) -> Callable[..., Tensor] | None:
+        """What records and replays steps, where that is wanted and all is on the device."""
+        if not self.compute.graphs or not self._packs or self.recipe.is_frozen:
+            return None
+        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
+
+        return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
         """Makes the next optimizer step, which signals do not interrupt.
@@ -165,11 +200,11 @@ class Training:
             self._step()
 
     def _step(self) -> None:
-        batch, done = next(self.batches), self.meter.step
+        (batch, parts), done = next(self.batches), self.meter.step
         per_epoch = count_steps(self.meter.items, self.recipe.batch_size, epochs=1)
         rate = learning_rate(done, self.plan.steps, self.recipe)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
-        mean = self._gradients(batch)
+        mean = self._gradients(parts)
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
@@ -178,7 +213,7 @@ class Training:
         if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
             trim_memory()
 
-    def _gradients(self, batch: Indices) -> Tensor:
+    def _gradients(self, parts: Sequence[Part]) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
         ranks, lost = self.compute.ranks, 0
         if ranks.count > 1:
@@ -187,12 +222,7 @@ class Training:
         try:
             with self.compute.autocast():
                 mean = _backward(
-                    self.network,
-                    self.features,
-                    self.goals,
-                    self.loss,
-                    parts=self._cut(ranks.share(batch, self.features.item_lengths)),
-                    terms=self.features.count_terms(batch),
+                    self.network, self.goals, self.loss, parts, self._graphs or _backward_part
                 )
         except OutOfMemoryError as error:
             lost = error.items
@@ -245,7 +275,7 @@ class Training:
     def _cut(self, batch: Indices) -> list[Indices]:
         device = self.compute.device.type
         # A packed batch has no padding to save: another micro-batch would only cost its start.
-        overhead = sys.maxsize if is_packed(self.network) else CUT_OVERHEAD[device]
+        overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device]
         lengths, sizes = self.features.item_lengths, self.features.item_sizes
         return cut_by_length(batch, lengths, self.recipe.accumulation, overhead, sizes)
 
@@ -294,23 +324,21 @@ def _seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
+def _backward(
     network: nn.Module,
-    features: Features,
     goals: Tensor,
     loss: Loss,
-    *,
-    parts: Sequence[Indices],
-    terms: int,
+    parts: Sequence[Part],
+    backward_part: Callable[..., Tensor],
 ) -> Tensor:
-    """Adds the gradients of some parts of a batch that has so many terms in all.
+    """Adds the gradients of some parts of a batch.
 
     Returns their share of the batch's mean loss, without waiting for it.
     """
     total = torch.zeros((), device=goals.device)  # stays there, so that the host does not wait
     for part in parts:
         try:
-            total += _backward_part(network, features, goals, loss, part=part, terms=terms)
+            total += backward_part(network, goals, loss, part=part)
             continue
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
@@ -320,29 +348,11 @@ def _backward(  # noqa: PLR0913  (what is computed, and of which batch)
     return total
 
 
-def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
-    network: nn.Module,
-    features: Features,
-    goals: Tensor,
-    loss: Loss,
-    *,
-    part: Indices,
-    terms: int,
-) -> Tensor:
+def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
-    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) of options
-    logits = network(**inputs_of(features, features.rows_of(part), goals.device))
-    if features.items is not None:
-        logits = _side_by_side(logits, features.item_sizes[part])  # (items, options)
+    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) -> (items, options)
+    logits = part.side_by_side(network(**part.inputs))
     # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
-    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms  # ()
+    share = loss(logits, goals[part.tensors["items"]]).sum() / part.terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     return share.detach()
-
-
-def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
-    """Logits (rows,) of items of several rows as (items, rows), -inf where an item has fewer."""
-    table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
-    is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])  # (items, rows)
-    # masked_scatter fills row by row, which is the order of the logits.
-    return table.masked_scatter(is_row.to(logits.device), logits)

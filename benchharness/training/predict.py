@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchharness.encoder.packing import is_packed
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError
-from benchharness.training.batching import Features, Indices, length_batches, pad
-from benchharness.training.compute import Compute
+from benchharness.training.batching import Features, Indices, length_batches
+from benchharness.training.compute import Compute, inputs_of
 from benchharness.training.meter import DivergedError
 
 T = TypeVar("T")
@@ -40,12 +41,14 @@ def predict(
     computed in smaller batches.
     """
     network.to(compute.device).eval()
+    packs = is_packed(network)
 
     def logits_of(rows: Indices) -> Tensor:
-        inputs = inputs_of(features, rows, compute.device)
-        logits: Tensor = network(**inputs).float()
+        inputs, packing = inputs_of(features, rows, compute.device)
+        known = {"packing": packing} if packs else {}
+        logits: Tensor = network(**inputs, **known).float()
         # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
-        return logits[inputs["attention_mask"].bool()] if logits.ndim == 3 else logits
+        return logits.flatten(0, 1)[packing.places] if logits.ndim == 3 else logits
 
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
     # A process without a batch would not know the shape of the logits: then each computes all.
@@ -85,12 +88,6 @@ def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
     ordered = logits.new_zeros((total, *logits.shape[1:]))
     ordered[torch.from_numpy(rows if each_row else features.tokens_of(rows))] = logits
     return ordered
-
-
-def inputs_of(features: Features, rows: Indices, device: torch.device) -> dict[str, Tensor]:
-    """The padded inputs of a network for some rows, on its device."""
-    arrays = pad(features, rows).items()
-    return {name: torch.from_numpy(a).to(device, non_blocking=True) for name, a in arrays}
 
 
 # What is done where memory runs out.

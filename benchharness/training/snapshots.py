@@ -233,6 +233,8 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
         "processes": provenance["machine"].get("processes", 1),
         "the tokenizer": provenance["model"]["tokenizer"],
         "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
+        # Tails of packed rows (encoder/packing.py) change what dropout draws.
+        **({"graphs": True} if provenance.get("graphs") else {}),
     }
     return {name: str(value) for name, value in found.items()}
 

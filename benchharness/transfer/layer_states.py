@@ -32,13 +32,17 @@ from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
-from benchharness.training.compute import Compute
-from benchharness.training.predict import PREDICTION_TOKENS, inputs_of
+from benchharness.training.compute import Compute, inputs_of
+from benchharness.training.predict import PREDICTION_TOKENS
 
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""
 
-STORED: Mapping[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "bf16": np.dtype(np.int16)}
+STORED: Mapping[str, np.dtype[Any]] = {
+    "fp32": np.dtype(np.float32),
+    "tf32": np.dtype(np.float32),
+    "bf16": np.dtype(np.int16),
+}
 """NumPy has no bf16: its bits are kept as whole numbers."""
 
 PER_RUN = ("_", "transformers_version", "architectures", "dtype")
@@ -179,7 +183,7 @@ def _compute(
     start, done = time.monotonic(), 0
     for step, rows in enumerate(batches, start=1):
         with torch.inference_mode(), compute.autocast():
-            inputs = inputs_of(features, rows, compute.device)
+            inputs, _ = inputs_of(features, rows, compute.device)
             inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         places = features.tokens_of(rows) if source.tokens == "all" else rows

@@ -16,11 +16,10 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.cpu import prepare_for
 from benchharness.encoder.layers import FAMILIES, use_first_token
 from benchharness.encoder.load import set_dropout
 from benchharness.encoder.network import is_foreign
-from benchharness.encoder.packing import PACKABLE
+from benchharness.encoder.packing import PACKABLE, prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
 from benchharness.heads.tokens import encode_once
@@ -48,6 +47,9 @@ from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
 
+GRAPHS = "BENCH_CUDA_GRAPHS"
+"""1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
+
 HELD_OUT = "held-out"
 """What the rows of train that are not trained on are called, beside the splits of the job."""
 
@@ -73,9 +75,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     Where this process is one of several that train together, all of them return the result, and
     the first alone writes files.
     """
-    device = _find_device()
-    ranks = Ranks.join(device)
-    compute = Compute(device=device, precision=job.precision, ranks=ranks)
+    compute = _find_compute(job.precision)
+    device, ranks = compute.device, compute.ranks
     keep = keep if ranks.is_first else None
 
     def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
@@ -225,6 +226,13 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
         ) from error
 
 
+def _find_compute(precision: str) -> Compute:
+    """Where this process computes, with which others, and how."""
+    device = _find_device()
+    graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
+    return Compute(device=device, precision=precision, ranks=Ranks.join(device), graphs=graphs)
+
+
 def _find_device() -> torch.device:
     """The GPU that the engine left visible, the own one of several processes, or the CPU."""
     if not torch.cuda.is_available():
@@ -242,7 +250,7 @@ def _now() -> str:
 def _provenance(
     job: Job, splits: Mapping[str, SplitRows], encoder: Encoder, compute: Compute, started: str
 ) -> Mapping[str, Any]:
-    return collect(
+    found = collect(
         job,
         rows={name: len(rows.examples) for name, rows in splits.items()},
         left_out={name: rows.left_out for name, rows in splits.items()},
@@ -253,6 +261,7 @@ def _provenance(
         processes=compute.ranks.count,
         started=started,
     )
+    return {**found, "graphs": True} if compute.graphs else found
 
 
 def _describe(tokenizer: Any) -> str:

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder.cpu import use_cpu_attention
 from benchharness.encoder.layers import FAMILIES, use_first_token
-from benchharness.encoder.packing import PACKABLE, is_packed
+from benchharness.encoder.packing import PACKABLE, is_packed, use_packed_rows
 from tests.helpers.checkpoints import LENGTHS
 from tests.helpers.families import make_config, make_network
 
@@ -54,7 +53,7 @@ def check_same(family: str, lengths: list[int], *, is_cpu: bool) -> None:
     whole = make_whole(family)
     narrow = copy.deepcopy(whole)
     if is_cpu:
-        use_cpu_attention(narrow)
+        use_packed_rows(narrow, "cpu")
         assert is_packed(narrow)
     use_first_token(narrow)
     inputs = make_inputs(lengths, family)
@@ -87,7 +86,7 @@ def test_padded_rows(family: str) -> None:
 def test_prediction(family: str) -> None:
     whole = make_whole(family).eval()
     narrow = copy.deepcopy(whole)
-    use_cpu_attention(narrow)
+    use_packed_rows(narrow, "cpu")
     use_first_token(narrow)
     inputs = make_inputs([9, 1, 30, 16], family)
     with torch.inference_mode():
@@ -99,7 +98,7 @@ def test_the_last_layer_computes_less() -> None:
     inputs = make_inputs([9, 1, 30, 16], "bert")
     whole, narrow = make_whole("bert"), make_whole("bert")
     for network in (whole, narrow):
-        use_cpu_attention(network)
+        use_packed_rows(network, "cpu")
     use_first_token(narrow)
     tokens, rows = 56, 4
     layers = len(whole.encoder.layer)

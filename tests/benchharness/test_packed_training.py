@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder import cpu, load_encoder
+from benchharness.encoder import load_encoder, packing
 from benchharness.encoder.packing import PACKABLE, is_packed
 from benchharness.heads import Limits, head_for
 from benchharness.tasks.read import read
@@ -46,7 +46,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         torch.manual_seed(1)
         with monkeypatch.context() as patch:
             if plain:
-                patch.setattr(cpu, "use_cpu_attention", lambda network: None)
+                patch.setattr(packing, "use_packed_rows", lambda network, device: None)
                 patch.setattr(run, "use_first_token", lambda network: None)
             network = run._network(head, encoder, task, SLOWLY, CPU.device)
         take_dropout_away(network)
@@ -77,7 +77,7 @@ def test_losses_and_gradients_are_the_same(family: str, kind: str, begin):
     packed, padded = begin(family, kind, plain=False), begin(family, kind, plain=True)
     assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
     every = np.arange(packed.meter.items)
-    ours, expected = packed._gradients(every), padded._gradients(every)
+    ours, expected = (one._gradients(one.parts_of(every)) for one in (packed, padded))
     torch.testing.assert_close(ours, expected, rtol=0.0, atol=1e-5)
     gradients = gradients_of(padded.network)
     size = gradients.abs().max()

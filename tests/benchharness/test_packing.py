@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from benchharness.encoder.cpu import NAME, use_cpu_attention
-from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed
+from benchharness.encoder.cpu import groups_of
+from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed, use_packed_rows
 from tests.helpers.checkpoints import LENGTHS, make_config
 
 WINDOWS = {"modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2}}
@@ -44,7 +44,7 @@ def make_inputs(lengths: list[int], family: str) -> dict[str, torch.Tensor]:
 def test_hidden_states_and_gradients_are_the_same(family: str, lengths: list[int]) -> None:
     padded = make_network(family)
     packed = copy.deepcopy(padded)
-    use_cpu_attention(packed)
+    use_packed_rows(packed, "cpu")
     assert is_packed(packed)
     inputs = make_inputs(lengths, family)
     real = inputs["attention_mask"].bool()
@@ -64,7 +64,7 @@ def test_hidden_states_and_gradients_are_the_same(family: str, lengths: list[int
 def test_prediction_gives_the_same_hidden_states(family: str) -> None:
     padded = make_network(family).eval()
     packed = copy.deepcopy(padded)
-    use_cpu_attention(packed)
+    use_packed_rows(packed, "cpu")
     inputs = make_inputs(LENGTHS["mixed"], family)
     real = inputs["attention_mask"].bool()
     with torch.inference_mode():
@@ -76,7 +76,7 @@ def test_prediction_gives_the_same_hidden_states(family: str) -> None:
 
 def test_a_failure_leaves_no_packing_behind() -> None:
     network = make_network("bert")
-    use_cpu_attention(network)
+    use_packed_rows(network, "cpu")
     inputs = make_inputs([3, 2], "bert")
     inputs["input_ids"][0, 0] = 10**6
     with pytest.raises(IndexError):
@@ -86,15 +86,16 @@ def test_a_failure_leaves_no_packing_behind() -> None:
 
 def test_families_without_the_interface_keep_their_own() -> None:
     network = AutoModel.from_config(make_config("mpnet"))
-    use_cpu_attention(network)
-    assert network.config._attn_implementation != NAME
+    use_packed_rows(network, "cpu")
+    assert "benchharness" not in network.config._attn_implementation
     assert not is_packed(network)
 
 
 def test_groups_hold_every_token_once() -> None:
     lengths = torch.tensor([9, 1, 33, 16, 2, 40, 1])
     packing = Packing.of((torch.arange(40) < lengths[:, None]).long())
-    places = [g.places if g.is_real is None else g.places[g.is_real] for g in packing.groups]
+    groups = groups_of(packing)
+    places = [g.places if g.is_real is None else g.places[g.is_real] for g in groups]
     found = torch.cat([each.flatten() for each in places])
     assert sorted(found.tolist()) == list(range(int(lengths.sum())))
-    assert all(group.places.shape[1] % 8 == 0 for group in packing.groups)
+    assert all(group.places.shape[1] % 8 == 0 for group in groups)

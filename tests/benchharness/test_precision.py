@@ -1,10 +1,14 @@
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from benchharness.driver.plan import plan_jobs, resolve_precision
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
+from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute
 
 CPU = torch.device("cpu")
@@ -32,6 +36,31 @@ def test_a_gpu_without_bf16_is_refused(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(BenchError, match="Tesla K80 has no bf16: use --precision fp32"):
         Compute(device=torch.device("cuda"), precision="bf16")
     assert Compute(device=torch.device("cuda"), precision="fp32").on_gpu
+
+
+def test_tf32_is_for_gpus(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(BenchError, match="a CPU has no tf32: use --precision fp32"):
+        Compute(device=CPU, precision="tf32")
+    with pytest.raises(BenchError, match="tf32 is a number format of GPUs"):
+        resolve_precision("tf32", gpu=False)
+    assert resolve_precision("tf32", gpu=True) == "tf32"
+    assert resolve_precision("auto", gpu=True) == "bf16"
+    monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: True)
+    compute = Compute(device=torch.device("cuda"), precision="tf32")
+    products = torch.backends.cuda.matmul
+    with compute.autocast():
+        assert products.allow_tf32
+        assert not torch.is_autocast_enabled("cuda")
+    assert not products.allow_tf32
+
+
+def test_tf32_is_in_the_key():
+    planned = partial(
+        plan_jobs, [find_model("tiny")], [find_task("glue/rte")], "mini", [1], limit=8
+    )
+    jobs = [*planned(precision="fp32").jobs, *planned(precision="tf32", gpu=True).jobs]
+    assert [job.precision for job in jobs] == ["fp32", "tf32"]
+    assert jobs[0].key != jobs[1].key
 
 
 @pytest.mark.parametrize(

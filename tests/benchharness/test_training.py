@@ -9,13 +9,20 @@ from torch import nn
 
 from benchharness.heads.pair import loss
 from benchharness.progress import Progress
-from benchharness.training import loop as training
 from benchharness.training import meter
 from benchharness.training.batching import Features, pad
 from benchharness.training.meter import DivergedError
 from benchharness.training.optimizer import learning_rate
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.helpers.training import CPU, RECIPE, make_data, make_network, train, weights_of
+from tests.helpers.training import (
+    CPU,
+    RECIPE,
+    backward,
+    make_data,
+    make_network,
+    train,
+    weights_of,
+)
 
 
 def test_it_learns():
@@ -63,8 +70,7 @@ def test_accumulation_equals_the_large_batch(accumulation: int):
 def gradients(network: nn.Module, parts: list[np.ndarray]) -> torch.Tensor:
     features, targets = make_data()
     network.zero_grad()
-    goals, terms = torch.from_numpy(targets), sum(map(len, parts))
-    training._backward(network, features, goals, loss, parts=parts, terms=terms)
+    backward(network, features, torch.from_numpy(targets), loss, parts)
     return torch.cat([w.grad.flatten() for w in network.parameters() if w.grad is not None])
 
 

@@ -11,13 +11,11 @@ from transformers import AutoModel
 
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, span, tag
-from benchharness.training import loop as training
 from benchharness.training.batching import Features, pad
-from benchharness.training.compute import Compute
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.checkpoints import make_config
+from tests.helpers.training import CPU, backward
 
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TASK: Any = SimpleNamespace(tags=("O", "B-X", "I-X"))
 LENGTHS = np.array([9, 3, 20, 4, 12, 7, 7, 30, 5, 6])
 
@@ -61,8 +59,7 @@ def test_choices_have_the_gradient_of_the_mean_over_examples(parts: list[list[in
     torch.stack(expected).mean().backward()
     plain = gradients(network)
     batch = [np.array(part) for part in parts]
-    terms = features.count_terms(np.concatenate(batch))
-    mean = training._backward(network, features, gold, choice.loss, parts=batch, terms=terms)
+    mean = backward(network, features, gold, choice.loss, batch)
     assert mean.item() == pytest.approx(torch.stack(expected).mean().item(), abs=1e-5)
     torch.testing.assert_close(gradients(network), plain, atol=1e-5, rtol=1e-4)
 
@@ -81,8 +78,7 @@ def test_tags_have_the_gradient_of_the_mean_over_words(parts: list[list[int]]):
     expected.backward()
     plain = gradients(network)
     batch = [np.array(part) for part in parts]
-    terms = features.count_terms(np.concatenate(batch))
-    mean = training._backward(network, features, goal, tag.loss, parts=batch, terms=terms)
+    mean = backward(network, features, goal, tag.loss, batch)
     assert mean.item() == pytest.approx(expected.item(), abs=1e-5)
     torch.testing.assert_close(gradients(network), plain, atol=1e-5, rtol=1e-4)
 

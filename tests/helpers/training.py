@@ -8,6 +8,7 @@ from torch import nn
 from transformers import AutoModel
 
 from benchharness.encoder import Encoder
+from benchharness.encoder.packing import is_packed
 from benchharness.heads import head_for
 from benchharness.heads.pair import PairNetwork, loss
 from benchharness.progress import Progress
@@ -15,8 +16,8 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.compute import Compute
-from benchharness.training.loop import Training
+from benchharness.training.compute import Compute, Part
+from benchharness.training.loop import Loss, Training, _backward, _backward_part
 from benchharness.training.meter import Fit
 from tests.helpers.checkpoints import make_config
 from tests.helpers.fitting import fit
@@ -94,6 +95,15 @@ def begin(
     return Training.begin(
         network, features, targets, loss, recipe, seed=seed, compute=compute, report=report
     )
+
+
+def backward(
+    network: nn.Module, features: Features, goals: torch.Tensor, loss: Loss, parts: list[np.ndarray]
+) -> torch.Tensor:
+    """Adds the gradients of the mean loss of some items, in these parts; returns that loss."""
+    terms, packs = features.count_terms(np.concatenate(parts)), is_packed(network)
+    made = [Part.of(features, part, CPU.device, terms=terms, packs=packs) for part in parts]
+    return _backward(network, goals, loss, made, _backward_part)
 
 
 def weights_of(network: nn.Module) -> torch.Tensor:

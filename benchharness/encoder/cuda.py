@@ -1,0 +1,146 @@
+"""Packed rows on a GPU: attention by the kernels that are told where sequences begin.
+
+They are those that torch's attention over jagged tensors ends in (torch/nested/_internal/sdpa.py),
+called with the same arguments: FlashAttention for bf16, the memory-efficient one for fp32, both
+with dropout. A jagged tensor itself costs the host about a millisecond a layer
+(docs/decisions/0017-kernels-for-packed-rows.md), which is many times what a layer computes.
+
+What neither can do is computed by `scaled_dot_product_attention` on padded sequences with a mask:
+windows in fp32, odd sizes of heads, older GPUs, and all of it on a CPU, where tests compare it.
+"""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from benchharness.encoder.packing import Packing
+
+FLASH = (8, 0)
+"""The compute capability from which on FlashAttention is there (Ampere), and bf16 in hardware."""
+
+
+def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    rate: float,
+    window: int | None = None,
+) -> Tensor:
+    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
+
+    All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
+    probabilities. With a `window` tokens see those that are fewer places away.
+    """
+    if window is not None and packing.width <= window:
+        window = None  # it hides nothing
+    if not _has_kernel(query, window):
+        table = packing.table(query)  # (sequences, width, heads, size)
+        seen = _attend_padded(table, key, value, packing, scale, rate, window)
+        return seen.flatten(0, 1).index_select(0, packing.places)
+    return _by_kernel(query, key, value, packing, scale, rate, window)
+
+
+def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
+) -> Tensor:
+    """`attend` for the first tokens of sequences; zero for all others."""
+    starts = packing.offsets[:-1]  # (sequences,), the tail's too
+    first = query.index_select(0, starts)  # (sequences, heads, size)
+    if _has_kernel(query, None):
+        seen = _by_kernel(first, key, value, packing, scale, rate, None)
+    else:
+        seen = _attend_padded(first[:, None], key, value, packing, scale, rate, None)[:, 0]
+    return seen.new_zeros(query.shape).index_copy(0, starts, seen)
+
+
+def _has_kernel(query: Tensor, window: int | None) -> bool:
+    """Whether a kernel takes such states (tokens, heads, size), and a window."""
+    if not query.is_cuda:
+        return False
+    size = query.shape[-1]  # rows of it are read 16 bytes at a time
+    if query.dtype == torch.float32:
+        return size % 4 == 0 and window is None
+    return size % 8 == 0 and size <= 256 and _capability(query.device) >= FLASH
+
+
+@cache
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
+
+
+def _by_kernel(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    rate: float,
+    window: int | None,
+) -> Tensor:
+    """Attention of all tokens, or of queries (sequences, heads, size) alone."""
+    offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), as the kernels ask
+    of_queries, longest = offsets, packing.width
+    if len(query) < len(key):
+        count = packing.sequences + 1
+        of_queries = packing.once("firsts", lambda: torch.arange(count, device=key.device).int())
+        longest = 1
+    lengths = (of_queries, offsets, longest, packing.width)
+    query, key, value = (states.contiguous() for states in (query, key, value))
+    if query.dtype == torch.float32:
+        states = (query[None], key[None], value[None])  # (1, tokens, heads, size)
+        needs_sums = torch.is_grad_enabled()  # of the scores' exponentials, for the backward pass
+        found: Tensor = torch.ops.aten._efficient_attention_forward(
+            *states, None, *lengths, rate, 0, needs_sums, scale=scale
+        )[0][0]
+        return found
+    reach = None if window is None else window - 1  # the farthest that is seen, to either side
+    return torch.ops.aten._flash_attention_forward(  # type: ignore[no-any-return]
+        query,
+        key,
+        value,
+        *lengths,
+        rate,
+        False,
+        False,
+        scale=scale,
+        window_size_left=reach,
+        window_size_right=reach,
+    )[0]
+
+
+def _attend_padded(  # noqa: PLR0913, PLR0917  (the names of the formula)
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Packing,
+    scale: float,
+    rate: float,
+    window: int | None,
+) -> Tensor:
+    """Attention of queries (sequences, some tokens, heads, size) to the whole of their sequence."""
+    # (sequences, width, heads, size) -> (sequences, heads, width, size)
+    key, value = (packing.table(states).transpose(1, 2) for states in (key, value))
+    is_seen = packing.once(("seen", window), lambda: _is_seen(packing, window))
+    found = functional.scaled_dot_product_attention(
+        query.transpose(1, 2),
+        key,
+        value,
+        attn_mask=is_seen[:, :, : query.shape[1]],
+        dropout_p=rate,
+        scale=scale,
+    )
+    return found.transpose(1, 2)  # (sequences, heads, tokens, size) -> (.., tokens, heads, size)
+
+
+def _is_seen(packing: Packing, window: int | None) -> Tensor:
+    """Which tokens see which, (sequences, 1, width, width)."""
+    columns = torch.arange(packing.width, device=packing.offsets.device)
+    is_real = columns < packing.offsets.diff()[:, None]  # (sequences, width)
+    distance = (columns[:, None] - columns).abs()  # (width, width)
+    is_near = distance < (packing.width if window is None else window)
+    # Padding sees itself: a token that sees nothing has NaN, also in others' gradients.
+    return (is_real[:, None, None] & is_near) | (distance == 0)

@@ -1,0 +1,160 @@
+"""What only a GPU shows: its kernels, that nothing waits, and that recorded steps are the same."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from benchharness.encoder import cuda
+from benchharness.encoder.packing import Packing, prepare_for
+from benchharness.heads.pair import loss
+from benchharness.training.compute import Compute
+from benchharness.training.loop import Training
+from benchharness.training.predict import predict
+from tests.helpers.training import CPU, RECIPE, make_data, make_network, weights_of
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+
+GPU = torch.device("cuda", 0)
+LENGTHS = [150, 3, 1, 64, 65, 128, 17, 200]
+WITHIN = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+def make_states(dtype: torch.dtype) -> tuple[Packing, list[Tensor]]:
+    packing = Packing.of_lengths(np.array(LENGTHS), 200, GPU, tail=7)
+    torch.manual_seed(1)
+    states = [torch.randn(packing.tokens, 4, 32, device=GPU, dtype=dtype) for _ in range(3)]
+    return packing, [each.requires_grad_() for each in states]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "window"), [(torch.float32, None), (torch.bfloat16, None), (torch.bfloat16, 65)]
+)
+@pytest.mark.parametrize("are_firsts", [False, True])
+def test_kernels_compute_what_padded_rows_give(
+    dtype: torch.dtype, window: int | None, are_firsts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The padded way is what tests on a CPU compare with transformers."""
+    found = []
+    for has_kernel in (True, False):
+        packing, states = make_states(dtype)
+        if has_kernel:
+            assert cuda._has_kernel(states[0], window)
+        else:
+            monkeypatch.setattr(cuda, "_has_kernel", lambda query, window: False)
+        if are_firsts:
+            output = cuda.attend_first(*states, packing, 0.2, 0.0)
+        else:
+            output = cuda.attend(*states, packing, 0.2, 0.0, window)
+        output[: sum(LENGTHS)].float().square().sum().backward()
+        found.append([output, *(each.grad for each in states)])
+    for ours, expected in zip(*found, strict=True):
+        size = float(expected.abs().max())
+        torch.testing.assert_close(ours / size, expected / size, rtol=0, atol=WITHIN[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None:
+    """Of equal scores and values of one the output is the share that was kept, scaled."""
+    packing, (query, _, value) = make_states(dtype)
+    zeros, ones = torch.zeros_like(query), torch.ones_like(value)
+    kept = cuda.attend(zeros, zeros, ones, packing, 1.0, 0.1)[: sum(LENGTHS), :, 0].float()
+    long = kept[:150]  # of 150 probabilities each
+    assert abs(float(long.mean()) - 1.0) < 0.02
+    assert abs(float(long.std()) - (0.1 / 0.9 / 150) ** 0.5) < 0.01
+    again = cuda.attend(zeros, zeros, ones, packing, 1.0, 0.1)[: sum(LENGTHS), :, 0].float()
+    assert not torch.equal(kept, again)
+
+
+def begin(precision: str, *, graphs: bool = False, dropout: float = 0.0) -> Training:
+    network = make_network(dropout=dropout)
+    compute = Compute(device=GPU, precision=precision, graphs=graphs)
+    prepare_for(GPU, network)
+    features, targets = make_data()
+    recipe = replace(RECIPE, batch_size=8, epochs=3)
+    return Training.begin(
+        network, features, targets, loss, recipe, seed=1, compute=compute, report=lambda _: None
+    )
+
+
+@pytest.fixture
+def no_waiting() -> Iterator[None]:
+    """Raises at whatever waits for the GPU."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_waits_for_nothing(precision: str, request: pytest.FixtureRequest) -> None:
+    training = begin(precision, dropout=0.1)
+    training.step()  # libraries make what they need
+    request.getfixturevalue("no_waiting")
+    for _ in range(8):
+        training.step()
+
+
+def steps_of(training: Training) -> Tensor:
+    for _ in range(12):
+        training.step()
+    torch.cuda.synchronize()
+    return weights_of(training.network).cpu()
+
+
+def test_steps_are_those_of_a_cpu() -> None:
+    alone = make_network(dropout=0.0)
+    features, targets = make_data()
+    recipe = replace(RECIPE, batch_size=8, epochs=3)
+    expected = Training.begin(
+        alone, features, targets, loss, recipe, seed=1, compute=CPU, report=lambda _: None
+    )
+    training = begin("fp32")
+    torch.testing.assert_close(steps_of(training), steps_of(expected), rtol=0, atol=1e-4)
+    logits = predict(training.network, features, training.compute, lambda _: None)
+    other = predict(expected.network, features, CPU, lambda _: None)
+    np.testing.assert_allclose(logits, other, atol=1e-3)
+
+
+@pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-5), ("bf16", 2e-3)])
+def test_recorded_steps_are_those_that_are_not(precision: str, within: float) -> None:
+    found = [steps_of(begin(precision, graphs=graphs)) for graphs in (True, False)]
+    torch.testing.assert_close(*found, rtol=0, atol=within)
+
+
+def test_recorded_steps_draw_their_dropout_anew() -> None:
+    training = begin("fp32", graphs=True, dropout=0.5)
+    (part,) = training.parts_of(np.arange(8))
+    losses = [float(training._gradients([part])) for _ in range(4)]
+    assert len(set(losses)) == 4
+    torch.manual_seed(1)
+    once = float(training._gradients([part]))
+    torch.manual_seed(1)
+    assert float(training._gradients([part])) == once
+
+
+def test_tf32_is_set_within_its_context_alone() -> None:
+    compute = Compute(device=GPU, precision="tf32")
+    a, b = (torch.randn(512, 512, device=GPU) for _ in range(2))
+    exact = a @ b
+    with compute.autocast():
+        rounded = a @ b
+    assert not torch.equal(exact, rounded)
+    assert torch.equal(a @ b, exact)
+    assert (rounded - exact).abs().max() < 0.2
+
+
+def test_casts_at_once_give_the_bits_of_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = begin("bf16")
+    plain = begin("bf16")
+    for module in plain.network.modules():
+        if isinstance(module, nn.Linear):
+            monkeypatch.setattr(module, "__class__", nn.Linear)
+    assert torch.equal(steps_of(together), steps_of(plain))
