@@ -343,6 +343,21 @@ def test_what_has_ended_below_a_silent_server_is_not_computed_again(impatient: F
     assert hear.notes == []
 
 
+def test_a_fork_does_nothing_before_its_number_is_told(
+    impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is stopped between the two would leave an end that nobody sees."""
+    monkeypatch.setenv(fake_starter.SLOW, "0.3")
+    fork = impatient.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
+    assert fork.stdin
+    assert fork.stdout
+    with fork.stdin as stdin:
+        stdin.write(json.dumps(fake_worker.make_job().to_json()).encode())
+    assert b"training" in fork.stdout.read(100)
+    assert fork.has_begun
+    close(fork)
+
+
 def test_nothing_that_is_stopped_holds_up_the_end(impatient: ForkServer) -> None:
     pids: list[int] = []
 
