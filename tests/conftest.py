@@ -39,14 +39,25 @@ def heeds_sigint():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session")
+def shared_forks():
+    """What runs in this process fork their workers from, in the place of one process each."""
+    from tests.helpers.shared_forks import SharedForks  # late: see OMP_NUM_THREADS above
+
+    forks = SharedForks()
+    yield forks
+    forks.end()
+
+
 @pytest.fixture
-def bench(monkeypatch, capsys, tmp_path):
+def bench(monkeypatch, capsys, tmp_path, shared_forks):
     """Calls the command line in an empty folder; gives how it ended."""
     from benchharness.cli.app import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("benchharness.engines.choice.ForkServer", shared_forks.fresh_or_shared)
     before, threshold = signal.getsignal(signal.SIGTERM), gc.get_threshold()
 
     def call(*arguments):
