@@ -34,13 +34,6 @@ BUGS = {
 """File, what stands there, and what is put in its place."""
 
 
-def bench(code, folder, *words):
-    environment = os.environ | {"PYTHONPATH": str(code), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        (*BENCH, *words), cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def planted(folder, file, right, wrong):
     """A copy of the code with the bug in it."""
     for package in ("benchharness", "leaderboard", "tasks"):
@@ -52,29 +45,27 @@ def planted(folder, file, right, wrong):
     return folder
 
 
-@pytest.fixture(scope="module")
-def checked(tmp_path_factory):
-    """`bench check` by a copy of the code, against a baseline that this code has made."""
-    folder = tmp_path_factory.mktemp("checked")
+SOAK = tuple(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:])
+"""One bug shows the way: the others only cost as much again."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", [next(iter(BUGS)), *SOAK])
+def test_a_planted_bug_changes_the_first_losses_and_no_bug_does_not(bench, tmp_path, bug):
     made = ("--db", "x.sqlite", "--out", "x.html", "--data", "mini", "--no-baselines")
-    assert bench(ROOT, folder, "run", *WHAT, *HOW, *made, "--seeds", "2").returncode == 0
-    assert bench(ROOT, folder, "baseline", *WHAT, "--db", "x.sqlite").returncode == 0
-    return lambda code: bench(code, folder, "check", *WHAT, *HOW, "--seeds", "1", "--json")
-
-
-@pytest.mark.slow
-def test_no_bug_changes_nothing(checked):
-    ended = checked(ROOT)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-# One process after the other, four seconds each before it trains: one bug shows the way.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "bug",
-    [next(iter(BUGS)), *(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:])],
-)
-def test_a_planted_bug_changes_the_first_losses(checked, tmp_path, bug):
-    ended = checked(planted(tmp_path, *BUGS[bug]))
+    assert bench("run", *WHAT, *HOW, *made, "--seeds", "2").code == 0
+    assert bench("baseline", *WHAT, "--db", "x.sqlite").code == 0
+    check = ("check", *WHAT, *HOW, "--seeds", "1", "--json")
+    clean = bench(*check)
+    assert clean.code == 0, clean.out + clean.err
+    environment = os.environ | {"PYTHONPATH": str(planted(tmp_path / "code", *BUGS[bug]))}
+    ended = subprocess.run(
+        (*BENCH, *check),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert json.loads(ended.stdout)["tasks"]["glue/rte"]["change"]["step"] <= 10
