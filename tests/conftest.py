@@ -25,6 +25,16 @@ class Ended(NamedTuple):
     err: str
 
 
+def pytest_collection_modifyitems(items):
+    """Whole runs and modules with slow tests go first: several test processes end together.
+
+    So it is with `--no-loadscope-reorder`; else modules of one slow test, being small, go last.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow.update(item.path for item in items if item.path.parent == Path(__file__).parent)
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def heeds_sigint():
     """Ctrl-C works here and in the processes that tests start.
