@@ -47,7 +47,8 @@ check: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/installed-dev
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --durations 25
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder \
+	    --durations 25
 
 test: check tests
 

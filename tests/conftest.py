@@ -25,6 +25,16 @@ class Ended(NamedTuple):
     err: str
 
 
+def pytest_collection_modifyitems(items):
+    """Whole runs and modules with slow tests go first: several test processes end together.
+
+    So it is with `--no-loadscope-reorder`; else modules of one slow test, being small, go last.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow.update(item.path for item in items if item.path.parent == Path(__file__).parent)
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def heeds_sigint():
     """Ctrl-C works here and in the processes that tests start.
@@ -39,14 +49,25 @@ def heeds_sigint():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session")
+def shared_forks():
+    """What runs in this process fork their workers from, in the place of one process each."""
+    from tests.helpers.shared_forks import SharedForks  # late: see OMP_NUM_THREADS above
+
+    forks = SharedForks()
+    yield forks
+    forks.end()
+
+
 @pytest.fixture
-def bench(monkeypatch, capsys, tmp_path):
+def bench(monkeypatch, capsys, tmp_path, shared_forks):
     """Calls the command line in an empty folder; gives how it ended."""
     from benchharness.cli.app import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("benchharness.engines.choice.ForkServer", shared_forks.fresh_or_shared)
     before, threshold = signal.getsignal(signal.SIGTERM), gc.get_threshold()
 
     def call(*arguments):

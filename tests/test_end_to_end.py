@@ -1,4 +1,7 @@
-"""`bench` as a user calls it: real processes, real training of the tiny encoder on mini data."""
+"""`bench` as a user calls it: real training of the tiny encoder on mini data.
+
+What goes well and what is killed has a process of its own, the rest is called in this one.
+"""
 
 import json
 import sys
@@ -10,29 +13,24 @@ from safetensors.numpy import save_file
 
 from tests.helpers.bench_process import (
     all_gone,
-    bench,
     start,
     table,
     wait_for_line,
     workers_of,
 )
+from tests.helpers.bench_process import bench as bench_process
 
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
 ALONE = (*SHORT, "--no-baselines")
 TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path
-
-
 def run(folder, *words):
-    return bench(folder, "run", "--data", "mini", *ALONE, *words)
+    return bench_process(folder, "run", "--data", "mini", *ALONE, *words)
 
 
 def runs(folder):
-    code, out, _ = bench(folder, "list", "runs", "--json")
+    code, out, _ = bench_process(folder, "list", "runs", "--json")
     assert code == 0
     return json.loads(out)
 
@@ -99,34 +97,30 @@ def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
     assert table(tmp_path) == table(folder)
 
 
-def test_the_baselines_stand_on_the_board_without_a_rank(tmp_path):
-    code, out, err = bench(
-        tmp_path, "run", "--model", "majority", "--task", "cola", "--data", "mini"
-    )
+def test_the_baselines_stand_on_the_board_without_a_rank(bench):
+    code, out, err = bench("run", "--model", "majority", "--task", "cola", "--data", "mini")
     assert code == 0, err
     assert out.startswith("2 jobs (2 baselines x 1 task, data: mini), 2 to run")
-    assert {row["model"]: row["seed"] for row in runs(tmp_path)} == {
-        "majority": 0,
-        "bag-of-words": 0,
-    }
-    (board,) = json.loads(table(tmp_path))
+    rows = json.loads(bench("list", "runs", "--json").out)
+    assert {row["model"]: row["seed"] for row in rows} == {"majority": 0, "bag-of-words": 0}
+    (board,) = json.loads(bench("leaderboard", "--json").out)
     entries = {entry["model"]: entry for entry in board["entries"]}
     assert {(entry["kind"], entry["rank"]) for entry in entries.values()} == {("floor", None)}
     assert entries["majority"]["tasks"]["glue/cola"]["median"] == 0.0
     assert entries["bag-of-words"]["tasks"]["glue/cola"]["median"] > 0.0
 
 
-def test_a_diverging_job_is_stored_and_is_exit_1(tmp_path):
+def test_a_diverging_job_is_stored_and_is_exit_1(bench):
     wild = ("--set", "learning_rate=1e30", "--set", "batch_size=4")
-    code, out, err = run(tmp_path, *TWO_TASKS[:6], *wild)
+    code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS[:6], *wild)
     assert code == 1
-    (row,) = runs(tmp_path)
+    (row,) = json.loads(bench("list", "runs", "--json").out)
     assert row["status"] == "diverged"
     assert row["error"] in err
     assert "0 of 1 jobs are finished, 1 failed." in out
 
 
-def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(tmp_path):
+def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(bench, tmp_path):
     checkpoint = tmp_path / "hollow"
     checkpoint.mkdir()
     config = {
@@ -141,7 +135,7 @@ def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(tmp_path):
     (checkpoint / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
     words = {"embeddings.word_embeddings.weight": np.zeros((5, 8), dtype=np.float32)}
     save_file(words, checkpoint / "model.safetensors")
-    code, out, err = run(tmp_path, "--model", "hollow", *TWO_TASKS[2:])
+    code, out, err = bench("run", "--data", "mini", *ALONE, "--model", "hollow", *TWO_TASKS[2:])
     assert code == 4, err
     assert err.count(" lacks ") == 1
     assert "hollow lacks 36 weights of its encoder" in err.splitlines()[-1]
@@ -165,11 +159,11 @@ def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(tmp_path):
         (("--model", "tiny", "--task", "cola", "--db", "."), 5, "is a folder"),
     ],
 )
-def test_bad_input_is_one_sentence_and_its_exit_code(folder, words, code, sentence):
-    ended, out, err = run(folder, *words)
+def test_bad_input_is_one_sentence_and_its_exit_code(bench, tmp_path, words, code, sentence):
+    ended, out, err = bench("run", "--data", "mini", *ALONE, *words)
     assert ended == code
     assert sentence in err
     assert err.startswith("bench: ")
     assert err.count("\n") == 1 + ("lacks files" in err)  # then a line for each task
     assert out == ""
-    assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`bench run` with jobs that start from another one's encoder: real processes, real training."""
+"""`bench run` with jobs that start from another one's encoder: real training, and a real kill."""
 
 import json
 import signal
@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from benchharness.leaderboard.store.store import open_store
-from tests.helpers.bench_process import all_gone, bench, start, table, wait_for_line, workers_of
+from tests.helpers import bench_process
+from tests.helpers.bench_process import all_gone, start, table, wait_for_line, workers_of
 
 CHAIN = """
 [glue.rte]
@@ -38,14 +39,13 @@ def stored(folder):
         return {row.task: (row, len(store.attempts(row.key))) for row in store.runs()}
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A folder in which the chain ran without a stop, and what that printed."""
-    folder = prepare(tmp_path_factory.mktemp("chain"))
-    return folder, bench(folder, *COMMAND)
+@pytest.fixture
+def finished(bench, tmp_path):
+    """The folder of `bench`, in which the chain ran without a stop, and what that printed."""
+    return prepare(tmp_path), bench(*COMMAND)
 
 
-def test_one_training_serves_all_that_start_from_it(finished):
+def test_one_training_serves_all_that_start_from_it(finished, bench):
     folder, (code, out, err) = finished
     assert code == 0, err
     sentence = "MNLI is trained first: GLUE RTE, MRPC, SuperGLUE RTE start from it"
@@ -61,16 +61,12 @@ def test_one_training_serves_all_that_start_from_it(finished):
     )
     assert set(rows["superglue/rte"][0].scores) >= {"superglue/axb", "superglue/axg"}
     assert list((folder / "results" / "checkpoints").iterdir()) == [], "nobody needs it any more"
-
-
-def test_a_run_says_what_it_started_from(finished):
-    folder, _ = finished
-    rows = stored(folder)
-    run = f"(run {rows['glue/mnli'][0].key[:12]})"
-    assert f"glue/mnli {run}" in bench(folder, "show", rows["glue/rte"][0].key)[1]
+    run = f"(run {mnli.key[:12]})"
+    assert f"glue/mnli {run}" in bench("show", rows["glue/rte"][0].key).out
     page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
     assert f"started from MNLI {run}" in page
-    boards = {board["suite"]: board["entries"][0] for board in json.loads(table(folder))}
+    found = json.loads(bench("leaderboard", "--json").out)
+    boards = {board["suite"]: board["entries"][0] for board in found}
     assert boards["glue"]["started_from"] == dict.fromkeys(("glue/mrpc", "glue/rte"), "glue/mnli")
     assert boards["superglue"]["started_from"]["superglue/axb"] == "glue/mnli"
 
@@ -86,7 +82,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(finished, tmp_path):
     assert all_gone(workers)
     kept = folder / "results" / "checkpoints"
     assert len(list(kept.iterdir())) == 1, "two jobs still need it"
-    code, out, err = bench(folder, *COMMAND)
+    code, out, err = bench_process.bench(folder, *COMMAND)
     assert code == 0, err
     assert "2 stored already, 2 to run" in out
     assert "The encoder of MNLI is there: " in out

@@ -59,6 +59,7 @@ def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 5
 NUMBER_BYTES = 4
+BEGIN = b"1"
 
 
 def serve(requests: socket.socket) -> None:
@@ -81,11 +82,14 @@ def serve(requests: socket.socket) -> None:
                 continue
             streams, (status, *held) = pipes[:3], pipes[3:]
             others = [status, requests.fileno(), *running, *(s for _, s in running.values())]
-            pid = _fork(request, streams, others)
+            pid, waiting = _fork(request, streams, others)
             for descriptor in (*streams, *held):
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
+            # If it began before, and this process were stopped, nobody would see its end.
+            with waiting, suppress(OSError):  # it may be gone
+                waiting.send(BEGIN)
 
 
 def _tell(status: int, number: int) -> None:
@@ -99,18 +103,27 @@ def _import(modules: list[str]) -> None:
             import_module(module)
 
 
-def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
-    """Starts a worker; returns its process id, when it can be signalled and dies with this one."""
-    server, (led, leads) = os.getpid(), os.pipe()
+def _fork(
+    request: dict[str, Any], pipes: list[int], others: list[int]
+) -> tuple[int, socket.socket]:
+    """Starts a worker, which can be signalled, dies with this process, and waits for BEGIN.
+
+    Returns its process id, and the socket on which it waits.
+    """
+    server, (ours, theirs) = os.getpid(), socket.socketpair()
     pid = os.fork()
     if pid == 0:
+        ours.close()
         os.setsid()
         die_with(server)
-        _become_worker(request, pipes, [*others, led, leads])
-    os.close(leads)
-    os.read(led, 1)  # nothing: its other end is closed when the fork has come so far
-    os.close(led)
-    return pid
+        theirs.send(BEGIN)
+        if theirs.recv(1) != BEGIN:  # this process has ended
+            os._exit(1)
+        theirs.close()
+        _become_worker(request, pipes, others)
+    theirs.close()
+    ours.recv(1)  # nothing where the fork was killed before
+    return pid, ours
 
 
 def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int]) -> NoReturn:

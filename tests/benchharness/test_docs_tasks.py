@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +38,21 @@ def manual(folder: Path) -> None:
         (folder / f"{split}.json").write_text(json.dumps(document))
 
 
-def run(folder: Path, plugin: str, data: str, *models: str, **environment: str) -> dict[str, Any]:
-    """The board of a run in a process of its own, by the model that was asked for."""
+def run(
+    folder: Path, plugins: list[str], data: str, *models: str, **environment: str
+) -> list[dict[str, Any]]:
+    """The board of each plugin's task after a run in a process of its own, by model."""
     command = (sys.executable, "-P", "-m", "benchharness")
     named = [word for model in models for word in ("--model", model)]
-    task = next(line for line in (folder / plugin).read_text().split('"') if "/" in line)
+    texts = [(folder / plugin).read_text() for plugin in plugins]
+    tasks = [next(word for word in text.split('"') if "/" in word) for text in texts]
+    asked = [word for task in tasks for word in ("--task", task)]
+    loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
     settings = ("--set", "epochs=1", "--seeds", "1", "--no-baselines", "--data", data)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    for words in (
-        ("run", *named, "--task", task, *settings),
-        ("leaderboard", "--suite", task.partition("/")[0], "--json"),
-    ):
+    for words in (("run", *named, *asked, *settings), ("leaderboard", "--json")):
         ended = subprocess.run(
-            (*command, *words, "--plugin", plugin),
+            (*command, *words, *loaded),
             cwd=folder,
             env=kept | environment,
             capture_output=True,
@@ -59,26 +60,26 @@ def run(folder: Path, plugin: str, data: str, *models: str, **environment: str) 
             check=False,
         )
         assert ended.returncode == 0, ended.stderr
-    (board,) = json.loads(ended.stdout)
-    return {entry["model"]: entry["tasks"][task]["values"] for entry in board["entries"]}
+    boards = {board["suite"]: board["entries"] for board in json.loads(ended.stdout)}
+    return [
+        {entry["model"]: entry["tasks"][task]["values"] for entry in boards[task.partition("/")[0]]}
+        for task in tasks
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mark", "write", "majority"),
-    [("TagTask(", genes, 0.0), ("ChoiceTask(", exam, 0.5), ("MANUAL = ", manual, 0.0)],
-    ids=["tags", "options", "spans"],
-)
-def test_a_plugin_of_the_documentation_trains_and_scores(
-    tmp_path: Path, mark: str, write: Callable[[Path], None], majority: float
-) -> None:
-    (tmp_path / "plugin.py").write_text(block("tasks.md", mark))
+def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> None:
+    marks = {"tags.py": "TagTask(", "options.py": "ChoiceTask(", "spans.py": "MANUAL = "}
+    for name, mark in marks.items():
+        (tmp_path / name).write_text(block("tasks.md", mark))
     (tmp_path / "DATA").mkdir()
-    write(tmp_path / "DATA")
-    found = run(tmp_path, "plugin.py", "DATA", "tiny", "majority")
-    assert set(found) == {"tiny", "majority"}
-    assert 0 <= found["tiny"][0] <= 1
-    assert found["majority"][0] >= majority
+    for write in (genes, exam, manual):
+        write(tmp_path / "DATA")
+    tags, options, spans = run(tmp_path, list(marks), "DATA", "tiny", "majority")
+    for found, majority in ((tags, 0.0), (options, 0.5), (spans, 0.0)):
+        assert set(found) == {"tiny", "majority"}
+        assert 0 <= found["tiny"][0] <= 1
+        assert found["majority"][0] >= majority
 
 
 @pytest.mark.slow
@@ -95,8 +96,8 @@ def test_the_hub_data_set_of_the_documentation(tmp_path: Path) -> None:
     )
     with serve_hub(tmp_path / "hub") as server:
         where = {"HF_ENDPOINT": server.endpoint, "HF_HOME": str(tmp_path / "home")}
-        found = run(tmp_path, "reviews.py", "hub", "majority", **where, HF_HUB_DISABLE_XET="1")
-    assert found == {"majority": [0.75]}
+        found = run(tmp_path, ["reviews.py"], "hub", "majority", **where, HF_HUB_DISABLE_XET="1")
+    assert found == [{"majority": [0.75]}]
 
 
 def test_the_recipe_file_of_the_documentation(bench, tmp_path: Path) -> None:

@@ -202,18 +202,15 @@ def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyP
         lambda self, *words, **more: started.append(self) or start(self, *words, **more),
     )
     jobs = [make_job("cola"), make_job("glue/rte")]
+    jobs.append(replace(jobs[0], seed=2, checkpoint="/nowhere"))
     outcomes = list(LocalEngine(find_slots("cpu", 1)).run(iter(jobs), lambda *_: None))
-    assert [type(outcome) for outcome in outcomes] == [Result, Result]
-    assert len(started) == 2
+    assert len(started) == 3
     assert len(set(map(id, started))) == 1
-    assert all(isinstance(o, Result) and o.provenance["machine"]["threads"] == 1 for o in outcomes)
-
-
-def test_a_failure_comes_back_with_its_log() -> None:
-    job = replace(make_job("cola"), checkpoint="/nowhere")
-    (outcome,) = LocalEngine(find_slots("cpu", 1)).run(iter([job]), lambda *_: None)
-    assert isinstance(outcome, Failure)
-    assert "/nowhere" in outcome.error
+    *results, failure = outcomes
+    assert [type(result) for result in results] == [Result, Result]
+    assert all(isinstance(r, Result) and r.provenance["machine"]["threads"] == 1 for r in results)
+    assert isinstance(failure, Failure)
+    assert "/nowhere" in failure.error
 
 
 def test_a_server_imports_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
@@ -341,6 +338,21 @@ def test_what_has_ended_below_a_silent_server_is_not_computed_again(impatient: F
     outcomes = driven_by(impatient, [fake_worker.make_job("slow:1")], hear)
     assert [type(outcome) for outcome in outcomes] == [Result]
     assert hear.notes == []
+
+
+def test_a_fork_does_nothing_before_its_number_is_told(
+    impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is stopped between the two would leave an end that nobody sees."""
+    monkeypatch.setenv(fake_starter.SLOW, "0.3")
+    fork = impatient.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
+    assert fork.stdin
+    assert fork.stdout
+    with fork.stdin as stdin:
+        stdin.write(json.dumps(fake_worker.make_job().to_json()).encode())
+    assert b"training" in fork.stdout.read(100)
+    assert fork.has_begun
+    close(fork)
 
 
 def test_nothing_that_is_stopped_holds_up_the_end(impatient: ForkServer) -> None:

@@ -16,7 +16,7 @@ from tests.helpers.ranked_training import train
 MODULE = "tests.helpers.ranked_training"
 
 
-def train_together(folder, count, dropout):
+def train_together(folder, count):
     """What each of the processes has at the end."""
     environment = os.environ | {
         "WORLD_SIZE": str(count),
@@ -26,7 +26,7 @@ def train_together(folder, count, dropout):
     }
     processes = [
         subprocess.Popen(
-            (sys.executable, "-m", MODULE, str(folder / "rank"), str(dropout)),
+            (sys.executable, "-m", MODULE, str(folder / "rank")),
             cwd=ROOT,
             env=environment | {"RANK": str(rank)},
         )
@@ -38,7 +38,7 @@ def train_together(folder, count, dropout):
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
-    return train_together(tmp_path_factory.mktemp("ranks"), 2, 0.0)
+    return train_together(tmp_path_factory.mktemp("ranks"), 2)
 
 
 def test_two_processes_have_the_weights_of_one(together):
@@ -66,11 +66,10 @@ def test_all_of_them_decide_by_the_number_of_the_first(together):
         assert np.isnan(rank["decided"][1]), "None"
 
 
-def test_with_dropout_they_draw_differently_and_stay_the_same(tmp_path):
-    ranks = train_together(tmp_path, 2, 0.1)
-    assert np.array_equal(ranks[0]["weights"], ranks[1]["weights"])
+def test_with_dropout_they_draw_differently_and_stay_the_same(together):
+    assert np.array_equal(together[0]["dropped"], together[1]["dropped"])
     alone, _, _ = train(ALONE, 0.1)
-    assert not np.allclose(ranks[0]["weights"], alone, atol=1e-5)
+    assert not np.allclose(together[0]["dropped"], alone, atol=1e-5)
 
 
 def test_draws_follow_from_rank_and_step_alone():

@@ -23,13 +23,14 @@ FEW = replace(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_both_sides_tell_what_is_compared(tmp_path):
+@pytest.mark.parametrize("seeds", [[1], pytest.param([1, 2], marks=pytest.mark.soak)])
+def test_both_sides_tell_what_is_compared(tmp_path, seeds):
     checkpoint = save_checkpoint(tmp_path / "model")
     data = draw_sample(FEW, MINI, tmp_path / "data")
-    runs = [SIDES[side](FEW, str(checkpoint), data, [1, 2]) for side in ("ours", "best")]
+    runs = [SIDES[side](FEW, str(checkpoint), data, seeds) for side in ("ours", "best")]
     assert [run.side for run in runs] == ["ours", "best"]
     assert {tuple(scores) for run in runs for scores in run.scores} == {("accuracy",)}
-    assert {len(run.scores) for run in runs} == {2}
+    assert {len(run.scores) for run in runs} == {len(seeds)}
     assert all(run.seconds > run.train_seconds > 0 for run in runs)
     assert all(run.peak_bytes > 100e6 for run in runs)
     ours, best = runs

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.glue import COLA
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
@@ -63,11 +64,11 @@ def test_32_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
     # The libraries' own retries take from half a minute to several; fetching, how slow we are here.
     assert seconds < 15 + 3 * fetching
 
-    listed, _ = bench(tmp_path, endpoint, "list", "runs", "--db", "x.sqlite", "--json")
-    (row,) = json.loads(listed.stdout)
-    assert (row["model"], row["data"], row["limit"]) == ("org/name", "hub", 16)
-    shown, _ = bench(tmp_path, endpoint, "show", row["key"], "--db", "x.sqlite", "--json")
-    assert json.loads(shown.stdout)["weights"] == f"hub:org/name@{COMMIT}"
+    with open_store(tmp_path / "x.sqlite", create=False) as store:
+        (row,) = store.runs()
+        job = store.result(row.key).job
+    assert (job.model, job.data, job.limit) == ("org/name", "hub", 16)
+    assert job.weights == f"hub:org/name@{COMMIT}"
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,14 @@ FETCH = """
 import sys
 from benchharness.models.weights import download
 from benchharness.tasks.errors import BenchError
-try:
-    print(download("org/name", sys.argv[1]))
-except BenchError as error:
-    print(error, file=sys.stderr)
-    sys.exit(error.exit_code)
+status = 0
+for name in sys.argv[2:]:
+    try:
+        print(download(name, sys.argv[1]))
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        status = error.exit_code
+sys.exit(status)
 """
 
 
@@ -38,13 +41,13 @@ def repositories(tmp_path: Path) -> Path:
 
 
 def fetch(
-    server: HubServer, home: Path, revision: str = COMMIT
+    server: HubServer, home: Path, revision: str = COMMIT, *names: str
 ) -> subprocess.CompletedProcess[str]:
-    """Fetch the checkpoint in a process of its own: the library reads HF_* on import."""
+    """Fetch checkpoints in a process of its own: the library reads HF_* on import."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     hub = {"HF_ENDPOINT": server.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
     return subprocess.run(
-        (sys.executable, "-P", "-c", FETCH, revision),
+        (sys.executable, "-P", "-c", FETCH, revision, *(names or ["org/name"])),
         env=kept | hub,
         capture_output=True,
         text=True,
@@ -90,14 +93,17 @@ def test_33_rows_that_changed_on_the_way_are_noticed(tmp_path: Path) -> None:
     assert again.status == 0, again.error
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
-def test_33_a_refusal_is_one_sentence(tmp_path: Path, repositories: Path, status: int) -> None:
+def test_33_a_refusal_is_one_sentence(tmp_path: Path, repositories: Path) -> None:
+    """All of them in one process, each of a checkpoint of its own."""
+    refused = {f"org/refused-{status}": status for status in (401, 403, 404, 429, 500)}
     with serve_hub(repositories) as server:
-        server.failing["org/name"] = status
-        done = fetch(server, tmp_path / "home")
+        server.failing.update(refused)
+        done = fetch(server, tmp_path / "home", COMMIT, *refused)
     assert done.returncode == 4
-    # Before it stand the library's own lines about what it tries again.
-    assert "org/name" in done.stderr.splitlines()[-1]
+    # Before each stand the library's own lines about what it tries again.
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("bench: ")]
+    assert len(sentences) == len(refused)
+    assert all(name in line for name, line in zip(refused, sentences, strict=True))
     assert "Traceback" not in done.stderr
 
 

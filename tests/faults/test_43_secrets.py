@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,24 +30,15 @@ RUN = (
 SHORT = ("--set", "epochs=1", "--set", "batch_size=4", "--device", "cpu", "--no-baselines")
 
 
-def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """One command with secrets in its environment."""
-    return subprocess.run(
-        (*BENCH, *words),
-        cwd=folder,
-        env=os.environ | dict.fromkeys(TOKENS, SECRET) | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+@pytest.fixture(autouse=True)
+def tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets in the environment of every command."""
+    for name in TOKENS:
+        monkeypatch.setenv(name, SECRET)
 
 
-def assert_nothing_tells(
-    folder: Path, secret: str, *ended: subprocess.CompletedProcess[str]
-) -> None:
+def assert_nothing_tells(folder: Path, secret: str, *printed: str) -> None:
     """Neither a file nor a line that was printed holds the secret."""
-    printed = [text for each in ended for text in (each.stdout, each.stderr)]
     for content in [text.encode() for text in printed] + [
         path.read_bytes() for path in folder.rglob("*") if path.is_file()
     ]:
@@ -54,16 +46,26 @@ def assert_nothing_tells(
 
 
 @pytest.mark.parametrize(("rate", "code"), [("1e-3", 0), ("1e30", 1)], ids=["passing", "failing"])
-def test_43_a_run_leaves_no_token(tmp_path: Path, rate: str, code: int) -> None:
-    ran = bench(tmp_path, *RUN, *SHORT, "--set", f"learning_rate={rate}", "--db", "x.sqlite")
+def test_43_a_run_leaves_no_token(bench: Any, tmp_path: Path, rate: str, code: int) -> None:
+    """The run is a process of its own, in which libraries read their tokens."""
+    ran = subprocess.run(
+        (*BENCH, *RUN, *SHORT, "--set", f"learning_rate={rate}", "--db", "x.sqlite"),
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert ran.returncode == code, ran.stderr
-    listed = bench(tmp_path, "list", "runs", "--db", "x.sqlite", "--json")
-    key = listed.stdout.partition('"key": "')[2][:64]
-    shown = bench(tmp_path, "show", key, "--db", "x.sqlite", "--json")
-    exported = bench(tmp_path, "export", "--all", "all.jsonl.gz", "--db", "x.sqlite")
-    assert (shown.returncode, exported.returncode) == (0, 0)
+    listed = bench("list", "runs", "--db", "x.sqlite", "--json")
+    key = listed.out.partition('"key": "')[2][:64]
+    shown = bench("show", key, "--db", "x.sqlite", "--json")
+    exported = bench("export", "--all", "all.jsonl.gz", "--db", "x.sqlite")
+    assert (shown.code, exported.code) == (0, 0)
     assert (tmp_path / "x.sqlite").stat().st_size > 1000
-    assert_nothing_tells(tmp_path, SECRET, ran, listed, shown, exported)
+    said = [text for ended in (listed, shown, exported) for text in ended[1:]]
+    assert_nothing_tells(tmp_path, SECRET, ran.stdout, ran.stderr, *said)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +79,9 @@ def test_43_a_run_leaves_no_token(tmp_path: Path, rate: str, code: int) -> None:
 )
 @pytest.mark.parametrize("command", ["leaderboard", "doctor"])
 def test_43_the_password_of_a_database_is_never_said(
-    tmp_path: Path, url: str, command: str
+    bench: Any, tmp_path: Path, url: str, command: str
 ) -> None:
-    ended = bench(tmp_path, command, "--db", url)
-    assert ended.returncode != 0
-    assert "Traceback" not in ended.stderr
-    assert_nothing_tells(tmp_path, PASSWORD, ended)
+    ended = bench(command, "--db", url)
+    assert ended.code != 0
+    assert "Traceback" not in ended.err
+    assert_nothing_tells(tmp_path, PASSWORD, ended.out, ended.err)

@@ -1,6 +1,8 @@
 """A process that fake workers are forked from, in the place of the one with torch in it."""
 
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ from benchharness.worker import fork_server
 from tests.helpers import fake_worker
 
 COMMAND = (sys.executable, "-P", __file__)
+SLOW = "TEST_SLOW_STARTER"
+"""In the environment: it tells a number only after so many seconds, as on a busy machine."""
 
 
 def main(result_file: Path, _options: dict[str, Any]) -> int:
@@ -16,7 +20,13 @@ def main(result_file: Path, _options: dict[str, Any]) -> int:
     return 0
 
 
+def tell_late(status: int, number: int) -> None:
+    time.sleep(float(os.environ.get(SLOW, "0")))
+    tell(status, number)
+
+
 if __name__ == "__main__":
+    tell, fork_server._tell = fork_server._tell, tell_late
     fork_server.main = main
     fork_server._import = lambda modules: None
     fork_server.run()

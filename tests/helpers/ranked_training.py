@@ -1,4 +1,4 @@
-"""One of several processes that train a small network together: `-m` this FILE DROPOUT."""
+"""One of several processes that train small networks together, with dropout too: `-m` this FILE."""
 
 import sys
 from dataclasses import replace
@@ -41,15 +41,17 @@ def run_out_on_rank_1(ranks):
 
 
 def main():
-    file, dropout = Path(sys.argv[1]), float(sys.argv[2])
+    file = Path(sys.argv[1])
     ranks = Ranks.join(torch.device("cpu"))
-    weights, losses, logits = train(ranks, dropout)
+    weights, losses, logits = train(ranks, 0.0)
+    dropped, _, _ = train(ranks, 0.1)
     others = ranks.add_up(torch.from_numpy(weights)) / ranks.count
     lost = run_out_on_rank_1(ranks)
     decided = ranks.same(0.25 + ranks.rank), ranks.same(None if ranks.is_first else 0.5)
     np.savez(
         file.with_suffix(f".{ranks.rank}.npz"),
         weights=weights,
+        dropped=dropped,
         losses=losses,
         logits=logits,
         apart=np.abs(others.numpy() - weights).max(),

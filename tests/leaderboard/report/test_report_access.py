@@ -36,8 +36,15 @@ def faults(report: Opened) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1360])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        (1360, "light"),
+        pytest.param(390, "light", marks=pytest.mark.soak),  # its layout and its colours are above
+        pytest.param(1360, "dark", marks=pytest.mark.soak),
+    ],
+)
 def test_axe_finds_no_serious_fault(
     browser: "Browser", path: Path, scheme: Scheme, width: int
 ) -> None:

@@ -1,0 +1,71 @@
+"""One process to fork workers from for all runs of a test process, whose imports take seconds.
+
+As a program it is that process. Its forks have the folder and the environment of the test, as if
+they were started by it.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchharness.engines import fork_server
+from benchharness.engines.fork_server import Fork, ForkServer
+from benchharness.worker import fork_server as server
+
+COMMAND = (sys.executable, "-P", __file__)
+FOLDER = "TEST_FOLDER"
+READ_AT_IMPORT = ("HF_", "HUGGINGFACE_", "TORCH_", "TRANSFORMERS_", "PYTHON")
+"""Beginnings of variables that libraries read when they are imported, so once for all tests."""
+
+
+def read_at_import() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name.startswith(READ_AT_IMPORT)}
+
+
+class SharedForks(ForkServer):
+    """Stays when a run is over, until `end`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._environment = read_at_import()
+
+    def fresh_or_shared(self) -> ForkServer:
+        """What a run forks its workers from; its own process where libraries read other values."""
+        return self if read_at_import() == self._environment else ForkServer()
+
+    def start(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        modules: Sequence[str],
+        held: Sequence[int] = (),
+    ) -> Fork:
+        own = {**os.environ, **environment, FOLDER: str(Path.cwd())}
+        return super().start(words, own, modules, held)
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            super().close()
+
+    def end(self) -> None:
+        super().close()
+
+    def _ask(self, *request: Any) -> None:
+        usual, fork_server.COMMAND = fork_server.COMMAND, COMMAND
+        try:
+            super()._ask(*request)
+        finally:
+            fork_server.COMMAND = usual
+
+
+def become_worker(request: dict[str, Any], pipes: list[int], others: list[int]) -> None:
+    os.chdir(request["environment"].pop(FOLDER))
+    os.environ.clear()
+    usual(request, pipes, others)
+
+
+if __name__ == "__main__":
+    usual, server._become_worker = server._become_worker, become_worker
+    server.run()
