@@ -270,7 +270,7 @@ def _intervals(board: Board) -> Iterator[str]:
 
 
 def _label(entry: Entry) -> str:
-    return f"{entry.model} ({entry.recipe_label})"
+    return entry.name
 
 
 def _notes(board: Board) -> dict[str, list[str]]:
@@ -327,7 +327,7 @@ def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
     for entry in board.entries:
         for place, found in enumerate(reproductions(board, entry)):
             yield (
-                (visible(f"{entry.model} ({entry.recipe_label})") if place == 0 else ""),
+                (visible(entry.name) if place == 0 else ""),
                 title_of(found.task),
                 " or ".join(found.theirs.scores),
                 "" if found.ours is None else f"{found.ours:.1f}",
