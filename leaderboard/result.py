@@ -248,7 +248,8 @@ class RunRow:
     `overridden`, `is_sweep`, `source`, `stage` and `start_from` are as in Job; `start_task` and
     `start_variant` are what a board tells of that run (see grouping.py). `settings` are as in Job
     where the recipe's name does not say its values, else empty. `model` is what the user has
-    renamed it to, if so, and `is_hidden` says that boards leave the run out.
+    renamed it to, if so; `is_named` says that this is the name of its row alone, `is_hidden` that
+    boards leave it out.
     """
 
     key: str
@@ -282,6 +283,7 @@ class RunRow:
     stage: Stage | None = None
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_hidden: bool = False
+    is_named: bool = False
 
     @property
     def is_single(self) -> bool:

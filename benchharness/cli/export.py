@@ -32,7 +32,7 @@ from benchharness.leaderboard.exports.table import to_latex, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.stored.boards import gather_boards, wanted_tasks
+from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
 from benchharness.tasks.errors import BenchError
 
 
@@ -130,6 +130,7 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
         wanted = wanted_tasks(store, suites, tasks) if tasks else ()
         names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
         boards = gather_boards(store, names, data)
+        models = [stored_name(store, name) for name in models]
     return WRITERS[form](narrowed(boards, models, wanted))
 
 

@@ -24,7 +24,8 @@ class Board:
     `tasks` are the columns; those in `extras` are shown and never counted. `data` are the sources
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
-    are no entries, and have neither rank nor part in what is best.
+    are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that the
+    user has hidden.
     """
 
     suite: str
@@ -36,6 +37,7 @@ class Board:
     extras: tuple[str, ...]
     entries: tuple[Entry, ...]
     imported: tuple[RunRow, ...] = ()
+    hidden: int = 0
 
     @property
     def data_label(self) -> str:
@@ -103,7 +105,8 @@ def _kind_of_data(board: Board) -> tuple[int | None, bool]:
 
 def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()) -> Board:
     counted = set(suite.rule.cells)
-    entries = [build_entry(group, suite) for group in group_by_recipe(runs)]
+    shown_runs = [run for run in runs if not run.is_hidden]
+    entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
     tasks = tuple(t for t in _columns(suite) if t in counted or t in scored)
     return Board(
@@ -116,6 +119,7 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
         extras=tuple(t for t in tasks if t not in counted),
         entries=tuple(told_apart(_ranked(entries))),
         imported=tuple(imported),
+        hidden=len(group_by_recipe([run for run in runs if run.is_hidden])),
     )
 
 

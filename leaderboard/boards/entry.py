@@ -76,7 +76,8 @@ class Entry:
     is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
     an ensemble or a baseline (`kind`), or predictions of others. `words` are what was set and what
-    tells the entry from others of its model (see naming.py); `variant` are four digits that did so
+    tells the entry from others of its model (see naming.py), of which its name leaves the first
+    `unsaid` out: the paper's recipe, or all where the user has named the row. `variant` are four digits that did so
     in the labels of earlier versions, and that scripts may still use. Of a sweep the best point
     stands here, task by task; `points` is how many were tried, 0 for any other recipe.
     `uncertainty` has the intervals, where they were asked for.
@@ -92,6 +93,7 @@ class Entry:
     seed_scores: tuple[float, ...]
     missing: tuple[str, ...]
     words: tuple[Word, ...]
+    unsaid: int = 0
     rank: int | None = None
     variant: str = ""
     points: int = 0
@@ -126,20 +128,15 @@ class Entry:
     @property
     def name(self) -> str:
         """What the row is called wherever it stands: "minilm", "minilm, lr 3e-4, 3 epochs"."""
-        words = self.words[1:] if self._unsaid else self.words
-        return ", ".join((self.model, *(word.shown for word in words)))
+        return ", ".join((self.model, *(word.shown for word in self.words[self.unsaid :])))
 
     @property
     def beside_name(self) -> str:
         """What the name leaves unsaid of the recipe: "paper", "baseline", "best of 3 on dev"."""
-        unsaid = "baseline" if self.kind == "floor" else self._unsaid
-        return ", ".join(filter(None, (unsaid, self._chosen)))
-
-    @property
-    def _unsaid(self) -> str:
-        """The recipe, where the name need not say it: the paper's, or none at all."""
-        usual = PAPER if self.kind == "model" else self.recipe
-        return usual if self.words[0].shown == usual else ""
+        words = [word.shown for word in self.words[: self.unsaid]]
+        if words and self.kind == "floor":
+            words = ["baseline"]
+        return ", ".join(filter(None, (*words, self._chosen)))
 
     @property
     def _chosen(self) -> str:
@@ -225,9 +222,18 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         seed_scores=_seed_scores(suite.rule, cells),
         missing=tuple(task for task in suite.rule.cells if task not in cells),
         words=words,
+        unsaid=_unsaid(runs[0], words),
         variant=variant_of(runs[0]),
         points=points,
     )
+
+
+def _unsaid(run: RunRow, words: Sequence[Word]) -> int:
+    """How many of the words a row's name leaves out."""
+    if run.is_named:
+        return len(words)
+    usual = PAPER if run.kind == "model" else run.recipe_label
+    return int(words[0].shown == usual)
 
 
 def _latest(runs: Iterable[RunRow]) -> list[RunRow]:

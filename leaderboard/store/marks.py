@@ -80,11 +80,15 @@ def marked(runs: Sequence[RunRow], marks: Sequence[Mark]) -> list[RunRow]:
 
 def _marked(run: RunRow, marks: Iterable[Mark]) -> RunRow:
     fitting = [mark for mark in marks if mark.fits(run)]
-    names = [mark.value for mark in fitting if mark.kind == "name"]
-    hidden = any(mark.kind == "hidden" for mark in fitting)
     if not fitting:
         return run
-    return replace(run, model=names[-1] if names else run.model, is_hidden=hidden)
+    names = [mark for mark in fitting if mark.kind == "name"]
+    return replace(
+        run,
+        model=names[-1].value if names else run.model,
+        is_named=bool(names) and names[-1].fields[1:] != (),
+        is_hidden=any(mark.kind == "hidden" for mark in fitting),
+    )
 
 
 def stored_names(names: Collection[str], marks: Iterable[Mark]) -> set[str]:

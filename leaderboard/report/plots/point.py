@@ -10,7 +10,7 @@ from benchharness.leaderboard.boards.cell import Cell, score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.published import PublishedRow, published
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
-from benchharness.leaderboard.boards.systems import find_system
+from benchharness.leaderboard.boards.systems import find_system, printed_size
 from benchharness.leaderboard.report.plots.cost import (
     Facts,
     Sizes,
@@ -171,7 +171,7 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
     # The size that the source prints, else that of the checkpoint; nobody prints the others.
     system = find_system(row.system, row.table)
     known = sizes.get(system.model) if system is not None else None
-    size = _printed_size(row.parameters) or (known.parameters if known else None)
+    size = printed_size(row.parameters) or (known.parameters if known else None)
     return Point(
         kind="published",
         entry="",
@@ -184,9 +184,3 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
         machine="",
         href=f"#{anchor}-published-dev",
     )
-
-
-def _printed_size(text: str) -> float | None:
-    """The number of weights that a source prints: "110M"."""
-    units = {"M": 1e6, "B": 1e9}
-    return float(text[:-1]) * units[text[-1]] if text[-1:] in units else None
