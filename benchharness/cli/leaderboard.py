@@ -89,19 +89,23 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         typer.echo(json.dumps(listed, indent=2))
         return
     if boards:
-        asked = "all" if all_published else "like" if published else "none"
-        show_boards(boards, details=details, published=asked)
+        which: Which = "all" if all_published else "like" if published else "none"
+        show_boards(boards, details=details, published=which)
     else:
         typer.echo("no run matches; `bench list runs` shows what is stored.")
     for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 
 
+Which = Literal["none", "like", "all"]
+"""Which published rows are shown: those of models like the board's, or all."""
+
+
 def show_boards(
     boards: Sequence[Board],
     *,
     details: bool = False,
-    published: Literal["none", "like", "all"] = "none",
+    published: Which = "none",
 ) -> None:
     """Prints boards on stdout, each with what it reproduces and what was imported.
 

@@ -295,10 +295,9 @@ def models(*, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"models": known, "systems": published})
         return
-    columns = ("name", "aliases", "parameters", "max_tokens")
-    if not is_bounded():
-        columns = ("name", "aliases", "parameters", "backbone", "max_tokens", "checkpoint", "title")
-    print_table(known, columns, "nothing to list.")
+    columns = ("name", "aliases", "parameters", "backbone", "max_tokens", "checkpoint", "title")
+    narrow = ("name", "aliases", "parameters", "max_tokens")
+    print_table(known, narrow if is_bounded() else columns, "nothing to list.")
     told = [{**row, "as": row["model"] or row["reason"]} for row in published]
     print_table(told, ("system", "status", "as", "published_rows"), "nothing to list.")
 

@@ -271,8 +271,13 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
 
 
 def report_mark(
-    store: Store, suites: Sequence[str], last: Sequence[Board], *, intervals: bool | None
+    store: Store,
+    suites: Sequence[str],
+    last: Sequence[Board],
+    *,
+    intervals: bool | None,
+    show_paths: bool = False,
 ) -> str:
     """A digest of what a report's content follows from, for its head."""
-    asked = [list(suites), [board.suite for board in last], intervals]
+    asked = [list(suites), [board.suite for board in last], intervals, show_paths]
     return digest([__version__, store.name, store.newest(), asked])

@@ -24,8 +24,8 @@ class Board:
     `tasks` are the columns; those in `extras` are shown and never counted. `data` are the sources
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
-    are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that the
-    user has hidden.
+    are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
+    the user has hidden.
     """
 
     suite: str

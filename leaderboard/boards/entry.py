@@ -77,9 +77,9 @@ class Entry:
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
     an ensemble or a baseline (`kind`), or predictions of others. `words` are what was set and what
     tells the entry from others of its model (see naming.py), of which its name leaves the first
-    `unsaid` out: the paper's recipe, or all where the user has named the row. `variant` are four digits that did so
-    in the labels of earlier versions, and that scripts may still use. Of a sweep the best point
-    stands here, task by task; `points` is how many were tried, 0 for any other recipe.
+    `unsaid` out: the paper's recipe, or all where the user has named the row. `variant` are four
+    digits that told rows apart in earlier versions, and that scripts may still use. Of a sweep the
+    best point stands here, task by task; `points` is how many were tried, 0 for any other recipe.
     `uncertainty` has the intervals, where they were asked for.
     """
 

@@ -1,4 +1,4 @@
-"""What rows of a board are called: by their model, by what was set, and by what tells them apart."""
+"""What rows of a board are called: their model, what was set, and what tells them apart."""
 
 import re
 from collections import Counter, defaultdict
@@ -78,8 +78,8 @@ def _settings(entries: Sequence[Entry]) -> _Words:
         known = [tasks[task] for tasks in by_task if tasks.get(task)]
         names = dict.fromkeys(name for values in known for name in values)
         differing |= {n: None for n in names if len({repr(v.get(n)) for v in known}) > 1}
-    names = [name for name in differing if name != START_FROM][:_MOST]
-    return [tuple(_setting_words(names, tasks.values())) for tasks in by_task]
+    told = [name for name in differing if name != START_FROM][:_MOST]
+    return [tuple(_setting_words(told, tasks.values())) for tasks in by_task]
 
 
 def _setting_words(
@@ -195,8 +195,8 @@ def _said(entry: Entry) -> tuple[str, ...]:
 def is_called(entry: Entry, name: str) -> bool:
     """Whether a name is of the entry: its model, and as much of the rest as one likes.
 
-    "minilm", "minilm:lr=3e-4", "minilm:fast:bf16"; the labels of earlier versions ("minilm:paper+set
-    ~0c2a") too.
+    "minilm", "minilm:lr=3e-4", "minilm:fast:bf16"; a label of earlier versions too, such as
+    "minilm:paper+set ~0c2a".
     """
     for model in dict.fromkeys((entry.model, unquoted(entry.model))):
         if name == model:

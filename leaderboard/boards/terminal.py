@@ -88,7 +88,7 @@ class _Spreads(NamedTuple):
 
 
 class _Fitting(NamedTuple):
-    """The tables that fit the console, the tasks left out of them, and whether a spread is shown."""
+    """Tables that fit the console, the tasks left out of them, and whether a spread is shown."""
 
     tables: list[Table]
     left_out: tuple[str, ...]
@@ -120,9 +120,7 @@ def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Tab
     """As many tasks in each table as fit, at least one."""
     while tasks:
         count = 1
-        while (
-            count < len(tasks) and _name_room(grid, tasks[: count + 1], console) >= _NAME_WIDTH
-        ):
+        while count < len(tasks) and _name_room(grid, tasks[: count + 1], console) >= _NAME_WIDTH:
             count += 1
         yield _table(grid, tasks[:count], console)
         tasks = tasks[count:]
@@ -265,9 +263,7 @@ def _with_spread(text: Text, spread: float | None) -> Text:
 
 def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     data = visible(board.data_label)
-    missing = [
-        task for task in board.rule.cells if not any(task in e.cells for e in board.entries)
-    ]
+    missing = [task for task in board.rule.cells if not any(task in e.cells for e in board.entries)]
     if missing:
         names = ", ".join(map(title_of, missing))
         yield f"no score ({visible(board.rule.name)}): nobody has run {names}. data: {data}."
@@ -282,16 +278,16 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         yield f"{', '.join(map(title_of, beside))}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines stand below the models and have no rank."
-    for said, names in _said_of_rows(board).items():
-        everybody = len(names) == sum(entry.is_single for entry in board.entries) > 1
-        yield visible(f"{said}: {'all models' if everybody else ', '.join(names)}.")
+    for said, rows in _said_of_rows(board).items():
+        is_everybody = len(rows) == sum(entry.is_single for entry in board.entries) > 1
+        yield visible(f"{said}: {'all models' if is_everybody else ', '.join(rows)}.")
     yield from _choices(board)
     yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
     if board.hidden:
-        rows = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
-        yield f"{rows} hidden; `bench hide` shows which."
+        hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
+        yield f"{hidden} hidden; `bench hide` shows which."
 
 
 def _said_of_rows(board: Board) -> dict[str, list[str]]:
@@ -306,9 +302,9 @@ def _said_of_rows(board: Board) -> dict[str, list[str]]:
 def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
         yield f"best of {entry.points} on dev"
-    if entry.is_single and entry.precision != "fp32":
-        if entry.precision not in (word.shown for word in entry.words):
-            yield entry.precision
+    said = ("fp32", *(word.shown for word in entry.words))
+    if entry.is_single and entry.precision not in said:
+        yield entry.precision
     yield from entry.start_labels
     yield from entry.selection_labels
     if count := len(entry.failures):

@@ -149,8 +149,8 @@ def to_json(lines: Iterable[ScoreLine]) -> str:
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
     """The boards with these models and tasks alone; everything where nothing is named.
 
-    A model is named as on the command line (see `naming.is_called`), a task in full. Boards of which
-    nothing is left are left out. Raises BenchError where nothing at all is.
+    A model is named as on the command line (see `naming.is_called`), a task in full. Boards of
+    which nothing is left are left out. Raises BenchError where nothing at all is.
     """
     listed = list(boards)
     found = [_narrowed(board, models, tasks) for board in listed]

@@ -523,7 +523,7 @@ def _fields_of_rows(
 ) -> Iterator[tuple[tuple[str, str | bool], ...]]:
     """What marks look for, as these jobs were stored, whatever they are called by now."""
     table = Headline.__table__
-    found = {}
+    found: dict[tuple[tuple[str, str | bool], ...], None] = {}
     for some in _portions(keys):
         query = select(table.c.job_key, table.c.content).where(table.c.job_key.in_(some))
         for key, content in session.connection().execute(query):
