@@ -39,8 +39,9 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the best rows; the report says so. Paths of this machine are in it with `show_paths`. With intervals or without, by default with them where few
-    runs need be read. Raises BenchError where the file cannot be written.
+    and the best rows; the report says so. Paths of this machine are in it with `show_paths`. It has
+    intervals or not, by default where few runs need be read. Raises BenchError where the file
+    cannot be written.
     """
     # Before others store more.
     mark = report_mark(store, suites, last, intervals=intervals, show_paths=show_paths)
