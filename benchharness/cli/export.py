@@ -14,6 +14,7 @@ from benchharness.cli.options import (
     AsJson,
     Database,
     DataFilter,
+    ShowPaths,
     Suites,
     Tasks,
     completed_by,
@@ -22,6 +23,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
+from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
     to_every_eval_ever,
@@ -32,7 +34,7 @@ from benchharness.leaderboard.exports.table import to_latex, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.stored.boards import gather_boards, wanted_tasks
+from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
 from benchharness.tasks.errors import BenchError
 
 
@@ -95,12 +97,14 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     data: DataFilter = None,
     form: InFormat = Format.CSV,
     out: Out = None,
+    show_paths: ShowPaths = False,
     everything: Archive = None,
     db: Database = DATABASE,
 ) -> None:
     """Write the boards' scores as a table, a model card or a record; or the whole store."""
     if everything is None:
-        _put(_text(db, suite or (), model or (), task or (), data, form), out)
+        boards = _boards(db, suite or (), model or (), task or (), data)
+        _put(WRITERS[form](boards if show_paths else list(map(shared_board, boards))), out)
         return
     if suite or model or task or data or out:
         raise BenchError(
@@ -118,19 +122,20 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
 
 
-def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's options have it)
+def _boards(
     db: str,
     suites: Sequence[str],
     models: Sequence[str],
     tasks: Sequence[str],
     data: str | None,
-    form: Format,
-) -> str:
+) -> list[Board]:
+    """What is exported, as the command's options name it."""
     with open_store(db, create=False) as store:
         wanted = wanted_tasks(store, suites, tasks) if tasks else ()
         names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
         boards = gather_boards(store, names, data)
-    return WRITERS[form](narrowed(boards, models, wanted))
+        models = [stored_name(store, name) for name in models]
+    return narrowed(boards, models, wanted)
 
 
 def _put(text: str, out: Path | None) -> None:

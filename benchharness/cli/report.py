@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from benchharness.cli.options import DATABASE, REPORT, Database, Out, Suites, with_plugins
+from benchharness.cli.options import (
+    DATABASE,
+    REPORT,
+    Database,
+    Out,
+    ShowPaths,
+    Suites,
+    with_plugins,
+)
 from benchharness.cli.output import tell_notes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -24,17 +32,18 @@ Intervals = Annotated[
 
 
 @with_plugins
-def report(
+def report(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,
     db: Database = DATABASE,
     out: Out = REPORT,
     intervals: Intervals = None,
+    show_paths: ShowPaths = False,
     open_it: Open = False,
 ) -> None:
     """Write the HTML report: a table per suite, a section per run."""
     with open_store(db, create=False) as store:
-        make_report(store, Path(out), suite or (), intervals=intervals)
+        make_report(store, Path(out), suite or (), intervals=intervals, show_paths=show_paths)
         lacking = () if suite else tuple(lacking_plugins(store))
     tell_notes(lacking)
     typer.echo(visible(f"report: {out}"))

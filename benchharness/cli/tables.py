@@ -1,4 +1,4 @@
-"""What rich prints on stdout: tables and boards. Other files import this one where they print."""
+"""What rich prints on stdout: tables. Other files import this one where they print."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.imported import imported_blocks
-from benchharness.leaderboard.boards.published import published_blocks
-from benchharness.leaderboard.boards.terminal import render, render_published, render_reproductions
 
 
 def print_cells(
@@ -26,13 +21,3 @@ def print_cells(
     for row in rows:
         table.add_row(*map(Text, row))
     Console(width=width).print(table)
-
-
-def print_boards(boards: Sequence[Board], *, published: bool) -> None:
-    """Prints boards, each with what it reproduces and what was imported."""
-    for board in boards:
-        render(board, Console())
-        render_reproductions(board, Console())
-        blocks = published_blocks(board) if published else ()
-        for block in (*imported_blocks(board), *blocks):
-            render_published(block, Console())

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness.leaderboard.boards.board import Board, best_of
+from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.plots.section import Background, BoardKey
@@ -26,21 +27,24 @@ NOT_DENSE = ("albert", "funnel")
 """Families in which a token does not pass every weight once: shared layers, pooled tokens."""
 
 
-def make_report(
+def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     store: Store,
     out: Path,
     suites: Sequence[str] = (),
     *,
     intervals: bool | None = None,
     last: Sequence[Board] = (),
+    show_paths: bool = False,
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the best rows; the report says so. With intervals or without, by default with them where few
-    runs need be read. Raises BenchError where the file cannot be written.
+    and the best rows; the report says so. Paths of this machine are in it with `show_paths`. It has
+    intervals or not, by default where few runs need be read. Raises BenchError where the file
+    cannot be written.
     """
-    mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
+    # Before others store more.
+    mark = report_mark(store, suites, last, intervals=intervals, show_paths=show_paths)
     whole, boards, notes = _chosen(store, suites, last)
     sure = intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS)
     if sure:
@@ -52,6 +56,10 @@ def make_report(
         past = store.past_runs(_runs(boards))
         background = Background(sizes=known_sizes(), past=past, stages=stages)
         details = _details(store, boards)
+        if not show_paths:
+            known = [data for board in boards for data in board.data]
+            boards, details = list(map(shared_board, boards)), map(shared_outcome, details)
+            notes = [without_paths(note, known) for note in notes]
         write_report(out, boards, details, generated, background, notes=notes, mark=mark)
     except OSError as error:
         raise BenchError(
