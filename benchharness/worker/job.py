@@ -38,7 +38,7 @@ from benchharness.tasks.read import SplitRows, count_repeats, hold_out
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.compute import Compute, Ranks
+from benchharness.training.compute import Compute, Ranks, choose_kernels
 from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
 from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
@@ -74,6 +74,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     the first alone writes files.
     """
     device = _find_device()
+    choose_kernels(device, deterministic=Recipe.from_settings(job.settings).deterministic)
     ranks = Ranks.join(device)
     compute = Compute(device=device, precision=job.precision, ranks=ranks)
     keep = keep if ranks.is_first else None
@@ -217,6 +218,11 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
     except OutOfMemoryError as error:
         return None, error.items
     except (MemoryError, RuntimeError) as error:
+        if "deterministic implementation" in str(error):
+            raise JobError(
+                f"this GPU has no deterministic kernel for a part of the model ({error}): leave "
+                "deterministic out."
+            ) from error
         if not is_out_of_memory(error):
             raise
         raise JobError(
