@@ -1,5 +1,6 @@
 """Where jobs run at the same time: a GPU each, or a share of the CPU's cores."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -11,10 +12,14 @@ from benchharness.tasks.errors import BenchError
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A place for one job at a time: its device's name and what its process's environment says."""
+    """A place for one job at a time: its device's name and what its process's environment says.
+
+    One that `is_shared` is used only while its GPU has room beside the jobs that run there.
+    """
 
     device: str
     environment: Mapping[str, str]
+    is_shared: bool = False
 
     @property
     def is_gpu(self) -> bool:
@@ -49,9 +54,10 @@ def find_slots(
     """The slots of this machine for `jobs` processes at once on `device`.
 
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
-    Without `jobs` there is one process per GPU; on a CPU one per core, as long as that many jobs
-    `fit` there and AT_ONCE is not passed: threads of one job wait for each other. More processes
-    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
+    Without `jobs` there is one process per core, as long as that many jobs `fit` there and AT_ONCE
+    is not passed: threads of one job wait for each other. That many share the GPUs, where there are
+    any, as far as these have room; an instance of MIG, whose load cannot be read, takes one. With
+    `jobs`, they share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
     `small` job has one thread on a CPU, since its products are over before a second has begun. A
     job in several `processes` has as many GPUs, or a part of its cores for each.
     """
@@ -60,12 +66,15 @@ def find_slots(
         raise BenchError(
             f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
         )
-    count = jobs or len(gpus) // processes or max(1, min(fit, AT_ONCE, _count_cores() // processes))
+    most = max(1, min(fit, AT_ONCE * max(1, len(gpus)), _count_cores() // processes))
+    shared = not jobs and processes == 1 and not any(_is_instance(gpu) for gpu in gpus)
+    count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or str(cores)
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
-    return tuple(_slot(",".join(place), threads) for place in places)
+    is_shared = shared and count > len(gpus) > 0
+    return tuple(_slot(",".join(place), threads, is_shared=is_shared) for place in places)
 
 
 def waiting() -> dict[str, str]:
@@ -74,13 +83,19 @@ def waiting() -> dict[str, str]:
     return told or {"GOMP_SPINCOUNT": SPINS}
 
 
-def _slot(gpu: str, threads: str) -> Slot:
+def _slot(gpu: str, threads: str, *, is_shared: bool) -> Slot:
     # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
     return Slot(
         device=f"cuda:{gpu}" if gpu else "cpu",
         environment=environment | waiting() | {"OMP_NUM_THREADS": threads},
+        is_shared=is_shared,
     )
+
+
+def _is_instance(gpu: str) -> bool:
+    """Whether a name is that of a part of a GPU (MIG)."""
+    return gpu.startswith("MIG-")
 
 
 def _choose_gpus(device: str) -> tuple[str, ...]:
@@ -106,9 +121,9 @@ def find_gpus() -> tuple[str, ...]:
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return tuple(
-            name for name in re.split(r"\s*,\s*", visible.strip()) if name not in ("", "-1")
-        )
+        names = re.split(r"\s*,\s*", visible.strip())
+        # As CUDA reads it: what is no device hides those behind it.
+        return tuple(itertools.takewhile(lambda name: name not in ("", "-1"), names))
     try:
         listing = subprocess.run(
             ("nvidia-smi", "-L"),  # noqa: S607  (where the driver put it)

@@ -41,7 +41,13 @@ from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Ranks, choose_kernels
 from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
-from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
+from benchharness.training.predict import (
+    MemoryRanOutError,
+    OutOfMemoryError,
+    free_memory,
+    is_out_of_memory,
+    predict,
+)
 from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
 from benchharness.transfer.adapters import add_adapters, merge_adapters
@@ -200,7 +206,7 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
         if result is not None:
             return result
         if too_large == 1:
-            raise JobError(
+            raise MemoryRanOutError(
                 "memory ran out in training, where every example is a micro-batch of its own "
                 "already: run fewer --jobs at once, --set max_tokens to less, or lora_rank=8."
             )
@@ -225,7 +231,7 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
             ) from error
         if not is_out_of_memory(error):
             raise
-        raise JobError(
+        raise MemoryRanOutError(
             f"memory ran out outside of batches, which no smaller batch can mend ({error}): run "
             "fewer --jobs at once, or --set lora_rank=8."
         ) from error

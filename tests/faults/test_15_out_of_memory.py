@@ -63,7 +63,7 @@ def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPa
     reporter = Reporter()
     with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
         run_job(small_job(), reporter)
-    assert (caught.value.kind, caught.value.exit_code) == ("failed", 1)
+    assert (caught.value.kind, caught.value.exit_code) == ("memory", 1)
     assert [note.split()[-2] for note in reporter.notes] == ["2", "4", "8"]
 
 
