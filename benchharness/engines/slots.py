@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from benchharness.machine import is_instance
 from benchharness.tasks.errors import BenchError
 
 
@@ -67,7 +68,7 @@ def find_slots(
             f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
         )
     most = max(1, min(fit, AT_ONCE * max(1, len(gpus)), _count_cores() // processes))
-    shared = not jobs and processes == 1 and not any(_is_instance(gpu) for gpu in gpus)
+    shared = not jobs and processes == 1 and not any(is_instance(gpu) for gpu in gpus)
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or str(cores)
@@ -91,11 +92,6 @@ def _slot(gpu: str, threads: str, *, is_shared: bool) -> Slot:
         environment=environment | waiting() | {"OMP_NUM_THREADS": threads},
         is_shared=is_shared,
     )
-
-
-def _is_instance(gpu: str) -> bool:
-    """Whether a name is that of a part of a GPU (MIG)."""
-    return gpu.startswith("MIG-")
 
 
 def _choose_gpus(device: str) -> tuple[str, ...]:
