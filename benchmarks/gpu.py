@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.gpu_tables import gpu_page
-from benchmarks.growth import SERIES, draw_checkpoint, measure
+from benchmarks.growth import SERIES, Point, draw_checkpoint, measure
 from benchmarks.record import RESULTS, begin, load, write
 from benchmarks.sample import draw_sample
 from benchmarks.sides import ENVIRONMENT, SIDES, bench, machine, measure_peak, run_ours
@@ -41,7 +41,10 @@ Step = Callable[[], Figures]
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much is measured: rows of a task at most, epochs, and the sizes of drawn encoders."""
+    """How much is measured: rows of a task at most, epochs, the sizes of drawn encoders.
+
+    `points` are those of each series of growth, `kills` how often a run of `kill_epochs` is killed.
+    """
 
     tasks: Sequence[str]
     rows: int
@@ -80,7 +83,7 @@ SCALES = {
         large=_sizes(24, 1024),
         peers=("best-gpu", "best-compiled", "default"),
         together=("1", "2", "3", "5", "auto"),
-        points=99,
+        points=5,
         profiled=("glue/mrpc", "glue/sst2", "squad/v1.1", "race/all"),
         kills=10,
         kill_epochs=30,
@@ -94,10 +97,10 @@ SCALES = {
         large=_sizes(3, 64),
         peers=("best", "default"),
         together=("1", "auto"),
-        points=1,
+        points=2,
         profiled=("glue/mrpc",),
         kills=2,
-        kill_epochs=400,
+        kill_epochs=100,
         precisions=("fp32",),
     ),
 }
@@ -125,6 +128,11 @@ class Setting:
         """A checkpoint of a shape, "base" or "large", with random weights."""
         sizes = getattr(self.scale, shape)
         return str(draw_checkpoint(self.model, self.scratch / shape, **sizes))
+
+    @property
+    def encoder(self) -> str:
+        """The checkpoint that was given; a drawn one in the place of one without weights."""
+        return str(self.model) if any(self.model.glob("*.safetensors")) else self.drawn("base")
 
     def workload(self, task: str, epochs: int | None = None) -> Workload:
         found, rows = find_workload(task), self.scale.rows
@@ -238,11 +246,14 @@ def _seeds(at: Setting, seeds: Sequence[int], jobs: str) -> Figures:
 
 def growth(at: Setting) -> Iterator[tuple[str, Step]]:
     """How the cost of a command grows with rows, their length, layers and seeds."""
-    model = Path(at.drawn("base"))
     for name, points in SERIES.items():
-        for point in points[: at.scale.points + 1]:
+        for point in points[: at.scale.points]:
             step = f"{name} {getattr(point, name)}"
-            yield step, lambda p=point, n=name: {"series": n, **measure(p, "ours", model, at.scratch)}
+            yield step, lambda p=point, n=name: _grown(at, n, p)
+
+
+def _grown(at: Setting, series: str, point: Point) -> Figures:
+    return {"series": series, **measure(point, "ours", Path(at.drawn("base")), at.scratch)}
 
 
 def scores(at: Setting) -> Iterator[tuple[str, Step]]:
@@ -256,7 +267,7 @@ def scores(at: Setting) -> Iterator[tuple[str, Step]]:
 def _scored(at: Setting, task: str, device: str, precision: str) -> Figures:
     workload = at.workload(task)
     options = ("--device", device, "--precision", precision)
-    return asdict(run_ours(workload, str(at.model), at.sample(workload), SEEDS, *options))
+    return asdict(run_ours(workload, at.encoder, at.sample(workload), SEEDS, *options))
 
 
 def profile(at: Setting) -> Iterator[tuple[str, Step]]:

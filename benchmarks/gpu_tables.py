@@ -17,6 +17,12 @@ TRIAL = (
     "of a GPU.**"
 )
 
+HOW = (
+    "Whole processes with random weights of BERT's shapes; the best flags are the faster of the "
+    "Trainer's with tf32, bf16, SDPA, fused AdamW, rows grouped by length and four loader workers, "
+    "compiled or not."
+)
+
 MARGIN = 1.0
 """How many points apart the mean scores of two devices may be, and still count as the same."""
 
@@ -56,11 +62,14 @@ def _smoke(record: Record, done: Steps) -> Iterator[Sequence[str]]:
         name = device.get("name", about["processor"])
         memory = f", {device['memory_bytes'] / 2**30:.0f} GiB" if "memory_bytes" in device else ""
         rates = ", ".join(f"{rate / 1000:.1f} in {form}" for form, rate in peaks.items())
+        libraries = f"transformers {about['versions']['transformers']}"
         yield [
-            f"Measured {record['measured'][:10]} at commit {record['commit']}: {name}{memory}, "
-            f"{about['cores']} cores of {about['processor']}; torch {device['torch']}, "
-            f"CUDA {device['cuda'] or 'none'}, transformers {about['versions']['transformers']}. "
-            f"Matrix products reach, in TFLOP/s, {rates}."
+            (
+                f"Measured {record['measured'][:10]} at commit {record['commit']}: {name}{memory}, "
+                f"{about['cores']} cores of {about['processor']}; torch {device['torch']}, "
+                f"CUDA {device['cuda'] or 'none'}, {libraries}. "
+                f"Matrix products reach, in TFLOP/s, {rates}."
+            )
         ]
     runs = {step: one for step, one in done.items() if "jobs" in one}
     if runs:
@@ -78,7 +87,7 @@ def _tests(_record: Record, done: Steps) -> Iterator[Sequence[str]]:
         yield [f"`{step}`: {passed} passed, {wrong} failed, {one['skipped']} skipped{names}."]
 
 
-def _peer(record: Record, done: Steps) -> Iterator[Sequence[str]]:
+def _peer(_record: Record, done: Steps) -> Iterator[Sequence[str]]:
     peaks = done.get("peak", {}).get("peak_gflops")
     runs = [one for one in done.values() if "run" in one]
     if not peaks or not runs:
@@ -88,11 +97,7 @@ def _peer(record: Record, done: Steps) -> Iterator[Sequence[str]]:
         for shape in ("base", "large")
         for compared in _compared([one for one in runs if one["shape"] == shape], peaks)
     ]
-    yield [
-        "Whole processes with random weights of BERT's shapes; the best flags are the faster of "
-        "the Trainer's with tf32, bf16, SDPA, fused AdamW, rows grouped by length and four loader "
-        "workers, compiled or not."
-    ]
+    yield [HOW]
     head = (
         "task, train rows",
         "seconds: ours, best, shipped",
@@ -126,17 +131,14 @@ def _compared(
 
 def _peer_row(shape: str, c: Comparison) -> Sequence[str]:
     name = f"{c.name}, {c.entry['train_rows']:,}" + (" (large)" if shape == "large" else "")
-    memory = [
-        max(run["details"]["device_bytes"] for run in c.runs[side]) / 1e9 if side in c.runs else None
-        for side in ("ours", "best")
-    ]
+    held = [[run["details"]["device_bytes"] for run in c.runs.get(s, ())] for s in ("ours", "best")]
     return (
         name,
         ", ".join(number(c.middle(s, "seconds"), ".1f") for s in ("ours", "best", "default")),
         *(number(c.ratio(side), ".1f") for side in ("best", "default")),
         f"{number(c.middle('ours', 'train_seconds'), '.1f')}, {floor_seconds(c):.1f}",
         ", ".join(number(c.share_of_peak(side), ".0%") for side in ("ours", "best")),
-        ", ".join(number(value, ".1f") for value in memory),
+        ", ".join(number(max(each) / 1e9 if each else None, ".1f") for each in held),
     )
 
 
@@ -212,8 +214,10 @@ def _profile(_record: Record, done: Steps) -> Iterator[Sequence[str]]:
         (kind, *(f"{p['seconds'].get(kind, 0.0) / totals[task]:.0%}" for task, p in done.items()))
         for kind in kinds
     ]
-    for count in ("launches", "waits"):
-        rows.append((f"{count} a step", *(f"{p[count] / p['steps']:.1f}" for p in done.values())))
+    rows += [
+        (f"{count} a step", *(f"{p[count] / p['steps']:.1f}" for p in done.values()))
+        for count in ("launches", "waits")
+    ]
     yield table(("share of the time on the device", *done), rows)
 
 
@@ -224,11 +228,9 @@ def _kills(_record: Record, done: Steps) -> Iterator[Sequence[str]]:
         yield [f"With `--set deterministic=true` a whole command takes {cost:.2f} times as long."]
     if asked and killed:
         same = {**asked["found"], "resumed": 0} == {**killed["found"], "resumed": 0}
-        yield [
-            f"Killed {killed['kills']} times and resumed {killed['found']['resumed']} times, it "
-            f"ended {'with the same bits' if same else '**otherwise**'}: scores, losses and "
-            "predictions."
-        ]
+        ending = "with the same bits" if same else "**otherwise**"
+        often = f"Killed {killed['kills']} times and resumed {killed['found']['resumed']} times"
+        yield [f"{often}, it ended {ending}: scores, losses and predictions."]
 
 
 _BLOCKS: Mapping[str, Any] = {

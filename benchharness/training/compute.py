@@ -184,7 +184,7 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS reads it when it begins
     torch.use_deterministic_algorithms(deterministic)
     # It would write into all fresh memory, which nothing here reads before it was written.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:

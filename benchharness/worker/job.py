@@ -79,8 +79,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     Where this process is one of several that train together, all of them return the result, and
     the first alone writes files.
     """
-    device = _find_device()
-    choose_kernels(device, deterministic=Recipe.from_settings(job.settings).deterministic)
+    device = _find_device(deterministic=Recipe.from_settings(job.settings).deterministic)
     ranks = Ranks.join(device)
     compute = Compute(device=device, precision=job.precision, ranks=ranks)
     keep = keep if ranks.is_first else None
@@ -237,14 +236,19 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
         ) from error
 
 
-def _find_device() -> torch.device:
-    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
+def _find_device(*, deterministic: bool) -> torch.device:
+    """The GPU that the engine left visible, the own one of several processes, or the CPU.
+
+    A GPU computes with deterministic kernels from here on where they are asked for.
+    """
     if not torch.cuda.is_available():
         return torch.device("cpu")
     # More processes than GPUs share them, as on a machine with one.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(number)
-    return torch.device("cuda", number)
+    device = torch.device("cuda", number)
+    choose_kernels(device, deterministic=deterministic)
+    return device
 
 
 def _now() -> str:
