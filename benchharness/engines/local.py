@@ -18,8 +18,7 @@ from benchharness.engines.process import (
     end_processes,
     spawning,
 )
-from benchharness.engines.sharing import Sharing
-from benchharness.engines.slots import Slot
+from benchharness.engines.slots import Sharing, Slot
 from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder, checkpoint_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
@@ -48,7 +47,7 @@ class LocalEngine:
     A hanging job is ended and run once more, from its newest snapshot. One that was killed is not:
     where memory runs out, whoever killed it would again. Where the process that workers are forked
     from hangs or was killed, all of them are started again, from another one, and after that
-    without any. Where slots share a GPU, `sharing` says how many are used. A job that runs out of
+    without any. Where slots share a GPU, `Sharing` says how many are used. A job that runs out of
     memory beside others starts over, and from then on each GPU has one job at a time.
     """
 

@@ -14,8 +14,7 @@ import pytest
 import torch
 
 from benchharness.engines.process import WORKER
-from benchharness.engines.sharing import load_of, read_loads
-from benchharness.engines.slots import find_gpus
+from benchharness.engines.slots import find_gpus, load_of, read_loads
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import open_store

@@ -8,8 +8,7 @@ import pytest
 
 from benchharness.engines import local
 from benchharness.engines.local import ALONE, LocalEngine
-from benchharness.engines.sharing import READINGS, Load, Sharing, load_of, read_loads
-from benchharness.engines.slots import Slot
+from benchharness.engines.slots import READINGS, Load, Sharing, Slot, load_of, read_loads
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
