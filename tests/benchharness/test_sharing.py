@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchharness.driver.plan import Plan
+from benchharness.driver.schedule import schedule
+from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines import local
 from benchharness.engines.local import ALONE, LocalEngine
 from benchharness.engines.slots import READINGS, Load, Sharing, Slot, load_of, read_loads
@@ -152,6 +156,19 @@ def test_a_job_that_lacks_memory_beside_others_runs_again_alone(
         *(("loading", 1), ("loading", 2), (ALONE, 2)),
         *(("done", 1), ("loading", 2), ("done", 2)),
     ]
+
+
+def test_a_schedule_counts_one_job_on_each_shared_gpu_and_says_that_more_may_run(
+    tmp_path: Path,
+) -> None:
+    plan = Plan(jobs=tuple(make_job(seed=seed) for seed in range(3)), rows={})
+    places = StartCheckpoints.of(plan.jobs, str(tmp_path / "runs.sqlite"), keep=False)
+    shared = schedule(plan, [SLOT] * 4, places)
+    assert shared.at_once == 1
+    assert "3 to run, 1 at once, or more while a GPU has room, about" in shared.sentence()
+    sure = schedule(plan, [replace(SLOT, is_shared=False)] * 2, places)
+    assert sure.at_once == 2
+    assert "3 to run, 2 at once, about" in sure.sentence()
 
 
 def test_one_that_lacks_memory_alone_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
