@@ -84,11 +84,14 @@ def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any
 def draw_checkpoint(model: Path, drawn: Path, **sizes: int) -> Path:
     """An encoder with random weights in the folder `drawn`, made at its first use.
 
-    Its sizes are those of the checkpoint `model` but for some, and its tokenizer is that one's.
+    Its sizes are those of the checkpoint `model` but for some, and its tokenizer is that one's. The
+    same sizes have the same weights.
     """
+    import torch
     from transformers import AutoConfig, AutoModel
 
     if not drawn.exists():
+        torch.manual_seed(1)
         config = AutoConfig.from_pretrained(model, **sizes)
         AutoModel.from_config(config).save_pretrained(drawn)
         for file in model.iterdir():
