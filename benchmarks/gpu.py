@@ -87,7 +87,7 @@ SCALES = {
         profiled=("glue/mrpc", "glue/sst2", "squad/v1.1", "race/all"),
         kills=10,
         kill_epochs=30,
-        precisions=("fp32", "bf16"),
+        precisions=("fp32", "tf32", "bf16"),
     ),
     "cpu": Scale(
         tasks=("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all"),
@@ -415,6 +415,7 @@ def _run_piece(
 
 
 def _parse() -> argparse.Namespace:
+    from benchharness.engines.slots import find_gpus
     from benchharness.tasks import mini
     from benchharness.tiny import folder
 
@@ -427,6 +428,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="after which no step begins")
     parser.add_argument("--note", default="", help="what a reader of the tables must know")
     options = parser.parse_args()
+    if options.device == "cuda" and not find_gpus():
+        parser.error("`nvidia-smi -L` lists no GPU: --device cpu tries the program without one.")
     options.out = options.out or (
         RESULTS / "gpu" if options.device == "cuda" else Path("results") / "gpu-on-a-cpu"
     )

@@ -40,8 +40,9 @@ def gpu_page(records: Mapping[str, Record | None], *, trial: bool = True) -> lis
     lines = [] if all(r["device"] == "cuda" for r in found.values()) else [TRIAL, ""]
     for name, record in found.items():
         done = {step: one for step, one in record["steps"].items() if "error" not in one}
-        for block in _BLOCKS[name](record, done):
-            lines += [*block, ""]
+        title, make = _BLOCKS[name]
+        blocks = list(make(record, done))
+        lines += [line for block in ([f"**{title}**"], *blocks) for line in (*block, "")]
     notes = dict.fromkeys(r["note"] for r in found.values() if r["note"])
     lines += [line for note in notes for line in (f"**{note}**", "")]
     lines += [line for failure in _failures(found) for line in (failure, "")]
@@ -234,12 +235,12 @@ def _kills(_record: Record, done: Steps) -> Iterator[Sequence[str]]:
 
 
 _BLOCKS: Mapping[str, Any] = {
-    "smoke": _smoke,
-    "tests": _tests,
-    "peer": _peer,
-    "together": _together,
-    "growth": _growth,
-    "scores": _scores,
-    "profile": _profile,
-    "kills": _kills,
+    "smoke": ("The machine", _smoke),
+    "tests": ("Tests", _tests),
+    "peer": ("Beside the Trainer", _peer),
+    "together": ("Five seeds", _together),
+    "growth": ("How cost grows", _growth),
+    "scores": ("Scores beside a CPU's", _scores),
+    "profile": ("Where the time goes", _profile),
+    "kills": ("Killed and resumed", _kills),
 }

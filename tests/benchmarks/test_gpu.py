@@ -155,3 +155,14 @@ def test_a_killed_run_is_held_against_a_whole_one(losses: list[float], words: st
     )
     assert any("Killed 10 times and resumed 10 times" in line and words in line for line in page)
     assert any("1.20 times as long" in line for line in page)
+
+
+def test_without_a_gpu_nothing_is_measured_as_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(sys, "argv", ["gpu", "--out", str(tmp_path / "records")])
+    with pytest.raises(SystemExit):
+        gpu.main()
+    assert "lists no GPU: --device cpu tries the program" in capsys.readouterr().err
+    assert not (tmp_path / "records").exists()
