@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import math
 import os
 import re
 import subprocess
@@ -249,7 +250,8 @@ class Sharing:
         if self.clock() - read < READING_SECONDS:
             return None
         load = load_of(device, self.read())
-        self.seen[device] = count, self.clock()
+        # What could not be read is not read again: asking may take seconds.
+        self.seen[device] = count, self.clock() if load else math.inf
         kept = self.readings.get(device, []) if before == count else []
         self.readings[device] = [*kept, load][-READINGS:] if load else []
         return load

@@ -81,11 +81,10 @@ def serve(requests: socket.socket) -> None:
                 continue
             streams, (status, *held) = pipes[:3], pipes[3:]
             others = [status, requests.fileno(), *running, *(s for _, s in running.values())]
-            pid = _fork(request, streams, others)
+            pid = _fork(request, streams, others, status)
             for descriptor in (*streams, *held):
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
-            _tell(status, pid)
 
 
 def _tell(status: int, number: int) -> None:
@@ -100,17 +99,26 @@ def _import(modules: list[str]) -> None:
                 import_module(module)
 
 
-def _fork(request: dict[str, Any], pipes: list[int], others: list[int]) -> int:
-    """Starts a worker; returns its process id, when it can be signalled and dies with this one."""
-    server, (led, leads) = os.getpid(), os.pipe()
+def _fork(request: dict[str, Any], pipes: list[int], others: list[int], status: int) -> int:
+    """Starts a worker; returns its process id, when it can be signalled and dies with this one.
+
+    The worker does nothing before that number is in the pipe `status`, so whoever hears of the
+    worker can end it, also where this process is stopped at that moment.
+    """
+    server, (led, leads), (waits, goes) = os.getpid(), os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setsid()
         die_with(server)
-        _become_worker(request, pipes, [*others, led, leads])
+        os.close(leads)
+        os.close(goes)
+        os.read(waits, 1)  # nothing: its other end is closed when it may go on
+        _become_worker(request, pipes, [*others, led, waits])
     os.close(leads)
     os.read(led, 1)  # nothing: its other end is closed when the fork has come so far
-    os.close(led)
+    _tell(status, pid)
+    for descriptor in (led, waits, goes):
+        os.close(descriptor)
     return pid
 
 
