@@ -1,3 +1,56 @@
-"""How results are made: models, recipes, heads, training, jobs, engines and the CLI."""
+"""benchharness: how good is an encoder? `benchharness.run` answers, as the command `bench` does."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchharness.api import (
+        BenchError,
+        BoardTable,
+        Results,
+        board,
+        boards,
+        compare,
+        curve,
+        load,
+        predictions,
+        published,
+        run,
+        runs,
+        score,
+    )
+    from benchharness.callback import BenchCallback
 
 __version__ = "0.1.0"
+"""The version of the package, which each result records."""
+
+__all__ = (
+    "BenchCallback",
+    "BenchError",
+    "BoardTable",
+    "Results",
+    "__version__",
+    "board",
+    "boards",
+    "compare",
+    "curve",
+    "load",
+    "predictions",
+    "published",
+    "run",
+    "runs",
+    "score",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """What `__all__` names, from `benchharness.api`, which takes a second to import."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Workers and `bench --help` do without either, and only a training needs transformers.
+    module = import_module(f"benchharness.{'callback' if name == 'BenchCallback' else 'api'}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,521 @@
+"""benchharness from Python: the command's plan, engine, store and resume, with data frames.
+
+    import benchharness as bh
+
+    results = bh.run("tiny", suite="glue", data="mini", seeds=2)
+    results.frame().groupby("task")["score"].mean()
+
+Nothing here prints or exits; the bars of `run` go to stderr or into the notebook's cell. What goes
+wrong is a BenchError, whose text says what, where, and what to do. Ctrl-C in a notebook stops the
+workers, and the same call goes on from there.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+
+from benchharness.cli.display import Display
+from benchharness.cli.options import DATABASE
+from benchharness.driver.drive import drive, prepared_workers
+from benchharness.driver.halving import Halving
+from benchharness.driver.plan import plan
+from benchharness.driver.request import check_request
+from benchharness.driver.schedule import Schedule, schedule_missing
+from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.engines.choice import EngineChoice
+from benchharness.kept_folders import EVERY_SECONDS
+from benchharness.leaderboard.boards import published as tables
+from benchharness.leaderboard.boards.board import Board, select_entry_or_run
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.database import check_writable, is_there
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.models import Trust, weights_identity
+from benchharness.models.find import describe_folder
+from benchharness.plugins import load_plugins
+from benchharness.progress import Watcher, job_name
+from benchharness.splits import evaluate_split
+from benchharness.stored.boards import find_rows, gather_boards
+from benchharness.stored.contrasts import contrasts_of
+from benchharness.stored.frames import (
+    board_frame,
+    contrasts_frame,
+    curve_frame,
+    examples_frame,
+    predictions_frame,
+    published_frame,
+    runs_frame,
+)
+from benchharness.stored.scoring import score_files
+from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.examples import (
+    ChoicePrediction,
+    Example,
+    PairPrediction,
+    Prediction,
+    SpanPrediction,
+    TagPrediction,
+)
+from benchharness.tasks.read import holds, read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_suites, find_task
+from benchharness.tasks.task import PairTask, Task, is_hidden
+
+if TYPE_CHECKING:
+    import datasets
+    import pandas as pd
+
+__all__ = (
+    "BenchError",
+    "BoardTable",
+    "Results",
+    "board",
+    "boards",
+    "compare",
+    "curve",
+    "load",
+    "predictions",
+    "published",
+    "run",
+    "runs",
+    "score",
+)
+
+Words = str | Sequence[str]
+
+
+# Running.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What a call of `run` asked for and what of it is in the store now.
+
+    `keys` are the jobs' keys, as they were asked for; `failures` say in a sentence each what failed
+    in this call; `left_out` are the tasks without files, with the reason (`skip_missing`).
+    """
+
+    db: str
+    keys: tuple[str, ...]
+    suites: tuple[str, ...]
+    failures: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def frame(self) -> "pd.DataFrame":
+        """These runs, as `runs` gives all of a store."""
+        with open_store(self.db, create=False) as store:
+            return runs_frame(store.runs_with(self.keys))
+
+    def boards(self) -> "list[BoardTable]":
+        """The boards of their suites, with all that the store has of them."""
+        return boards(self.suites, db=self.db)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"<{len(self.keys)} runs in {self.db}{failed}>"
+
+    def _repr_html_(self) -> str:
+        return "".join(board._repr_html_() for board in self.boards())
+
+
+def run(  # noqa: PLR0913  (the command's options, one by one)
+    model: Any,
+    *,
+    tokenizer: Any = None,
+    name: str = "",
+    suite: Words = (),
+    task: Words = (),
+    data: str | Path = "hub",
+    seeds: int | Sequence[int] | None = None,
+    recipe: str | None = None,
+    set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
+    start_from: str = "paper",
+    limit: int | None = None,
+    test: bool = False,
+    precision: str = "auto",
+    device: str = "auto",
+    jobs: int | Literal["auto"] = "auto",
+    processes_per_job: int = 1,
+    engine: str = "local",
+    address: str | None = None,
+    engine_options: Mapping[str, object] | None = None,
+    timeout: float | None = 1800,
+    baselines: bool = True,
+    skip_missing: bool = False,
+    halving: bool = False,
+    force: bool = False,
+    keep_checkpoints: bool = False,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    plugins: Iterable[str | Path] = (),
+    db: str | Path = DATABASE,
+    progress: bool | None = None,
+) -> Results:
+    """Fine-tunes models on tasks, scores them and stores the results, as `bench run` does.
+
+    `model` is what follows --model (a name, a folder, a hub id with its revision), a transformers
+    model in memory with its `tokenizer`, or a list of the former. A model in memory is saved beside
+    the database in a folder that is called after `name` and its digest, so equal weights are one
+    model, and its weights and device stay as they are. `seeds` is a number (1 to N) or a list, and
+    a list in `set` makes a sweep. What is stored already is not run again. `progress` shows bars;
+    by default it does so in a terminal and in a notebook.
+
+    A job that fails is in `Results.failures` and raises nothing. Raises BenchError for what cannot
+    be run at all, before anything starts.
+    """
+    if halving and force:
+        raise BenchError("halving and force exclude each other: a rung would run all before it.")
+    load_plugins(map(Path, plugins) if plugins else None)
+    place = str(db)
+    trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
+    request = check_request(
+        models=_model_words(model, tokenizer, name, folder_beside(place), trust),
+        suites=_listed(suite),
+        tasks=_listed(task),
+        seeds=seeds if isinstance(seeds, int) else None,
+        seed=() if seeds is None or isinstance(seeds, int) else tuple(seeds),
+        settings=[f"{key}={_word(value)}" for key, value in (set or {}).items()],
+        recipe=recipe,
+        data=str(data),
+        limit=limit,
+        precision=precision,
+        splits=("dev", "test") if test else ("dev",),
+        baselines=baselines,
+        skip_missing=skip_missing,
+        device=device,
+        jobs=str(jobs),
+        engine=EngineChoice(
+            name=engine,
+            address=address,
+            words=tuple(f"{key}={value}" for key, value in (engine_options or {}).items()),
+            processes=processes_per_job,
+            folder=folder_beside(place),
+        ),
+        start_from=start_from,
+        trust=trust,
+    )
+    if not is_there(place):
+        check_writable(place)
+    with prepared_workers(request):
+        planned = plan(request)
+        climb = Halving(planned, [each.name for each in request.tasks]) if halving else None
+
+        def scheduled(part: Any) -> Schedule:
+            return schedule_missing(
+                part, slots=request.slots, db=place, keep=keep_checkpoints, force=force
+            )
+
+        def driven_by(schedule: Schedule) -> Any:
+            return drive(
+                schedule,
+                request.placement,
+                place,
+                _watching(progress),
+                timeout=timeout,
+                snapshot_every=EVERY_SECONDS,
+                force=force,
+            )
+
+        if climb is None:
+            with driven_by(scheduled(planned)) as driven:
+                outcomes = driven.outcomes
+        else:
+            with climb.driven(scheduled, driven_by) as (_, driven):
+                outcomes = driven.outcomes
+    failed = [each for each in outcomes if isinstance(each, Failure)]
+    return Results(
+        db=place,
+        keys=tuple(job.key for job in planned.jobs),
+        suites=tuple(dict.fromkeys(each.suite for each in request.tasks)),
+        failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
+        left_out=dict(planned.left_out),
+    )
+
+
+def _watching(progress: bool | None) -> Any:
+    @contextmanager
+    def watch(schedule: Schedule, _store: Store) -> Iterator[Watcher]:
+        console = Console(stderr=True, quiet=progress is False)
+        if progress is None and not (console.is_terminal or console.is_jupyter):
+            console.quiet = True
+        with Display(len(schedule.todo), schedule.weights, console) as display:
+            yield display
+
+    return watch
+
+
+def _listed(words: Words) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(words)
+
+
+def _word(value: object) -> str:
+    """A value as it follows --set."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(_word, value))
+    return str(value)
+
+
+def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Trust) -> list[str]:
+    """What stands for the models after --model."""
+    if isinstance(model, str | Path):
+        return [f"{name}={model}" if name else str(model)]
+    if isinstance(model, Sequence):
+        if name or tokenizer is not None:
+            raise BenchError("name and tokenizer are of one model: leave them out, or give one.")
+        return [str(each) for each in model]
+    if not hasattr(model, "save_pretrained"):
+        raise ModelError(
+            f"a {type(model).__name__} is no model: give a name, a folder, a hub id, or a "
+            "transformers model with its tokenizer."
+        )
+    if tokenizer is None:
+        raise ModelError(
+            "a model in memory needs its tokenizer: run(model, tokenizer=tokenizer, ...)."
+        )
+    if model.device.type == "meta":
+        raise ModelError("the model is on the device meta and has no weights: load them first.")
+    saved = _saved(model, tokenizer, name, folder / "models", trust)
+    return [f"{saved.name.rpartition('-')[0]}={saved}"]
+
+
+def _saved(model: Any, tokenizer: Any, name: str, folder: Path, trust: Trust) -> Path:
+    """The folder of a model in memory, whole or not at all; one that is there stays."""
+    given = name or Path(model.config.name_or_path).name or model.config.model_type
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
+            model.save_pretrained(made)
+            tokenizer.save_pretrained(made)
+            identity = weights_identity(describe_folder(Path(made).resolve(), trust))
+            digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+            place = (folder / f"{given}-{digest}").resolve()
+            if not place.is_dir():
+                shutil.copytree(made, f"{made}-whole")
+                Path(f"{made}-whole").rename(place)
+    except OSError as error:
+        raise BenchError(
+            f"the model could not be saved in {folder}: {error.strerror or error}. Give another db."
+        ) from error
+    return place
+
+
+# Reading what is stored.
+
+
+def runs(db: str | Path = DATABASE) -> "pd.DataFrame":
+    """Every run of a store, oldest first; `stored.frames.runs_frame` says the columns."""
+    with open_store(str(db), create=False) as store:
+        return runs_frame(store.runs())
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardTable:
+    """A board as a table; a notebook shows it so."""
+
+    board: Board
+
+    @property
+    def title(self) -> str:
+        """The suite and what it was measured on."""
+        return f"{self.board.title} on {self.board.data_label}"
+
+    def frame(self) -> "pd.DataFrame":
+        """A line a row, scores in percent; `stored.frames.board_frame` says the columns."""
+        return board_frame(self.board)
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self._shown().to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415
+
+        table = self._shown().to_html(index=False, na_rep="", border=0)
+        return f"<p><b>{escape(self.title)}</b></p>{table}"
+
+    def _shown(self) -> "pd.DataFrame":
+        return self.frame().dropna(axis="columns", how="all").round(1)
+
+
+def boards(
+    suite: Words = (), *, db: str | Path = DATABASE, data: str | None = None
+) -> list[BoardTable]:
+    """The boards of some suites, or of all that have runs, as `bench leaderboard` has them."""
+    with open_store(str(db), create=False) as store:
+        return [BoardTable(board=each) for each in gather_boards(store, _listed(suite), data)]
+
+
+def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> BoardTable:
+    """A suite's board; of several, on other rows each, that with most runs (`boards` has all).
+
+    Raises BenchError where there is none.
+    """
+    found = boards(suite, db=db, data=data)
+    if not found:
+        raise BenchError(f"{db} has no runs of {suite}: bh.run(..., suite={suite!r}) makes them.")
+    return found[0]
+
+
+def predictions(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
+    """What a run predicted, example by example; `key` is the beginning of its key."""
+    return predictions_frame(_result(key, db))
+
+
+def curve(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
+    """The learning curve of a run by step: loss, learning rate, and scores where it evaluated."""
+    return curve_frame(_result(key, db))
+
+
+def _result(key: str, db: str | Path) -> Result:
+    with open_store(str(db), create=False) as store:
+        found = store.result(key)
+    if isinstance(found, Failure):
+        raise BenchError(f"run {key} of {job_name(found.job)} {found.kind}: {found.error}")
+    return found
+
+
+def published(suite: str) -> "pd.DataFrame":
+    """What papers and model cards print of a suite, with their sources, in percent."""
+    rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
+    return published_frame(rows)
+
+
+def compare(  # noqa: PLR0913  (what `bench compare` takes)
+    one: str,
+    other: str,
+    *,
+    suite: Words = (),
+    task: Words = (),
+    data: str | None = None,
+    split: Literal["dev", "test"] = "dev",
+    db: str | Path = DATABASE,
+) -> "pd.DataFrame":
+    """On which tasks two rows of a board differ, by their predictions of the same examples.
+
+    `one` and `other` are MODEL, MODEL:RECIPE or the beginning of a run's key, as for
+    `bench compare`.
+    """
+    with open_store(str(db), create=False) as store:
+        found = find_rows(
+            store, (one, other), _listed(suite), _listed(task), data, select=select_entry_or_run
+        )
+        return contrasts_frame(
+            contrast
+            for rows in found
+            for contrast in contrasts_of(store, rows, split, with_slices=False)
+        )
+
+
+# Tasks, without any run.
+
+
+def load(
+    task: str,
+    split: str = "dev",
+    data: str | Path = "hub",
+    *,
+    limit: int | None = None,
+    form: Literal["frame", "dataset"] = "frame",
+) -> "pd.DataFrame | datasets.Dataset":
+    """The rows of a split, as a task's metrics see them: a data frame, or a `datasets.Dataset`."""
+    found = find_task(task, holds(str(data)))
+    frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)
+    if form == "frame":
+        return frame
+    from datasets import Dataset  # noqa: PLC0415  (seconds)
+
+    return Dataset.from_pandas(frame, preserve_index=False)
+
+
+def score(
+    task: str,
+    predictions: str | Path | Mapping[str, Any] | Sequence[Any],
+    data: str | Path = "hub",
+    *,
+    split: str = "",
+) -> dict[str, float]:
+    """The official scores of predictions of a split, by default the first dev split.
+
+    `predictions` is a file in any form that `bench score` reads, a mapping or pandas Series by the
+    examples' ids, or one prediction an example in their order: a label's name or a number, an
+    answer's text ("" for none), an option's index from 0, or a sentence's tags.
+    """
+    found = find_task(task, holds(str(data)))
+    if isinstance(predictions, str | Path):
+        scored = score_files([Path(predictions)], found.name, str(data), [split] if split else ())
+        return dict(scored.splits[0].evaluation.scores)
+    chosen = split or (found.dev_splits or found.test_splits)[0]
+    rows = read(found, chosen, parse_data(str(data)))
+    if any(map(is_hidden, rows.examples)):
+        raise BenchError(
+            f"{found.name} {chosen} hides its labels: only the official server can score it."
+        )
+    answers = _in_order(predictions, rows.examples)
+    made = [_prediction(found, *pair) for pair in zip(rows.examples, answers, strict=True)]
+    return dict(evaluate_split(f"{found.name}:{chosen}", rows, made).scores)
+
+
+def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
+    """One answer an example, in the examples' order."""
+    ids = [example.id for example in examples]
+    if hasattr(predictions, "to_dict") and not set(predictions.index).isdisjoint(ids):
+        predictions = predictions.to_dict()
+    if isinstance(predictions, Mapping):
+        missing = [each for each in ids if each not in predictions]
+        if missing:
+            raise DataError(
+                f"{len(missing)} of {len(ids)} examples have no prediction, such as {missing[0]!r}."
+            )
+        return [predictions[each] for each in ids]
+    if len(predictions) != len(ids):
+        raise DataError(f"there are {len(predictions)} predictions of {len(ids)} examples.")
+    return list(predictions)
+
+
+def _prediction(task: Task, example: Example, answer: Any) -> Prediction:
+    place = f"the prediction of {example.id!r}"
+    match task.head:
+        case "pair":
+            assert isinstance(task, PairTask)
+            if task.is_regression:
+                return PairPrediction(id=example.id, label=_number(answer, place))
+            if answer not in task.labels:
+                names = ", ".join(task.labels)
+                raise DataError(f"{place} is {answer!r}; expected one of {names}.")
+            return PairPrediction(id=example.id, label=answer)
+        case "span":
+            return SpanPrediction(
+                id=example.id, text=str(answer), no_answer_score=0.0 if answer else 1.0
+            )
+        case "choice":
+            return _chosen(example, answer, place)
+        case _:
+            return _tagged(example, answer, place)
+
+
+def _number(answer: Any, place: str) -> float:
+    try:
+        return float(answer)
+    except (TypeError, ValueError):
+        raise DataError(f"{place} is {answer!r}; expected a number.") from None
+
+
+def _chosen(example: Any, answer: Any, place: str) -> Prediction:
+    count = len(example.options)
+    if not 0 <= _number(answer, place) < count or _number(answer, place) % 1:
+        raise DataError(f"{place} is {answer!r}; expected an index from 0 to {count - 1}.")
+    return ChoicePrediction(id=example.id, option=int(answer))
+
+
+def _tagged(example: Any, answer: Any, place: str) -> Prediction:
+    tags = tuple(map(str, answer))
+    if isinstance(answer, str) or len(tags) != len(example.words):
+        raise DataError(f"{place} has {len(tags)} tags for {len(example.words)} words.")
+    return TagPrediction(id=example.id, tags=tags)

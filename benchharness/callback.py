@@ -1,0 +1,152 @@
+"""Benches a model while it is trained: each checkpoint that a training loop saves."""
+
+import json
+import logging
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import TrainerCallback
+
+from benchharness.api import Results, run
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.read import holds
+from benchharness.tasks.suites import find_suites, select_tasks
+
+_LOG = logging.getLogger("benchharness")
+
+_PROGRAM = "import benchharness, json, sys; benchharness.run(**json.loads(sys.argv[1]))"
+
+
+class BenchCallback(TrainerCallback):
+    """For transformers' Trainer: benches every checkpoint it saves, or every `every`-th.
+
+    `tasks` and `options` are as `benchharness.run` takes them, but for the model; what one
+    checkpoint has left undone, because something was killed, the next call of the same training
+    does. The checkpoints are those of one pretraining run, called `name` (by default after the
+    folder that they are in), so `bench curve NAME` shows them. With `wait` the training waits for
+    the scores; without, another process computes them meanwhile (give it its own `device`), and
+    they are logged at a later save or at the end. Of a training in several processes the first
+    benches, and the others wait for it: mind their time-out, or do not wait.
+
+    The median of each task's scores over seeds goes to the store, to the Trainer's log history as
+    "bench/TASK", and to the logger "benchharness". The random state of the training stays as it
+    was. What is wrong is a BenchError when training begins, and a warning of the logger later: a
+    benchmark does not end a training.
+
+    Other loops call `bench(folder)` after they have saved model and tokenizer there.
+    """
+
+    def __init__(
+        self,
+        tasks: str | Sequence[str],
+        *,
+        every: int = 1,
+        name: str = "",
+        recipe: str | None = "checkpoints",
+        wait: bool = True,
+        **options: Any,
+    ) -> None:
+        if every < 1:
+            raise BenchError(f"every is {every}: give 1 for each checkpoint, 2 for every other.")
+        listed = _listed(tasks)
+        suites = [
+            suite for name in _listed(options.get("suite", ())) for suite in find_suites(name)
+        ]
+        select_tasks(suites, listed, fits=holds(str(options.get("data", "hub"))))
+        self._options = {"task": listed, "recipe": recipe, "baselines": False, **options}
+        self._every, self._name, self._wait = every, name, wait
+        self._saves = 0
+        self._going: list[tuple[Path, subprocess.Popen[str]]] = []
+
+    def bench(self, folder: str | Path) -> dict[str, float]:
+        """The scores of a checkpoint that was saved in a folder: by task, the median over seeds."""
+        with _same_random_state():
+            return _scores(run(**self._words(Path(folder)), progress=False))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
+        """Raises BenchError where checkpoints would lack their tokenizer."""
+        if objects.get("processing_class") is None:
+            raise BenchError(
+                "the checkpoints would have no tokenizer, and nothing could be benched: give the "
+                "Trainer processing_class=tokenizer."
+            )
+
+    def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
+        """Benches the checkpoint that was saved just now."""
+        if not state.is_world_process_zero:
+            return
+        self._collect(state)
+        self._saves += 1
+        if self._saves % self._every:
+            return
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if not self._wait:
+            self._going.append((folder, self._started(folder)))
+            return
+        try:
+            self._log(state, state.global_step, self.bench(folder))
+        except BenchError as error:
+            _LOG.warning("%s was not benched: %s", folder.name, error)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
+        """Waits for what is still computed."""
+        self._collect(state, all_of_them=True)
+
+    def _words(self, folder: Path) -> dict[str, Any]:
+        """The arguments of `run`: the folder as the only match of a pattern, so it has its step."""
+        folder = folder.resolve()
+        pattern = folder.parent / f"{folder.name[:-1]}[{folder.name[-1]}]"
+        return {"model": f"{self._name or folder.parent.name}={pattern}", **self._options}
+
+    def _started(self, folder: Path) -> subprocess.Popen[str]:
+        words = json.dumps({**self._words(folder), "progress": False}, default=str)
+        return subprocess.Popen(  # noqa: S603  (our own program)
+            (sys.executable, "-c", _PROGRAM, words), stderr=subprocess.PIPE, text=True
+        )
+
+    def _collect(self, state: Any, *, all_of_them: bool = False) -> None:
+        """Logs the scores of the processes that have ended."""
+        ended = [each for each in self._going if all_of_them or each[1].poll() is not None]
+        for folder, process in ended:
+            self._going.remove((folder, process))
+            _, said = process.communicate()
+            if process.returncode:
+                _LOG.warning(
+                    "%s was not benched: %s", folder.name, said.strip().rpartition("\n")[2]
+                )
+                continue
+            # Everything is stored, so this runs nothing and reads the scores.
+            self._log(state, int(folder.name.rpartition("-")[2]), self.bench(folder))
+
+    def _log(self, state: Any, step: int, scores: Mapping[str, float]) -> None:
+        named = {f"bench/{task}": value for task, value in scores.items()}
+        state.log_history.append({"step": step, **named})
+        _LOG.info("checkpoint %d: %s", step, named)
+
+
+def _listed(words: str | Sequence[str]) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(words)
+
+
+def _scores(results: Results) -> dict[str, float]:
+    for failure in results.failures:
+        _LOG.warning("%s", failure)
+    medians = results.frame().groupby("task")["score"].median().dropna()
+    return {str(task): float(value) for task, value in medians.items()}
+
+
+@contextmanager
+def _same_random_state() -> Iterator[None]:
+    """Leaves Python's, numpy's and torch's generators as they were."""
+    python, legacy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        yield
+    random.setstate(python)
+    np.random.set_state(legacy)

@@ -1,0 +1,204 @@
+"""Stored runs, boards, predictions and published numbers as pandas data frames.
+
+Scores are in the metric's own unit, mostly 0 to 1, unless a column says percent.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+import pandas as pd
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import score_names
+from benchharness.leaderboard.boards.published import PublishedRow
+from benchharness.leaderboard.comparing.contrast import Contrast
+from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.tasks.examples import Example, SpanExample
+from benchharness.tasks.suites import SUITES, Suite, title_of
+
+RUN_TYPES = {
+    "key": "str",
+    "model": "str",
+    "recipe": "str",
+    "suite": "str",
+    "task": "str",
+    "seed": "int64",
+    "status": "str",
+    "score": "float64",
+    "kind": "str",
+    "data": "str",
+    "limit": "Int64",
+    "precision": "str",
+    "seconds": "float64",
+    "parameters": "int64",
+    "finished": "datetime64[us, UTC]",
+    "error": "str",
+}
+"""The columns of `runs_frame`, in their order, with their dtypes; a column a score follows."""
+
+
+def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
+    """A line a run and task that it scored; a failed run has one line, without scores.
+
+    `score` is what the suite's board has in the task's column; after `error` every score of any of
+    the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task has none.
+    `seconds` are those of the whole job, `parameters` are counted, `limit` is <NA> without one.
+    """
+    lines = [line for row in rows for line in _run_lines(row)]
+    found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
+    found["finished"] = pd.to_datetime(found["finished"], utc=True)
+    return found.astype({**dict.fromkeys(_names(lines), "float64"), **RUN_TYPES})
+
+
+def _run_lines(row: RunRow) -> Iterable[dict[str, Any]]:
+    shared = {
+        "key": row.key,
+        "model": row.model,
+        "recipe": row.shown_recipe,
+        "suite": row.suite,
+        "seed": row.seed,
+        "status": row.status,
+        "kind": row.kind,
+        "data": row.data,
+        "limit": row.limit,
+        "precision": row.precision,
+        "seconds": row.seconds,
+        "parameters": row.parameters,
+        "finished": row.finished,
+        "error": row.error,
+    }
+    suite = SUITES.get(row.suite)
+    for task, scores in row.scores.items() or [(row.task, dict[str, float]())]:
+        yield {**shared, "task": task, "score": _headline(suite, task, scores), **scores}
+
+
+def _headline(suite: Suite | None, task: str, scores: Mapping[str, float]) -> float | None:
+    if suite is None or not scores:
+        return None
+    if task in suite.rule.cells:
+        return suite.rule.task_score(task, scores)
+    return scores.get(*score_names(task, suite.rule))
+
+
+def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for line in lines for name in line if name not in RUN_TYPES]
+
+
+def board_frame(board: Board) -> pd.DataFrame:
+    """A line a row of the board, best first: rank, names, score and a task's median a column.
+
+    Scores and medians are in percent, as the board shows them, but not rounded; `rank` is <NA> for
+    what is not ranked, and `seeds` is the fewest that a task has.
+    """
+    lines = [
+        {
+            "rank": entry.rank,
+            "model": entry.model,
+            "recipe": entry.shown_recipe,
+            "precision": entry.precision,
+            "seeds": entry.seeds[0],
+            "score": None if entry.score is None else entry.score * 100,
+            **{title_of(task): cell.median * 100 for task, cell in entry.cells.items()},
+        }
+        for entry in board.entries
+    ]
+    titles = [title_of(task) for task in board.tasks]
+    names = ["rank", "model", "recipe", "precision", "seeds", "score", *titles]
+    types = {"rank": "Int64", "seeds": "int64", **dict.fromkeys(["score", *titles], "float64")}
+    return pd.DataFrame(lines, columns=names).astype(types)
+
+
+def predictions_frame(result: Result) -> pd.DataFrame:
+    """A line an example of every split that a run has predicted, in the splits' order.
+
+    `task` and `split` say which; the others are the fields of the head type's prediction: `id`,
+    `label`, `text`, `option` or `tags`, and `scores` (a list: the probability of every class or
+    option), `no_answer_score` (logits).
+    """
+    return pd.DataFrame(
+        [
+            {"task": each.task, "split": each.split, **row}
+            for each in result.evaluations
+            for row in each.predictions
+        ]
+    )
+
+
+def curve_frame(result: Result | Failure) -> pd.DataFrame:
+    """A line a point of the run's learning curve, by step.
+
+    `loss` is the mean since the point before, `learning_rate` the step's; what was scored on the
+    way has a column a score, NaN between evaluations.
+    """
+    points = result.curve if isinstance(result, Result) else ()
+    names = ["step", "epoch", "loss", "learning_rate"]
+    scores = dict.fromkeys(name for point in points for name in point.scores)
+    lines = [{**{name: getattr(point, name) for name in names}, **point.scores} for point in points]
+    return pd.DataFrame(lines, columns=[*names, *scores]).set_index("step")
+
+
+def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
+    """A line a printed number, in percent, with its source.
+
+    An average has its suite for a task. `score` names the task's score, several joined by " or "
+    where the source does not say which it prints.
+    """
+    named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
+    lines = [
+        {
+            **{name: getattr(row, name) for name in named},
+            "task": cell.task,
+            "score": " or ".join(cell.scores),
+            "value": cell.value,
+        }
+        for row in rows
+        for cell in row.cells
+    ]
+    columns = ["suite", "task", "score", "value", *named[1:]]
+    return pd.DataFrame(lines, columns=columns).astype({"value": "float64"})
+
+
+def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
+    """A line a task on which two systems were compared; scores in the metric's own unit.
+
+    `low` and `high` end the 95 % interval of the difference, `p_value` is one test's and
+    `corrected` the same for all tasks together (Holm); `is_shown` says that they differ.
+    """
+    lines = [
+        {
+            "task": found.task,
+            "one": found.scores[0],
+            "other": found.scores[1],
+            "difference": found.difference,
+            "low": found.interval.low if found.interval else None,
+            "high": found.interval.high if found.interval else None,
+            "test": found.test,
+            "p_value": found.p_value,
+            "corrected": found.corrected,
+            "is_shown": found.is_shown,
+            "examples": found.examples,
+            "seeds": len(found.seeds),
+            "reason": found.reason,
+        }
+        for found in contrasts
+    ]
+    numbers = ["one", "other", "difference", "low", "high", "p_value", "corrected"]
+    return pd.DataFrame(lines).astype(dict.fromkeys(numbers, "float64"))
+
+
+def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
+    """A line an example; the columns are the fields of the head type's example.
+
+    Of a question `answers` is SQuAD's {"text": [...], "answer_start": [...]}, None where hidden.
+    """
+    names = [field.name for field in fields(examples[0])]
+    return pd.DataFrame([_columns_of(example) for example in examples], columns=names)
+
+
+def _columns_of(example: Example) -> dict[str, Any]:
+    columns = asdict(example)
+    if isinstance(example, SpanExample) and example.answers is not None:
+        texts, starts = zip(*example.answers, strict=True) if example.answers else ((), ())
+        columns["answers"] = {"text": list(texts), "answer_start": list(starts)}
+    return columns

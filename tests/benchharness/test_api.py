@@ -1,0 +1,329 @@
+"""benchharness from Python: the same jobs as the command, and frames of what is stored."""
+
+import json
+from contextlib import contextmanager, nullcontext
+
+import pandas as pd
+import pytest
+import transformers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+import benchharness as bh
+from benchharness.driver.drive import Driven
+from benchharness.stored.frames import RUN_TYPES
+from benchharness.tiny import folder as tiny_folder
+from tests.helpers import ROOT
+from tests.helpers.checkpoints import make_config
+from tests.helpers.doc_blocks import blocks
+
+WHAT = {"suite": "glue", "data": "mini", "limit": 16, "device": "cpu", "jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Two seeds of two tasks, and the store."""
+    db = tmp_path_factory.mktemp("library") / "x.sqlite"
+    changed = {"epochs": 1, "best_checkpoint": False}
+    return bh.run("tiny", task=["rte", "stsb"], seeds=2, set=changed, db=db, **WHAT)
+
+
+def test_everything_that_is_offered_is_there():
+    assert set(bh.__all__) <= set(dir(bh))
+    assert all(getattr(bh, name) is not None for name in bh.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        bh.runn  # noqa: B018
+
+
+def test_a_frame_has_a_line_a_run_with_the_scores_of_its_task(ran):
+    found = ran.frame()
+    assert [str(found[name].dtype) for name in RUN_TYPES] == list(RUN_TYPES.values())
+    assert set(found["key"]) == set(ran.keys)
+    tiny = found[found["model"] == "tiny"]
+    assert sorted(zip(tiny["task"], tiny["seed"], strict=True)) == [
+        ("glue/rte", 1),
+        ("glue/rte", 2),
+        ("glue/stsb", 1),
+        ("glue/stsb", 2),
+    ]
+    rte, stsb = found[found["task"] == "glue/rte"], found[found["task"] == "glue/stsb"]
+    assert (rte["score"] == rte["accuracy"]).all()
+    assert stsb["score"].to_numpy() == pytest.approx((stsb["pearson"] + stsb["spearman"]) / 2)
+    assert rte["pearson"].isna().all()
+    assert bh.runs(ran.db).equals(bh.runs(ran.db))
+    assert set(bh.runs(ran.db)["key"]) == set(ran.keys)
+
+
+def test_a_board_is_a_table_in_percent_and_shows_itself(ran):
+    board = bh.board("glue", db=ran.db)
+    found = board.frame().set_index("model")
+    median = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["score"].median()
+    assert found.loc["tiny", "RTE"] == pytest.approx(100 * median)
+    assert "<table" in board._repr_html_()
+    assert "GLUE on mini data" in repr(board)
+    assert board._repr_html_() in ran._repr_html_()
+
+
+def test_predictions_and_curves_are_frames(ran):
+    key = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["key"].iloc[0]
+    predicted = bh.predictions(key[:10], db=ran.db)
+    gold = bh.load("glue/rte", data="mini", limit=16)
+    assert list(predicted["id"]) == list(gold["id"])
+    accuracy = (predicted["label"].to_numpy() == gold["label"].to_numpy()).mean()
+    assert ran.frame().set_index("key").loc[key, "accuracy"] == pytest.approx(accuracy)
+    curve = bh.curve(key, db=ran.db)
+    assert curve.index.name == "step"
+    assert curve["loss"].notna().all()
+
+
+def test_two_rows_are_compared(ran):
+    found = bh.compare("tiny", "bag-of-words", task="glue/rte", db=ran.db)
+    assert list(found["task"]) == ["glue/rte"]
+    assert found["difference"].iloc[0] == pytest.approx(found["one"][0] - found["other"][0])
+
+
+def test_the_same_call_runs_nothing_again(ran, monkeypatch):
+    todo = []
+
+    @contextmanager
+    def look(schedule, *words, **options):
+        todo.extend(schedule.todo)
+        yield Driven(None, ())
+
+    monkeypatch.setattr("benchharness.api.drive", look)
+    changed = {"epochs": "1", "best_checkpoint": "false"}
+    again = bh.run("tiny", task=["rte", "stsb"], seeds=[1, 2], set=changed, db=ran.db, **WHAT)
+    assert todo == []
+    assert again.keys == ran.keys
+
+
+def test_published_numbers_have_their_source():
+    found = bh.published("glue")
+    row = found.query("system == 'BERT-large' and task == 'glue/cola'")
+    assert (row["value"] > 50).all()
+    assert found["source"].str.len().min() > 0
+
+
+LABELS = bh.load("glue/rte", data="mini")
+
+
+def test_predictions_in_memory_are_scored_as_a_file_is(tmp_path):
+    wrong = {"entailment": "not_entailment", "not_entailment": "entailment"}
+    half = LABELS["label"].where(LABELS.index % 2 == 0, LABELS["label"].map(wrong))
+    by_id = pd.Series(half.to_numpy(), index=LABELS["id"])
+    file = tmp_path / "RTE.tsv"
+    rows = enumerate(half)
+    file.write_text("index\tprediction\n" + "".join(f"{n}\t{label}\n" for n, label in rows))
+    scores = bh.score("glue/rte", file, "mini")
+    assert scores == {"accuracy": 0.5}
+    assert bh.score("glue/rte", list(half), "mini") == scores
+    assert bh.score("glue/rte", by_id[::-1], "mini") == scores
+    assert bh.score("glue/rte", by_id.to_dict(), "mini") == scores
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "perfect"),
+    [
+        ("glue/stsb", "pearson", lambda row: row["label"]),
+        ("squad/v2.0", "f1", lambda row: (row["answers"]["text"] or [""])[0]),
+        ("race/all", "accuracy", lambda row: row["gold"][0]),
+        ("conll2003/ner", "f1", lambda row: row["tags"]),
+    ],
+)
+def test_gold_answers_of_every_head_are_right(task, metric, perfect):
+    rows = bh.load(task, data="mini")
+    scores = bh.score(task, [perfect(row) for _, row in rows.iterrows()], "mini")
+    assert scores[metric] == pytest.approx(1.0)
+
+
+def test_rows_are_a_data_set_of_the_library_datasets():
+    rows = bh.load("squad/v1.1", data="mini", limit=8, form="dataset")
+    assert set(rows.features["answers"]) == {"text", "answer_start"}
+    assert rows[0]["answers"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: bh.score("glue/rte", ["yes"] * len(LABELS), "mini"), "expected one of entailment"),
+        (lambda: bh.score("glue/rte", ["entailment"], "mini"), "1 predictions of"),
+        (lambda: bh.score("glue/rte", {"x": "entailment"}, "mini"), "have no prediction"),
+        (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "predictions of"),
+        (lambda: bh.run(7, task="glue/rte"), "a int is no model"),
+        (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
+        (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
+        (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
+        (lambda: bh.runs("nowhere.sqlite"), "nowhere.sqlite"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(call, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(bh.BenchError, match=sentence):
+        call()
+    assert list(tmp_path.iterdir()) == []
+
+
+# A model in memory.
+
+
+def in_memory():
+    transformers.set_seed(3)
+    model = transformers.AutoModel.from_config(make_config("bert"))
+    return model, AutoTokenizer.from_pretrained(tiny_folder())
+
+
+def planned(monkeypatch, model, **words):
+    """The keys of what a call would run, and the checkpoints of its jobs."""
+    found = []
+
+    @contextmanager
+    def look(schedule, *_, **options):
+        found.extend(schedule.jobs)
+        yield Driven(None, ())
+
+    monkeypatch.setattr("benchharness.api.drive", look)
+    monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
+    bh.run(model, baselines=False, seeds=1, **{**WHAT, "task": "rte", **words})
+    return found
+
+
+def test_a_model_in_memory_is_its_weights(tmp_path, monkeypatch):
+    model, tokenizer = in_memory()
+    words = {"tokenizer": tokenizer, "name": "mine", "db": tmp_path / "x.sqlite"}
+    (job,) = planned(monkeypatch, model, **words)
+    (same,) = planned(monkeypatch, model, **words)
+    assert job.model == "mine"
+    assert same.key == job.key
+    assert len(list((tmp_path / "models").iterdir())) == 1
+    model.save_pretrained(tmp_path / "mine")
+    tokenizer.save_pretrained(tmp_path / "mine")
+    (folder,) = planned(monkeypatch, tmp_path / "mine", db=tmp_path / "x.sqlite")
+    assert folder.key == job.key
+    model.embeddings.word_embeddings.weight.data[5] += 1
+    (other,) = planned(monkeypatch, model, **words)
+    assert other.key != job.key
+
+
+def test_a_model_in_memory_is_benched(tmp_path):
+    model, tokenizer = in_memory()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    found = bh.run(
+        model,
+        tokenizer=tokenizer,
+        task="rte",
+        seeds=1,
+        set={"epochs": 1},
+        baselines=False,
+        db=tmp_path / "x.sqlite",
+        **WHAT,
+    )
+    assert list(found.frame()["status"]) == ["finished"]
+    assert all(bool((before[name] == w).all()) for name, w in model.state_dict().items())
+
+
+def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
+    model, tokenizer = in_memory()
+    with pytest.raises(bh.BenchError, match="needs its tokenizer"):
+        bh.run(model, task="glue/rte", db=tmp_path / "x.sqlite")
+    with pytest.raises(bh.BenchError, match="has no weights"):
+        bh.run(model.to("meta"), tokenizer=tokenizer, task="glue/rte", db=tmp_path / "x.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+# The documentation and the notebook.
+
+
+def test_the_page_of_the_documentation_runs(tmp_path, monkeypatch):
+    """Its blocks in their order, but for that of a training, which needs more around it."""
+    monkeypatch.chdir(tmp_path)
+    model, tokenizer = in_memory()
+    names = {"model": model, "tokenizer": tokenizer}
+    for block in blocks("python.md"):
+        if "BenchCallback" not in block:
+            exec(compile(block, "docs/python.md", "exec"), names)
+    assert set(names["results"].frame()["task"]) == {"glue/rte", "glue/stsb"}
+    assert set(bh.runs()["model"]) >= {"tiny", "mine"}
+
+
+NOTEBOOK = ROOT / "examples" / "how_good_is_my_encoder.ipynb"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_what_it_has_stored(tmp_path):
+    """At most ten cells; its tables are those in the file, its plot is a picture."""
+    nbclient = pytest.importorskip("nbclient")
+    import nbformat
+
+    stored = nbformat.read(NOTEBOOK, as_version=4)
+    assert len(stored.cells) <= 10
+    fresh = nbformat.read(NOTEBOOK, as_version=4)
+    place = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(fresh, timeout=300, resources=place).execute()
+    assert [shown(cell) for cell in fresh.cells] == [shown(cell) for cell in stored.cells]
+    assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
+
+
+def shown(cell):
+    """The kinds of a cell's outputs, and the text of those that are no picture."""
+    found = [output.get("data", {}) for output in cell.get("outputs", ())]
+    texts = [data.get("text/plain", "") for data in found if "image/png" not in data]
+    return [*(sorted(data) for data in found), *texts]
+
+
+# The same words make the same jobs.
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "seeds": st.integers(1, 3),
+        "task": st.sampled_from(["rte", "cola", "mnli"]),
+        "recipe": st.sampled_from(["paper", "checkpoints"]),
+        "precision": st.sampled_from(["fp32", "bf16"]),
+        "limit": st.integers(4, 40),
+        "test": st.booleans(),
+        "baselines": st.booleans(),
+        "set": st.fixed_dictionaries(
+            {}, optional={"epochs": st.integers(1, 3), "learning_rate": st.just([1e-4, 3e-4])}
+        ),
+    },
+)
+
+
+def command(words):
+    """The words as the command line takes them."""
+    for name, value in words.items():
+        match name, value:
+            case "set", dict():
+                for key, each in value.items():
+                    listed = each if isinstance(each, list) else [each]
+                    yield from ("--set", f"{key}={','.join(map(str, listed))}")
+            case "baselines", False:
+                yield "--no-baselines"
+            case ("test", True):
+                yield "--test"
+            case _, bool():
+                pass
+            case _:
+                yield from (f"--{name}", str(value))
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(words=OPTIONS)
+def test_a_call_plans_what_the_command_plans(bench, monkeypatch, words):
+    found = []
+
+    @contextmanager
+    def look(schedule, *_, **options):
+        found.extend(job.key for job in schedule.jobs)
+        yield Driven(None, ())
+
+    monkeypatch.setattr("benchharness.api.drive", look)
+    monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
+    bh.run("tiny", suite="glue", data="mini", db="x.sqlite", **words)
+    asked = command({"model": "tiny", "suite": "glue", "data": "mini", **words})
+    ended = bench("run", *asked, "--dry-run", "--json")
+    assert [job["key"] for job in json.loads(ended.out)["jobs"]] == found
+    assert found

@@ -1,0 +1,126 @@
+"""A training that benches its checkpoints is the same training, and what was cut short resumes."""
+
+import logging
+
+import pytest
+import torch
+import transformers
+from datasets import Dataset
+from transformers import AutoTokenizer, Trainer, TrainingArguments
+
+import benchharness as bh
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tiny import folder as tiny_folder
+from tests.helpers.checkpoints import make_config
+
+pytest.importorskip("accelerate")
+
+QUICK = {"data": "mini", "limit": 8, "seeds": 1, "set": {"epochs": 1}, "jobs": 1, "device": "cpu"}
+
+
+def train(folder, callbacks, steps=30):
+    """Losses and weights of a small classifier with dropout after some steps."""
+    transformers.set_seed(5)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
+    model = transformers.AutoModelForSequenceClassification.from_config(make_config("bert"))
+    rows = bh.load("glue/rte", data="mini", limit=32)
+    texts = tokenizer(list(rows["text_a"]), truncation=True, max_length=24, padding="max_length")
+    data = Dataset.from_dict({**texts, "labels": rows["label"].eq("entailment").astype(int)})
+    arguments = TrainingArguments(
+        output_dir=str(folder / "mine"),
+        max_steps=steps,
+        per_device_train_batch_size=4,
+        save_steps=15,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        log_level="error",
+    )
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=data,
+        processing_class=tokenizer,
+        callbacks=callbacks,
+    )
+    trainer.train()
+    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+    return losses, model.state_dict(), trainer.state.log_history
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("alone"), [])
+
+
+def assert_same(found, expected):
+    assert found[0] == expected[0]
+    assert len(found[0]) == 30
+    assert all(torch.equal(weight, expected[1][name]) for name, weight in found[1].items())
+
+
+def logged(history):
+    return {line["step"]: line["bench/glue/rte"] for line in history if "bench/glue/rte" in line}
+
+
+def test_losses_and_weights_are_those_of_a_training_without_it(tmp_path, alone):
+    db = str(tmp_path / "x.sqlite")
+    found = train(tmp_path, [bh.BenchCallback("glue/rte", db=db, **QUICK)])
+    assert_same(found, alone)
+    runs = bh.runs(db)
+    assert sorted(runs["model"]) == ["mine/checkpoint-15", "mine/checkpoint-30"]
+    by_model = runs.set_index("model")["score"]
+    assert logged(found[2]) == {
+        step: pytest.approx(by_model[f"mine/checkpoint-{step}"]) for step in (15, 30)
+    }
+    with open_store(db, create=False) as store:
+        assert {row.stage.step for row in store.runs()} == {15, 30}
+
+
+def test_without_waiting_the_scores_come_later(tmp_path, alone):
+    db = str(tmp_path / "x.sqlite")
+    bencher = bh.BenchCallback("glue/rte", db=db, every=2, wait=False, **QUICK)
+    found = train(tmp_path, [bencher])
+    assert_same(found, alone)
+    assert logged(found[2]) == {30: pytest.approx(bh.runs(db)["score"].iloc[0])}
+
+
+def test_what_was_cut_short_is_done_by_the_next_call(tmp_path, monkeypatch, alone):
+    """Ctrl-C in the middle of the second bench ends the training; both go on."""
+    db = str(tmp_path / "x.sqlite")
+    bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
+    whole = bencher.bench
+
+    def cut(folder):
+        if folder.name == "checkpoint-30":
+            raise KeyboardInterrupt
+        return whole(folder)
+
+    monkeypatch.setattr(bencher, "bench", cut)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, [bencher])
+    assert list(bh.runs(db)["model"]) == ["mine/checkpoint-15"]
+    assert bencher.__class__("glue/rte", db=db, **QUICK).bench(tmp_path / "mine" / "checkpoint-30")
+    assert sorted(bh.runs(db)["model"]) == ["mine/checkpoint-15", "mine/checkpoint-30"]
+
+
+def test_a_benchmark_that_cannot_be_run_ends_no_training(tmp_path, alone, caplog):
+    callback = bh.BenchCallback("glue/rte", db="/proc/nowhere/x.sqlite", **QUICK)
+    with caplog.at_level(logging.WARNING, "benchharness"):
+        assert_same(train(tmp_path, [callback]), alone)
+    assert "checkpoint-15 was not benched: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [({"tasks": "rtee"}, "rtee"), ({"tasks": "glue/rte", "every": 0}, "every is 0")],
+)
+def test_what_is_wrong_is_said_when_it_is_made(words, sentence):
+    with pytest.raises(bh.BenchError, match=sentence):
+        bh.BenchCallback(**words)
+
+
+def test_without_a_tokenizer_nothing_begins():
+    with pytest.raises(bh.BenchError, match="processing_class=tokenizer"):
+        bh.BenchCallback("glue/rte").on_train_begin(None, None, None, processing_class=None)
