@@ -5,6 +5,8 @@
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
 # make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about an hour
 # make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
+# make gpu MODEL=checkpoint DATA=folder         what a GPU is worth, in pieces that go on where they
+#              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -14,9 +16,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 ROUNDS ?= 2
+DEVICE ?= cuda
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests extras soak benchmark benchmark-growth gold clean
+.PHONY: help demo test check tests extras soak benchmark benchmark-growth gpu gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -66,6 +69,10 @@ benchmark: $(VENV)/installed-dev
 benchmark-growth: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.growth --model $(MODEL)
 	$(BIN)/python -m benchmarks.tables
+
+gpu: $(VENV)/installed-dev
+	@$(BIN)/python -m benchmarks.gpu --device $(DEVICE) $(if $(MODEL),--model $(MODEL)) \
+	    $(if $(DATA),--data $(DATA)); status=$$?; $(BIN)/python -m benchmarks.tables; exit $$status
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

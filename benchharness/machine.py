@@ -43,6 +43,11 @@ def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
     return not cpu_flags(cpuinfo).isdisjoint({"amx_bf16", "avx512_bf16"})
 
 
+def is_instance(gpu: str) -> bool:
+    """Whether a name in CUDA_VISIBLE_DEVICES is that of a part of a GPU (MIG)."""
+    return gpu.startswith("MIG-")
+
+
 def main_memory(limit: Path = MEMORY_LIMIT) -> int:
     """The bytes of memory that this process may have: the machine's, or its container's."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -19,7 +19,7 @@ from benchmarks.record import begin, write
 from benchmarks.sides import SIDES, machine
 from benchmarks.workloads import Values, Workload, find_workload
 
-__all__ = ["SERIES", "Point", "write_rows"]
+__all__ = ["SERIES", "Point", "draw_checkpoint", "measure", "write_rows"]
 
 WORDS = ("good", "bad", "film", "story", "time", "great", "long", "house", "music", "night", "love")
 """Each is one token of BERT's vocabulary."""
@@ -59,34 +59,40 @@ def main() -> None:
         for _ in range(options.rounds):
             for name, point in _points(options.series):
                 for side in options.side or ("ours",):
-                    _measure(record, name, point, side, Path(options.model), Path(folder))
+                    figures = measure(point, side, Path(options.model), Path(folder))
+                    record["points"].append({"series": name, **figures})
                     write(options.out, record)
+                    print(f"{name}: {json.dumps(figures)}", flush=True)
 
 
 def _points(series: list[str] | None) -> Iterator[tuple[str, Point]]:
     return ((name, point) for name in series or SERIES for point in SERIES[name])
 
 
-def _measure(  # noqa: PLR0913, PLR0917  (what is run, on what, and where it is noted)
-    record: dict[str, Any], name: str, point: Point, side: str, model: Path, folder: Path
-) -> None:
-    """One command; of a peer, one for each seed."""
-    checkpoint = _draw_checkpoint(model, point.layers, folder)
+def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any]:
+    """One command, of a peer one for each seed: the point and its figures."""
+    checkpoint = draw_checkpoint(
+        model, folder / f"{point.layers}-layers", num_hidden_layers=point.layers
+    )
     data = folder / f"{point.rows}-{point.tokens}"
     write_rows(data, point)
     run = SIDES[side](point.workload, str(checkpoint), data, range(1, point.seeds + 1))
     figures = {n: asdict(run)[n] for n in ("side", "seconds", "cpu_seconds", "peak_bytes")}
-    record["points"].append({"series": name, **asdict(point), **figures})
-    print(f"{name}, {point}: {json.dumps(figures)}", flush=True)
+    return asdict(point) | figures
 
 
-def _draw_checkpoint(model: Path, layers: int, folder: Path) -> Path:
-    """The folder of an encoder of so many layers with random weights, made at its first use."""
+def draw_checkpoint(model: Path, drawn: Path, **sizes: int) -> Path:
+    """An encoder with random weights in the folder `drawn`, made at its first use.
+
+    Its sizes are those of the checkpoint `model` but for some, and its tokenizer is that one's. The
+    same sizes have the same weights.
+    """
+    import torch
     from transformers import AutoConfig, AutoModel
 
-    drawn = folder / f"{layers}-layers"
     if not drawn.exists():
-        config = AutoConfig.from_pretrained(model, num_hidden_layers=layers)
+        torch.manual_seed(1)
+        config = AutoConfig.from_pretrained(model, **sizes)
         AutoModel.from_config(config).save_pretrained(drawn)
         for file in model.iterdir():
             if file.name.startswith(("tokenizer", "vocab", "special_tokens", "merges")):

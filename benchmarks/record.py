@@ -28,17 +28,20 @@ def begin(checkpoint: str, note: str) -> dict[str, Any]:
 def _commit() -> str:
     """The commit that is measured, with a plus sign where files differ from it."""
     command = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):  # a copy of the tree without its history
+        return "unknown"
 
 
-def write(name: str, record: Mapping[str, Any]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+def write(name: str, record: Mapping[str, Any], folder: Path = RESULTS) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def load(name: str) -> dict[str, Any] | None:
+def load(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
     """A record, None where nothing was measured yet."""
-    path = RESULTS / f"{name}.json"
+    path = folder / f"{name}.json"
     if not path.exists():
         return None
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

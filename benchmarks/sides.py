@@ -18,7 +18,7 @@ from benchmarks.workloads import Workload
 if TYPE_CHECKING:
     from benchharness.leaderboard.result import Result
 
-__all__ = ["SIDES", "USUAL", "Run", "machine", "measure_peak"]
+__all__ = ["SIDES", "USUAL", "Run", "bench", "machine", "measure_peak", "run_ours"]
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
 
@@ -29,7 +29,8 @@ class Run:
 
     `seconds` and `cpu_seconds` are those of all processes, `train_seconds` and `predict_seconds`
     what they say of themselves. `scores` are by seed, then by metric. `details` are sums over the
-    seeds; the peer's are counts: rows, real tokens, and sums of their squares.
+    seeds; the peer's are counts: rows, real tokens, and sums of their squares. `device_bytes` among
+    them is the most memory of a GPU that one seed held.
     """
 
     side: str
@@ -46,15 +47,17 @@ class Run:
 Side = Callable[[Workload, str, Path, Sequence[int]], Run]
 
 
-def _ours(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int]) -> Run:
-    """`bench run` from nothing to the stored results and the report."""
+def run_ours(
+    workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int], *options: str
+) -> Run:
+    """`bench run`, with more options, from nothing to the stored results and the report."""
     values = asdict(workload.values) | {"evaluations": 1}
     with TemporaryDirectory(prefix="benchmark-") as folder:
         database = Path(folder) / "runs.sqlite"
         ended = run_whole(
             [
-                *_bench("run", "--model", checkpoint, "--task", workload.task),
-                *("--data", str(data), "--no-floors", "--json"),
+                *bench("run", "--model", checkpoint, "--task", workload.task),
+                *("--data", str(data), "--no-floors", "--json", *options),
                 *(part for seed in seeds for part in ("--seed", str(seed))),
                 *(part for name, value in values.items() for part in ("--set", f"{name}={value}")),
                 *("--db", str(database), "--out", str(Path(folder) / "leaderboard.html")),
@@ -74,11 +77,13 @@ def _ours(workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int])
             "job_seconds": round(sum(cost.seconds for cost in costs), 2),
             "train_tokens": sum(cost.train_tokens for cost in costs),
             "precision": results[0].job.precision,
+            "device_bytes": max(cost.peak_memory_bytes for cost in costs),
         },
     )
 
 
-def _bench(*arguments: str) -> list[str]:
+def bench(*arguments: str) -> list[str]:
+    """The command line of this tree, whatever is installed."""
     return [sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", *arguments]
 
 
@@ -118,7 +123,8 @@ def _trainer(flags: str) -> Side:
             train_seconds=round(sum(one["train_seconds"] for one in told), 2),
             predict_seconds=round(sum(one["predict_seconds"] for one in told), 2),
             scores=[_rounded(one["scores"]) for one in told],
-            details={name: sum(one[name] for one in told) for name in COUNTS},
+            details={name: sum(one[name] for one in told) for name in COUNTS}
+            | {"device_bytes": max(one["device_bytes"] for one in told)},
         )
 
     return run
@@ -140,7 +146,7 @@ def _outside(*ended: Ended) -> dict[str, Any]:
     }
 
 
-SIDES: Mapping[str, Side] = {"ours": _ours} | {flags: _trainer(flags) for flags in FLAGS}
+SIDES: Mapping[str, Side] = {"ours": run_ours} | {flags: _trainer(flags) for flags in FLAGS}
 """Ours, and the Trainer with each of its flags."""
 
 USUAL = ("ours", "best", "default")

@@ -3,7 +3,8 @@
     python -m benchmarks.step_profile --model CHECKPOINT --data FOLDER --task glue/mrpc
 
 The job runs in this process, from reading the files to the scores. Profiling itself costs time,
-which falls on small operations, so that their shares come out a little too large.
+which falls on small operations, so that their shares come out a little too large. On a GPU shares
+are those of its time, beside what it waits for the host, and launches and waits are counted.
 """
 
 import argparse
@@ -40,6 +41,10 @@ FIRST = "aten::embedding"
 OTHER = "other operations"
 OUTSIDE = "Python, waiting"
 
+LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch")
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+"""What the host asks of CUDA, by the beginnings of the names."""
+
 
 def main() -> None:
     options = _parse()
@@ -63,20 +68,28 @@ def main() -> None:
 
 def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
     """Seconds by kind, and of the job's parts."""
+    import torch
     from torch.profiler import ProfilerActivity, profile
 
     from benchharness.encoder.cpu import FastDropout
     from benchharness.worker.job import run_job
 
     FastDropout.forward = _named("dropout", FastDropout.forward)  # type: ignore[method-assign]
+    on_gpu = torch.cuda.is_available()
     (job,) = _plan(workload, checkpoint, data)
-    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities) as profiled:
         cost = run_job(job).cost
-    seconds = shares(profiled.events())
+    events = profiled.events()
+    seconds = shares(events, on_gpu=on_gpu)
     computed = sum(seconds.values())
     seconds[OUTSIDE] = max(0.0, cost.train_seconds + cost.predict_seconds - computed)
+    names = [event.name for event in events] if on_gpu else []
     return {
         "rows": workload.train_rows,
+        "steps": cost.steps,
+        "launches": sum(name.startswith(LAUNCHES) for name in names),
+        "waits": sum(name.startswith(WAITS) for name in names),
         "seconds": {kind: round(value, 3) for kind, value in seconds.items()},
         "job_seconds": round(cost.seconds, 3),
         "train_seconds": round(cost.train_seconds, 3),
@@ -112,13 +125,19 @@ def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
     ).jobs
 
 
-def shares(events: Any) -> Counter[str]:
-    """Seconds by kind from the first batch on, each operation's own without those that it calls."""
+def shares(events: Any, *, on_gpu: bool = False) -> Counter[str]:
+    """Seconds by kind from the first batch on, each operation's own without those that it calls.
+
+    On a GPU they are those of the kernels that an operation has launched.
+    """
+    from torch.autograd import DeviceType
+
     begin = min(event.time_range.start for event in events if event.name == FIRST)
     seconds: Counter[str] = Counter()
     for event in events:
-        if event.time_range.start >= begin:
-            seconds[kind_of(_names(event))] += event.self_cpu_time_total / 1e6
+        if event.time_range.start >= begin and event.device_type == DeviceType.CPU:
+            own = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+            seconds[kind_of(_names(event))] += own / 1e6
     return seconds
 
 

@@ -7,10 +7,13 @@ Each stands between two comments of its name, and nothing else of the page is to
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_ratio
+from benchmarks.gpu_tables import PIECES, gpu_page
 from benchmarks.growth_figure import growth_figure
+from benchmarks.markdown import DASH, number, table
 from benchmarks.record import RESULTS, ROOT, load
 
 __all__ = ["BLOCKS", "MISSING", "PAGE", "RECORDS", "RESULTS", "fill"]
@@ -18,14 +21,17 @@ __all__ = ["BLOCKS", "MISSING", "PAGE", "RECORDS", "RESULTS", "fill"]
 PAGE = ROOT / "docs" / "performance.md"
 FIGURE = ROOT / "docs" / "growth.svg"
 MISSING = "Not measured yet."
-RECORDS = ("speed", "seeds", "growth", "profile")
-DASH = "-"
+GPU = "gpu"
+"""The name of the folder with the records of benchmarks/gpu.py, and of its block."""
+
+RECORDS = ("speed", "seeds", "growth", "profile", GPU)
 
 Record = Mapping[str, Any]
 
 
 def main() -> None:
-    records = {name: load(name) for name in RECORDS}
+    records = {name: load(name) for name in RECORDS if name != GPU}
+    records[GPU] = {piece: load(piece, RESULTS / GPU) for piece in PIECES}
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), records), encoding="utf-8")
     if growth := records["growth"]:
         FIGURE.write_text(growth_figure(growth["points"]), encoding="utf-8")
@@ -62,14 +68,6 @@ def _conditions(record: Record) -> Iterable[str]:
         yield f"**{record['note']}**"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [_line(head), "|---" * len(head) + "|", *map(_line, rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _speed(record: Record) -> Iterable[str]:
     """Ratios of whole processes, by the clock and by processor time, and seconds."""
     found = comparisons(record)
@@ -84,16 +82,16 @@ def _speed(record: Record) -> Iterable[str]:
         (
             f"{c.name}, {c.entry['train_rows']:,}",
             str(len(c.runs["ours"])),
-            ", ".join(_number(c.middle(side, "seconds"), ".1f") for side in SIDES),
+            ", ".join(number(c.middle(side, "seconds"), ".1f") for side in SIDES),
             *(
-                f"{_number(c.ratio(side), '.1f')} ({_number(c.ratio(side, 'cpu_seconds'), '.1f')})"
+                f"{number(c.ratio(side), '.1f')} ({number(c.ratio(side, 'cpu_seconds'), '.1f')})"
                 for side in PEERS
             ),
         )
         for c in found
     ]
-    means = [_number(mean_ratio(_glue(found), side), ".1f") for side in PEERS]
-    return [*_table(head, rows), "", f"Geometric mean of GLUE's tasks: {means[0]} and {means[1]}."]
+    means = [number(mean_ratio(_glue(found), side), ".1f") for side in PEERS]
+    return [*table(head, rows), "", f"Geometric mean of GLUE's tasks: {means[0]} and {means[1]}."]
 
 
 SIDES, PEERS = ("ours", "best", "default"), ("best", "default")
@@ -105,7 +103,7 @@ def _glue(found: Sequence[Comparison]) -> list[Comparison]:
 
 def _scores(record: Record) -> Iterable[str]:
     """Dev scores by seed."""
-    return _table(
+    return table(
         ("task", "metric", "ours", "best flags", "as shipped"),
         [
             (c.name, metric, *(_by_seed(c, side, metric) for side in SIDES))
@@ -133,7 +131,7 @@ def _work(record: Record) -> Iterable[str]:
         "training: ours, at the peak, s",
         "bound on the ratio to best",
     )
-    return _table(head, map(_work_row, comparisons(record)))
+    return table(head, map(_work_row, comparisons(record)))
 
 
 def _work_row(c: Comparison) -> Sequence[str]:
@@ -143,16 +141,12 @@ def _work_row(c: Comparison) -> Sequence[str]:
     bound = seconds["best"] and floor and seconds["best"] / floor
     return (
         c.name,
-        ", ".join(_number(s and c.tokens / s, ",.0f") for s in seconds.values()),
-        ", ".join(_number(c.share_of_peak(side), ".0%") for side in SIDES),
-        ", ".join(_number(m and m / 1e6, ",.0f") for m in memory.values()),
-        f"{_number(seconds['ours'], '.1f')}, {_number(floor, '.1f')}",
-        _number(bound, ".1f"),
+        ", ".join(number(s and c.tokens / s, ",.0f") for s in seconds.values()),
+        ", ".join(number(c.share_of_peak(side), ".0%") for side in SIDES),
+        ", ".join(number(m and m / 1e6, ",.0f") for m in memory.values()),
+        f"{number(seconds['ours'], '.1f')}, {number(floor, '.1f')}",
+        number(bound, ".1f"),
     )
-
-
-def _number(value: float | None, form: str) -> str:
-    return DASH if value is None else format(value, form)
 
 
 def _parts(record: Record) -> Iterable[str]:
@@ -168,7 +162,7 @@ def _parts(record: Record) -> Iterable[str]:
         parts = (run["seconds"] - job, job - train - predict, train, predict)
         rows.append((c.name, *(f"{seconds:.1f}" for seconds in parts)))
     head = ("task", "start-up, plan, store, report", "load, tokenize, score", "train", "predict")
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _growth(record: Record) -> Iterable[str]:
@@ -184,7 +178,7 @@ def _growth(record: Record) -> Iterable[str]:
         )
         for point in record["points"]
     ]
-    yield from _table(("series", "", "side", "seconds", "of processor", "peak memory, MB"), rows)
+    yield from table(("series", "", "side", "seconds", "of processor", "peak memory, MB"), rows)
     if record["note"]:
         yield f"\n**{record['note']}**"
 
@@ -199,7 +193,7 @@ def _profile(record: Record) -> Iterable[str]:
         (kind, *(f"{p['seconds'].get(kind, 0.0) / totals[t]:.0%}" for t, p in profiles.items()))
         for kind in kinds
     ]
-    yield from _table(("share of training and predicting", *profiles), rows)
+    yield from table(("share of training and predicting", *profiles), rows)
     if record["note"]:
         yield f"\n**{record['note']}**"
 
@@ -219,15 +213,16 @@ def _bounds(speed: Record, profile: Record) -> Iterable[str]:
         )
         least = whole - (1 - share) * (train + predict)
         ratios = [
-            _number(theirs and theirs / least, ".1f")
+            number(theirs and theirs / least, ".1f")
             for theirs in (c.middle(side, "seconds") for side in PEERS)
         ]
         rows.append((c.name, f"{whole:.1f}", f"{share * (train + predict):.1f}", *ratios))
     head = ("task", "ours, s", "of it matrix products, s", "bound to best", "bound to shipped")
-    return _table(head, rows)
+    return table(head, rows)
 
 
 BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
+    GPU: ((GPU,), partial(gpu_page, trial=False)),
     "conditions": (("speed",), _conditions),
     "speed": (("speed",), _speed),
     "several seeds": (("seeds",), _speed),

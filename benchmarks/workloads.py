@@ -38,8 +38,14 @@ class Workload:
     values: Values
 
     def files(self, data: Path) -> Path | None:
-        """The folder of the official files, None where rows are made."""
-        return None if self.folder is None else data / self.folder
+        """The folder of the official files, None where rows are made.
+
+        Files that are not split by article or passage stand in the folder of their benchmark.
+        """
+        if self.folder is None:
+            return None
+        found = data / self.folder
+        return found if found.exists() else data / self.task.partition("/")[0]
 
 
 def _glue(name: str, task: str, folder: str, rows: int) -> Workload:

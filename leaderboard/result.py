@@ -151,8 +151,8 @@ class Result:
 class Failure:
     """A job that did not finish: `error` is one sentence, `details` a traceback or a log's end.
 
-    `kind` is "failed", "diverged", "killed", "timeout" or "interrupted"; `exit_code` is that of the
-    error (see tasks.errors).
+    `kind` is "failed", "diverged", "killed", "memory", "timeout" or "interrupted"; `exit_code` is
+    that of the error (see tasks.errors).
     """
 
     job: Job

@@ -59,6 +59,15 @@ def shared_forks():
     forks.end()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") is None:
+        return
+    import torch  # late: see OMP_NUM_THREADS above
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+
+
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path, shared_forks):
     """Calls the command line in an empty folder; gives how it ended."""

@@ -171,8 +171,8 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         metavar="auto|N",
-        help="How many jobs run at once; auto is one per GPU, or one per core as far as there are "
-        "jobs and memory, at most 8.",
+        help="How many jobs run at once; auto is as many as fill each GPU, by its measured load "
+        "and free memory, or one per core as far as there are jobs and memory, at most 8.",
     ),
 ]
 EngineName = Annotated[

@@ -22,8 +22,8 @@ class Schedule:
 
     Among both are those that others start from. `again` are the keys of jobs that are stored and
     run only because their encoder is not there any more. `estimates` are by job key, of the jobs to
-    run; `at_once` is how many run at the same time. `checkpoints` are the encoders that jobs leave
-    for each other.
+    run; `at_once` is how many run at the same time at least, and more where GPUs are shared as far
+    as they have room. `checkpoints` are the encoders that jobs leave for each other.
     """
 
     jobs: tuple[Job, ...]
@@ -31,6 +31,7 @@ class Schedule:
     estimates: Mapping[str, Estimate]
     at_once: int
     checkpoints: StartCheckpoints
+    are_shared: bool = False
     again: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
@@ -64,7 +65,9 @@ class Schedule:
             return f"{', '.join(parts)}: nothing is missing."
         is_rough = any(estimate.rough for estimate in self.estimates.values())  # new kinds of jobs
         rough = " (a rough guess)" if is_rough else ""
-        parts.append(f"{len(self.todo)} to run, {self.at_once} at once")
+        more = self.are_shared and len(self.todo) > self.at_once
+        room = ", or more while a GPU has room" if more else ""
+        parts.append(f"{len(self.todo)} to run, {self.at_once} at once{room}")
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
@@ -136,13 +139,16 @@ def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
     keys = _missing_keys(plan.jobs, set(finished), kept)
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, history, rows, gpu=gpu) for job in missing}
+    shared = {slot.device for slot in slots if slot.is_shared}
+    sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Schedule(
         jobs=plan.jobs,
         todo=tuple(todo),
         estimates=estimates,
-        at_once=max(1, min(len(slots), len(todo))),
+        at_once=max(1, min(sure, len(todo))),
+        are_shared=bool(shared),
         again=frozenset(keys.intersection(finished)),
         checkpoints=checkpoints,
     )

@@ -1,5 +1,6 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -17,13 +18,15 @@ from benchharness.engines.process import (
     end_processes,
     spawning,
 )
-from benchharness.engines.slots import Slot
+from benchharness.engines.slots import Sharing, Slot
 from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder, checkpoint_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
 
 POLL_SECONDS = 0.1
+
+ALONE = "ran out of memory beside others and starts over; from now on each GPU has one at a time"
 
 STARTERS = 2
 """How many processes workers are forked from, one after the other, before they do without."""
@@ -44,7 +47,8 @@ class LocalEngine:
     A hanging job is ended and run once more, from its newest snapshot. One that was killed is not:
     where memory runs out, whoever killed it would again. Where the process that workers are forked
     from hangs or was killed, all of them are started again, from another one, and after that
-    without any.
+    without any. Where slots share a GPU, `Sharing` says how many are used. A job that runs out of
+    memory beside others starts over, and from then on each GPU has one job at a time.
     """
 
     def __init__(  # noqa: PLR0913  (where, how, and what is kept)
@@ -67,6 +71,7 @@ class LocalEngine:
         self._snapshots = snapshots
         self._holds = holds
         self._forks = forks or ForkServer()
+        self._sharing, self._crowded = Sharing(), set[str]()
         self._starters = 0 if command or not can_fork() else STARTERS
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
@@ -76,7 +81,8 @@ class LocalEngine:
         has become needless; None says that what is left must wait for a job that runs. Closing the
         iterator, or an exception in it, ends every process.
         """
-        queue = iter(jobs)
+        again = deque[Job]()  # those that lacked room beside others
+        queue = _first(again, iter(jobs))
         free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
         with TemporaryDirectory(prefix="bench-") as folder, closing(self._forks):
             begin = partial(self._worker, Path(folder))
@@ -97,6 +103,10 @@ class LocalEngine:
                                 running.append(self._again(worker, begin, report))
                                 continue
                             free.append(worker.slot)
+                            if self._lacked_room(outcome):
+                                report(outcome.job, Progress(phase="waiting", note=ALONE))
+                                again.append(outcome.job)
+                                continue
                             yield _told_of_hanging(outcome, hung)
             finally:
                 end_processes(running, self._forks.close)
@@ -110,10 +120,27 @@ class LocalEngine:
         report: Report,
     ) -> bool:
         """Fills the free slots; False when nothing is left to start or to wait for."""
-        while free and (job := next(queue, None)) is not None:
-            running.append(begin(job, free.pop(0)))
+        for slot in tuple(free):
+            beside = [worker for worker in running if worker.slot.device == slot.device]
+            if not self._sharing.has_room(slot, [worker.is_computing for worker in beside]):
+                continue
+            if (job := next(queue, None)) is None:
+                break
+            if slot.is_shared and beside:
+                self._crowded.update((job.key, *(worker.job.key for worker in beside)))
+            free.remove(slot)
+            running.append(begin(job, slot))
             report(job, Progress(phase="loading"))
         return bool(running)
+
+    def _lacked_room(self, outcome: Outcome) -> bool:
+        """Whether a job needs more memory than was left beside others; none is beside it again."""
+        ran_out = isinstance(outcome, Failure) and outcome.kind == "memory"
+        if not ran_out or outcome.job.key not in self._crowded:
+            return False
+        self._crowded.discard(outcome.job.key)
+        self._sharing.is_over = True
+        return True
 
     def _worker(self, folder: Path, job: Job, slot: Slot) -> WorkerProcess:
         file = folder / f"{job.key}.json"
@@ -163,6 +190,12 @@ class LocalEngine:
             end_processes([worker])
         worker.close(report)
         return worker.outcome(timeout=self._timeout if hung else None)
+
+
+def _first(again: deque[Job], jobs: Iterator[Job | None]) -> Iterator[Job | None]:
+    """The jobs, before each of them those that are to run again; it never ends by itself."""
+    while True:
+        yield again.popleft() if again else next(jobs, None)
 
 
 def _has_hung(outcome: Outcome) -> bool:

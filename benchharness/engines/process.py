@@ -135,6 +135,7 @@ class WorkerProcess:
         self._life: str | None = None
         self._seen_dead: float | None = None
         self._is_saving = False
+        self.is_computing = False
         self._process = start(
             (str(result_file), *options),
             slot.environment,
@@ -199,6 +200,7 @@ class WorkerProcess:
             else:
                 self._last_sign = time.monotonic()
                 self._is_saving = progress.phase == "saving"
+                self.is_computing = progress.phase in ("training", "saving", "predicting")
                 if report is not None:
                     report(self.job, progress)
         return bool(output or errors)

@@ -1,20 +1,29 @@
 """Where jobs run at the same time: a GPU each, or a share of the CPU's cores."""
 
+import csv
+import itertools
+import math
 import os
 import re
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from benchharness.machine import is_instance
 from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A place for one job at a time: its device's name and what its process's environment says."""
+    """A place for one job at a time: its device's name and what its process's environment says.
+
+    One that `is_shared` is used only while its GPU has room beside the jobs that run there.
+    """
 
     device: str
     environment: Mapping[str, str]
+    is_shared: bool = False
 
     @property
     def is_gpu(self) -> bool:
@@ -49,9 +58,10 @@ def find_slots(
     """The slots of this machine for `jobs` processes at once on `device`.
 
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
-    Without `jobs` there is one process per GPU; on a CPU one per core, as long as that many jobs
-    `fit` there and AT_ONCE is not passed: threads of one job wait for each other. More processes
-    than GPUs share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
+    Without `jobs` there is one process per core, as long as that many jobs `fit` there and AT_ONCE
+    is not passed: threads of one job wait for each other. That many share the GPUs, where there are
+    any, as far as these have room; an instance of MIG, whose load cannot be read, takes one. With
+    `jobs`, they share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
     `small` job has one thread on a CPU, since its products are over before a second has begun. A
     job in several `processes` has as many GPUs, or a part of its cores for each.
     """
@@ -60,12 +70,15 @@ def find_slots(
         raise BenchError(
             f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
         )
-    count = jobs or len(gpus) // processes or max(1, min(fit, AT_ONCE, _count_cores() // processes))
+    most = max(1, min(fit, AT_ONCE * max(1, len(gpus)), _count_cores() // processes))
+    shared = not jobs and processes == 1 and not any(is_instance(gpu) for gpu in gpus)
+    count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or str(cores)
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
-    return tuple(_slot(",".join(place), threads) for place in places)
+    is_shared = shared and count > len(gpus) > 0
+    return tuple(_slot(",".join(place), threads, is_shared=is_shared) for place in places)
 
 
 def waiting() -> dict[str, str]:
@@ -74,12 +87,13 @@ def waiting() -> dict[str, str]:
     return told or {"GOMP_SPINCOUNT": SPINS}
 
 
-def _slot(gpu: str, threads: str) -> Slot:
+def _slot(gpu: str, threads: str, *, is_shared: bool) -> Slot:
     # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
     return Slot(
         device=f"cuda:{gpu}" if gpu else "cpu",
         environment=environment | waiting() | {"OMP_NUM_THREADS": threads},
+        is_shared=is_shared,
     )
 
 
@@ -106,9 +120,9 @@ def find_gpus() -> tuple[str, ...]:
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return tuple(
-            name for name in re.split(r"\s*,\s*", visible.strip()) if name not in ("", "-1")
-        )
+        names = re.split(r"\s*,\s*", visible.strip())
+        # As CUDA reads it: what is no device hides those behind it.
+        return tuple(itertools.takewhile(lambda name: name not in ("", "-1"), names))
     try:
         listing = subprocess.run(
             ("nvidia-smi", "-L"),  # noqa: S607  (where the driver put it)
@@ -132,3 +146,112 @@ def _count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+# How many of the slots that share a GPU are used: as many as fill it, by what it is measured at.
+#
+# Processes take turns on a GPU, so the share of time in which any of them computes says how full it
+# is. One job begins alone. When all on a GPU have come to their steps, it is measured for a while;
+# then as many more begin as its time and its free memory suffice for, at most as many as run there.
+
+FULL = 0.95
+"""The share of time in which a GPU computes that counts as all of it."""
+
+ROOM = 1.5
+"""How much memory is to be free for another job, in those that run: what one takes still grows."""
+
+READINGS, READING_SECONDS = 4, 0.5
+"""How often a GPU is read before it is judged, and how long after the last time."""
+
+QUERY = ("index", "uuid", "utilization.gpu", "memory.used", "memory.free")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """A GPU at a time: the share of the last moments in which it computed, and memory in MiB."""
+
+    busy: float
+    used: float
+    free: float
+
+
+def read_loads() -> dict[str, Load]:
+    """The load of each GPU by its index and by its UUID; of those that tell it.
+
+    A GPU that is split into MIG instances does not, and without a driver there is none.
+    """
+    command = ("nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits")
+    try:
+        listed = subprocess.run(  # noqa: S603  (our own arguments, no shell)
+            command, capture_output=True, text=True, timeout=10, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found = {}
+    for row in csv.reader(listed.splitlines(), skipinitialspace=True):
+        try:
+            index, uuid, (busy, used, free) = row[0], row[1], map(float, row[2:])
+        except (IndexError, ValueError):  # "[N/A]"
+            continue
+        found[index] = found[uuid] = Load(busy=busy / 100, used=used, free=free)
+    return found
+
+
+def load_of(device: str, loads: Mapping[str, Load]) -> Load | None:
+    """The load of a slot's device, "cuda:0" or "cuda:GPU-..."; the UUID may be cut short."""
+    name = device.removeprefix("cuda:")
+    if name in loads:
+        return loads[name]
+    alike = [uuid for uuid in loads if name.startswith("GPU-") and uuid.startswith(name)]
+    return loads[alike[0]] if len(alike) == 1 else None
+
+
+@dataclass(kw_only=True)
+class Sharing:
+    """Decides for slots that share a GPU whether another job may begin in one.
+
+    `most` is by device how many jobs it has been found to take, `readings` what was measured since
+    their number changed last, `seen` how many ran at the last reading and when that was. `is_over`
+    has each GPU take one at a time: memory ran out where several shared one.
+    """
+
+    read: Callable[[], Mapping[str, Load]] = read_loads
+    clock: Callable[[], float] = time.monotonic
+    most: dict[str, int] = field(default_factory=dict)
+    readings: dict[str, list[Load]] = field(default_factory=dict)
+    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+    is_over: bool = False
+
+    def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
+        """Whether a job may begin beside others; `settled` says which of these make steps."""
+        count = len(settled)
+        if not slot.is_shared or not count:
+            return True
+        if self.is_over or not all(settled):
+            return False
+        load = self._next(slot.device, count)
+        if load is None:
+            return False
+        if count < self.most.get(slot.device, 1):  # measured before
+            return load.free > ROOM * load.used / count
+        readings = self.readings[slot.device]
+        if len(readings) < READINGS:
+            return False
+        busy = sum(one.busy for one in readings) / len(readings)
+        by_time = 2 * count if busy <= FULL / 2 else int(count * FULL / busy)
+        used, free = max(one.used for one in readings), min(one.free for one in readings)
+        by_memory = count + int(free / max(ROOM * used / count, 1.0))
+        self.most[slot.device] = max(count, min(by_time, by_memory))
+        return count < self.most[slot.device]
+
+    def _next(self, device: str, count: int) -> Load | None:
+        """A new reading of a device; None where it is too early for one, or there is none."""
+        before, read = self.seen.get(device, (0, -READING_SECONDS))
+        if self.clock() - read < READING_SECONDS:
+            return None
+        load = load_of(device, self.read())
+        # What could not be read is not read again: asking may take seconds.
+        self.seen[device] = count, self.clock() if load else math.inf
+        kept = self.readings.get(device, []) if before == count else []
+        self.readings[device] = [*kept, load][-READINGS:] if load else []
+        return load

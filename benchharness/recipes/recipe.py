@@ -65,6 +65,9 @@ class Recipe:
     read and their states added before the classifier. `lm_weight` times the language model's mean
     loss on the same texts is added to theirs, for models that read from left to right.
 
+    With `deterministic` a GPU computes by kernels that give the same bits each time, which takes
+    longer; a CPU's always do.
+
     Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
     `stride` tokens, and each holds at most `max_question_tokens` of the question.
     """
@@ -98,6 +101,7 @@ class Recipe:
     early_stopping: int = 0
     average_last: int = 1
     select_on: str = ON_DEV
+    deterministic: bool = False
     stride: int | None = None
     max_question_tokens: int | None = None
 
@@ -264,6 +268,7 @@ _OTHERS: Mapping[str, tuple[Callable[[object], str | bool | None], str]] = {
         for name, words in CHOICES.items()
     },
     "best_checkpoint": (_flag, "true or false"),
+    "deterministic": (_flag, "true or false"),
     "select_on": (_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
 }
 """The settings that are no numbers: what reads them, and what is right, in words."""

@@ -207,6 +207,21 @@ class Compute:
             products.allow_tf32 = before
 
 
+def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
+    """Has a GPU give the same bits for the same work, or be as fast as it can.
+
+    For the whole process, before its first product. An operation without such a kernel raises
+    RuntimeError then. A CPU gives the same bits anyway.
+    """
+    if device.type != "cuda":
+        return
+    if deterministic:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS reads it when it begins
+    torch.use_deterministic_algorithms(deterministic)
+    # It would write into all fresh memory, which nothing here reads before it was written.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
 def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
     """What a layer makes of some states, in fp32 whatever the precision around it.
 

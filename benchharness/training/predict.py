@@ -93,6 +93,12 @@ def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
 # What is done where memory runs out.
 
 
+class MemoryRanOutError(JobError):
+    """A job needs more memory than there was for it, in however small parts."""
+
+    kind = "memory"
+
+
 class OutOfMemoryError(JobError):
     """Memory ran out while a micro-batch of so many `items` was computed in training."""
 
@@ -144,7 +150,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
             continue
         free_memory()
         if len(batches[at]) == 1:
-            raise JobError(
+            raise MemoryRanOutError(
                 "memory ran out in the prediction of a single row: run fewer --jobs at once, or "
                 "--set max_tokens to less."
             )

@@ -30,7 +30,7 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 from benchharness.tasks.errors import BenchError, JobError
-from benchharness.worker import die_with
+from benchharness.worker import die_with, importing
 
 SECONDS_BETWEEN_LINES = 0.2
 """What is drawn five times a second looks alive, and a job of short steps is not slowed."""
@@ -88,10 +88,12 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     if job.plugins:
         _load_plugins(job)
     if job.kind == "floor":
-        from benchharness.baselines import run_baseline  # scikit-learn, but no torch
+        with importing():
+            from benchharness.baselines import run_baseline  # scikit-learn, but no torch
 
         return run_baseline(job, report)
-    from benchharness.worker.job import run_job  # torch and transformers, seconds of import
+    with importing():
+        from benchharness.worker.job import run_job  # torch and transformers, seconds of import
 
     return run_job(job, report, **options)
 

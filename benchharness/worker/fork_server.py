@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
-from benchharness.worker import die_with
+from benchharness.worker import die_with, importing, keep_priority
 from benchharness.worker.__main__ import QUIET, main, parse
 
 # What jobs import before they compute, so that a process may have it before it forks them.
@@ -98,9 +98,10 @@ def _tell(status: int, number: int) -> None:
 
 
 def _import(modules: list[str]) -> None:
-    for module in modules:
-        with suppress(Exception):  # the worker will run into it again, and say so
-            import_module(module)
+    with importing():
+        for module in modules:
+            with suppress(Exception):  # the worker will run into it again, and say so
+                import_module(module)
 
 
 def _fork(
@@ -135,6 +136,7 @@ def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int])
         for descriptor in {*pipes, *others} - {0, 1, 2}:
             os.close(descriptor)
         os.environ.update(request["environment"])
+        keep_priority()
         _set_threads()
         status = main(*parse(request["words"]))
     except BaseException:  # noqa: BLE001  (nothing of the server may go on in this process)

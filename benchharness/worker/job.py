@@ -37,10 +37,16 @@ from benchharness.tasks.read import SplitRows, count_repeats, hold_out
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.compute import Compute, Ranks
+from benchharness.training.compute import Compute, Ranks, choose_kernels
 from benchharness.training.loop import Training
 from benchharness.training.meter import Fit
-from benchharness.training.predict import OutOfMemoryError, free_memory, is_out_of_memory, predict
+from benchharness.training.predict import (
+    MemoryRanOutError,
+    OutOfMemoryError,
+    free_memory,
+    is_out_of_memory,
+    predict,
+)
 from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
 from benchharness.transfer.adapters import add_adapters, merge_adapters
@@ -75,7 +81,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     Where this process is one of several that train together, all of them return the result, and
     the first alone writes files.
     """
-    compute = _find_compute(job.precision)
+    deterministic = Recipe.from_settings(job.settings).deterministic
+    compute = _find_compute(job.precision, deterministic=deterministic)
     device, ranks = compute.device, compute.ranks
     keep = keep if ranks.is_first else None
 
@@ -200,7 +207,7 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
         if result is not None:
             return result
         if too_large == 1:
-            raise JobError(
+            raise MemoryRanOutError(
                 "memory ran out in training, where every example is a micro-batch of its own "
                 "already: run fewer --jobs at once, --set max_tokens to less, or lora_rank=8."
             )
@@ -218,29 +225,39 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
     except OutOfMemoryError as error:
         return None, error.items
     except (MemoryError, RuntimeError) as error:
+        if "deterministic implementation" in str(error):
+            raise JobError(
+                f"this GPU has no deterministic kernel for a part of the model ({error}): leave "
+                "deterministic out."
+            ) from error
         if not is_out_of_memory(error):
             raise
-        raise JobError(
+        raise MemoryRanOutError(
             f"memory ran out outside of batches, which no smaller batch can mend ({error}): run "
             "fewer --jobs at once, or --set lora_rank=8."
         ) from error
 
 
-def _find_compute(precision: str) -> Compute:
+def _find_compute(precision: str, *, deterministic: bool) -> Compute:
     """Where this process computes, with which others, and how."""
-    device = _find_device()
+    device = _find_device(deterministic=deterministic)
     graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
     return Compute(device=device, precision=precision, ranks=Ranks.join(device), graphs=graphs)
 
 
-def _find_device() -> torch.device:
-    """The GPU that the engine left visible, the own one of several processes, or the CPU."""
+def _find_device(*, deterministic: bool) -> torch.device:
+    """The GPU that the engine left visible, the own one of several processes, or the CPU.
+
+    A GPU computes with deterministic kernels from here on where they are asked for.
+    """
     if not torch.cuda.is_available():
         return torch.device("cpu")
     # More processes than GPUs share them, as on a machine with one.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     torch.cuda.set_device(number)
-    return torch.device("cuda", number)
+    device = torch.device("cuda", number)
+    choose_kernels(device, deterministic=deterministic)
+    return device
 
 
 def _now() -> str:

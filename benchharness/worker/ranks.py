@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure
-from benchharness.machine import STORE
+from benchharness.machine import STORE, is_instance
 from benchharness.worker import DIES_WITH, die_with
 from benchharness.worker.__main__ import rank_file
 
@@ -65,9 +65,16 @@ def main(
 
 
 def _told(rank: int, count: int, folder: str) -> dict[str, str]:
-    """What torchrun tells its processes, and where to meet."""
+    """What torchrun tells its processes, where to meet, and on which device.
+
+    Of several instances of MIG, CUDA shows a process the first one alone.
+    """
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count}
-    return {**LOOPBACK, **{name: str(n) for name, n in numbers.items()}, STORE: f"{folder}/store"}
+    told = {**LOOPBACK, **{name: str(n) for name, n in numbers.items()}, STORE: f"{folder}/store"}
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if any(is_instance(device) for device in devices):
+        told["CUDA_VISIBLE_DEVICES"] = devices[rank % len(devices)]
+    return told
 
 
 def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:

@@ -47,6 +47,7 @@ def fine_tune(
         "train_tokens": int(lengths.sum() * values.epochs),
         "train_squares": int((lengths**2).sum() * values.epochs),
         "dev_tokens": int(np.sum(problem.lengths["dev"])),
+        "device_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0,
     }
 
 

@@ -23,6 +23,8 @@ class Flags:
     multiple: int | None = None
     by_length: bool = False
     bf16: bool = False
+    tf32: bool = False
+    compiled: bool = False
     workers: int = 0
 
     def arguments(self) -> dict[str, Any]:
@@ -31,6 +33,8 @@ class Flags:
             "bf16": self.bf16,
             "train_sampling_strategy": "group_by_length" if self.by_length else "random",
             "dataloader_num_workers": self.workers,
+            "torch_compile": self.compiled,
+            **({"tf32": True} if self.tf32 else {}),  # a processor without it refuses to be told
         }
 
 
@@ -41,6 +45,8 @@ FLAGS = {
     "best": BEST,
     "best-16": replace(BEST, multiple=16),
     "best-workers": replace(BEST, workers=2),
+    "best-gpu": replace(BEST, tf32=True, workers=4),
+    "best-compiled": replace(BEST, tf32=True, workers=4, compiled=True),
     "best-fp32": replace(BEST, bf16=False),
     "random": Flags(multiple=16),
     "random-bf16": Flags(multiple=16, bf16=True),

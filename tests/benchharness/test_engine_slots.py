@@ -57,7 +57,6 @@ def test_jobs_that_fit_have_cores_of_their_own_up_to_a_limit(monkeypatch, nvidia
     assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 8
     assert shape(find_slots("cpu", fit=50, processes=4)) == [("cpu", "", "1")] * 2
     assert len(find_slots("cpu", 3, fit=50)) == 3
-    assert len(find_slots("cuda", fit=50)) == 2
     monkeypatch.setattr(slots, "_count_cores", lambda: 64)
     assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "8")] * 8
     monkeypatch.setattr(slots, "_count_cores", lambda: 2)
@@ -100,6 +99,19 @@ def test_more_jobs_than_gpus_share_them_in_turn(nvidia_smi):
     assert [slot.device for slot in find_slots("cuda", 1)] == ["cuda:0"]
 
 
+def test_jobs_that_fit_share_the_gpus_as_far_as_these_have_room(monkeypatch, nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    found = find_slots("cuda", fit=5)
+    assert [slot.device for slot in found] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1", "cuda:0"]
+    assert all(slot.is_shared for slot in found)
+    assert len(find_slots("cuda", fit=50)) == 8, "no more than there are cores"
+    assert not any(slot.is_shared for slot in find_slots("cuda", fit=2))
+    assert not any(slot.is_shared for slot in find_slots("cuda", 4, fit=50)), "the user says so"
+    assert len(find_slots("cuda", fit=50, processes=2)) == 1
+    monkeypatch.setattr(slots, "_count_cores", lambda: 64)
+    assert len(find_slots("cuda", fit=50)) == 16
+
+
 def test_one_gpu_by_its_number(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cuda:1")) == [("cuda:1", "1", "8")]
@@ -108,6 +120,15 @@ def test_one_gpu_by_its_number(nvidia_smi):
 def test_mig_instances_replace_their_gpu(nvidia_smi):
     nvidia_smi(ONE_SPLIT)
     assert find_gpus() == ("MIG-aa", "MIG-bb", "1")
+    assert [slot.device for slot in find_slots(fit=50)] == ["cuda:MIG-aa", "cuda:MIG-bb", "cuda:1"]
+
+
+def test_devices_by_their_uuids(monkeypatch, nvidia_smi):
+    nvidia_smi(TWO_GPUS)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-22")
+    assert shape(find_slots(fit=1)) == [("cuda:GPU-22", "GPU-22", "8")]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-GPU-11/1/0,MIG-bb")
+    assert [slot.device for slot in find_slots(fit=9)] == ["cuda:MIG-GPU-11/1/0", "cuda:MIG-bb"]
 
 
 def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
@@ -115,6 +136,8 @@ def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
     assert find_gpus() == ("3", "5")
     assert find_slots("cuda:1")[0].device == "cuda:5"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,-1,5")
+    assert find_gpus() == ("3",), "as CUDA reads it"
     for nothing in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
         assert find_gpus() == ()

@@ -1,5 +1,6 @@
 """Forked workers behave as those that are started by a command."""
 
+import gc
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from benchharness import worker
 from benchharness.engines import fork_server, local, process
 from benchharness.engines.fork_server import Fork, ForkServer, can_fork
 from benchharness.engines.local import LocalEngine
@@ -95,6 +97,70 @@ def test_a_fork_leads_a_session_and_ends_with_a_status(server: ForkServer, tmp_p
     assert b"JSONDecodeError" in fork.stderr.read()
     assert fork.stdout.read() == b""
     close(fork)
+
+
+NICE = """
+import os, sys, time
+from contextlib import closing
+from pathlib import Path
+from benchharness.engines.fork_server import ForkServer
+with closing(ForkServer()) as server:
+    fork = server.start(["result.json"], {}, ())
+    while not fork.has_begun:
+        time.sleep(0.01)
+    while "nice 0" in (group := Path(f"/proc/{fork.pid}/autogroup").read_text()):
+        if time.monotonic() > float(sys.argv[1]):
+            break
+        time.sleep(0.01)
+    print(os.getpriority(os.PRIO_PROCESS, fork.pid), group.split()[-1])
+"""
+
+
+@pytest.mark.skipif(not worker.AUTOGROUP.exists(), reason="this kernel has no autogroups")
+def test_nice_counts_for_forks_though_they_lead_sessions_of_their_own(tmp_path: Path) -> None:
+    deadline = time.monotonic() + 20
+    ended = subprocess.run(
+        ("nice", "-n", "1", sys.executable, "-P", "-c", NICE, str(deadline)),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.split() == ["1", "1"]
+
+
+def test_a_busy_kernel_is_asked_again_and_one_without_groups_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [BlockingIOError(), BlockingIOError(), None, FileNotFoundError()]
+    written: list[str] = []
+
+    class Group:
+        def write_text(self, text: str) -> None:
+            written.append(text)
+            if (answer := answers.pop(0)) is not None:
+                raise answer
+
+    monkeypatch.setattr(worker, "AUTOGROUP", Group())
+    monkeypatch.setattr(worker.time, "sleep", lambda _: None)
+    monkeypatch.setattr(worker.os, "nice", lambda _: 3)
+    worker.keep_priority()
+    worker.keep_priority()
+    assert written == ["3"] * 4
+    monkeypatch.setattr(worker.os, "nice", lambda _: 0)
+    worker.keep_priority()
+    assert not answers
+
+
+def test_imports_look_for_no_garbage_and_what_comes_after_does() -> None:
+    before = gc.get_freeze_count()
+    try:
+        with worker.importing():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
 
 
 def test_signals_reach_a_fork(server: ForkServer, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 from functools import partial
 from pathlib import Path
 
@@ -5,11 +6,14 @@ import pytest
 import torch
 
 from benchharness.driver.plan import plan_jobs, resolve_precision
+from benchharness.leaderboard.result import Result
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
 from benchharness.models import find_model
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
-from benchharness.training.compute import Compute
+from benchharness.training.compute import Compute, choose_kernels
+from benchharness.worker.job import in_enough_parts
+from tests.helpers.stopped_jobs import small_job
 
 CPU = torch.device("cpu")
 
@@ -61,6 +65,28 @@ def test_tf32_is_in_the_key():
     jobs = [*planned(precision="fp32").jobs, *planned(precision="tf32", gpu=True).jobs]
     assert [job.precision for job in jobs] == ["fp32", "tf32"]
     assert jobs[0].key != jobs[1].key
+
+
+def test_deterministic_kernels_are_asked_for_on_a_gpu_alone(monkeypatch: pytest.MonkeyPatch):
+    asked: list[bool] = []
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", asked.append)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    choose_kernels(CPU, deterministic=True)
+    choose_kernels(torch.device("cuda"), deterministic=False)
+    assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # so that it is put back
+    choose_kernels(torch.device("cuda", 0), deterministic=True)
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert asked == [False, True]
+
+
+def test_an_operation_without_such_a_kernel_is_named_in_a_sentence():
+    def attempt(_: int) -> Result:
+        raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but")
+
+    with pytest.raises(JobError, match=r"cumsum_cuda_kernel .* leave deterministic out"):
+        in_enough_parts(attempt, small_job(), lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from benchharness.tasks.suites import TASKS
 BERT = MODELS["bert-base-uncased"]
 NEW = (
     *("schedule", "schedule_power", "warmup_steps", "decoupled_weight_decay"),
-    *("best_checkpoint", "early_stopping", "average_last", "select_on"),
+    *("best_checkpoint", "early_stopping", "average_last", "select_on", "deterministic"),
 )
 
 
@@ -98,6 +98,7 @@ def test_a_default_that_is_said_is_no_part_of_a_job():
         "early_stopping": "0",
         "average_last": "1",
         "select_on": "dev",
+        "deterministic": "no",
     }
     assert tuple(said) == NEW
     assert values("bert", **said) == values("bert")
@@ -109,6 +110,7 @@ def test_one_value_however_it_is_written(tmp_path: Path):
     path.write_text('[default]\nbest_checkpoint = true\nselect_on = "train:0.10"\n')
     found = settings("bert", recipe=str(path))
     typed = settings("bert", best_checkpoint="True", select_on="train:.1")
+    assert Recipe.from_settings(settings("bert", deterministic="yes")).deterministic
     for name in ("best_checkpoint", "select_on"):
         assert found[name].value == typed[name].value
     assert (typed["best_checkpoint"].value, typed["select_on"].value) == (True, "train:0.1")

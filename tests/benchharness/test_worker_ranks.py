@@ -15,6 +15,7 @@ from benchharness.kept_folders import Holds
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, count_processes, forget_others, own_rank
+from benchharness.worker import ranks
 from benchharness.worker.job import run_job
 from tests.helpers import ROOT
 from tests.helpers.fake_worker import make_job as make_fake_job
@@ -88,6 +89,15 @@ def test_each_process_gets_the_job_and_its_number(tmp_path):
     assert (told["RANK"], told["LOCAL_RANK"], told["WORLD_SIZE"]) == ("0", "0", "2")
     assert told["GLOO_SOCKET_IFNAME"] == "lo"
     assert not Path(told[STORE]).parent.exists()
+
+
+def test_each_process_has_an_instance_of_its_own(monkeypatch):
+    """CUDA shows a process the first instance of MIG alone, and of whole GPUs all."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aa,MIG-bb")
+    told = [ranks._told(rank, 2, "folder") for rank in range(2)]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in told] == ["MIG-aa", "MIG-bb"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert "CUDA_VISIBLE_DEVICES" not in ranks._told(1, 2, "folder")
 
 
 def test_each_process_holds_what_the_launcher_was_given(tmp_path):

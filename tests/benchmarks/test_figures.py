@@ -10,6 +10,7 @@ from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_rati
 from benchmarks.growth import SERIES, Point
 from benchmarks.growth_figure import curves, growth_figure
 from benchmarks.step_profile import OTHER, kind_of
+from tests.helpers.measured import make_run
 
 MODEL = {
     "model_type": "bert",
@@ -17,23 +18,6 @@ MODEL = {
     "hidden_size": 384,
     "intermediate_size": 1536,
 }
-
-
-def make_run(side, seed, seconds, train_seconds):
-    details = {"job_seconds": seconds - 1, "train_tokens": 1000, "precision": "bf16"}
-    if side != "ours":
-        details = {"train_tokens": 1000, "train_squares": 50_000, "dev_tokens": 100}
-    return {
-        "side": side,
-        "seeds": [seed],
-        "seconds": seconds,
-        "cpu_seconds": 2 * seconds,
-        "peak_bytes": 5e8,
-        "train_seconds": train_seconds,
-        "predict_seconds": 0.5,
-        "scores": [{"accuracy": 0.5 + seed / 10}],
-        "details": details,
-    }
 
 
 def make_record(task="glue/rte", note=""):
@@ -139,6 +123,7 @@ def test_the_page_is_filled_and_filling_again_changes_nothing():
         "seeds": make_record(task="squad/v1.1"),
         "growth": {"points": make_points(), "note": ""},
         "profile": profile,
+        "gpu": {},
     }
     page = tables.fill(PAGE, records)
     assert "old" not in page

@@ -63,7 +63,7 @@ def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPa
     reporter = Reporter()
     with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
         run_job(small_job(), reporter)
-    assert (caught.value.kind, caught.value.exit_code) == ("failed", 1)
+    assert (caught.value.kind, caught.value.exit_code) == ("memory", 1)
     assert [note.split()[-2] for note in reporter.notes] == ["2", "4", "8"]
 
 
@@ -84,7 +84,7 @@ def test_15_in_an_evaluation_only_its_batches_shrink(monkeypatch: pytest.MonkeyP
     assert labels == [[row["label"] for row in e.predictions] for e in expected.evaluations]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_15_on_a_gpu_that_is_really_full():
     """Takes nearly all memory away, so that only smaller micro-batches have room."""
     _, total = torch.cuda.mem_get_info()

@@ -130,6 +130,16 @@ def fail_once(job, file, path):
     (fail if first else succeed)(job, file, "")
 
 
+def lack_memory_once(job, file, path):
+    first = not Path(path).exists()
+    Path(path).touch()
+    if not first:
+        succeed(job, file, "")
+        return
+    keep(file, make_failure(job, "memory ran out outside of batches.", kind="memory"))
+    sys.exit(1)
+
+
 def vanish(job, file, argument):
     sys.exit("the last words")
 
@@ -192,6 +202,7 @@ BEHAVIOURS = {
     "fail": fail,
     "diverge": diverge,
     "fail-once": fail_once,
+    "memory-once": lack_memory_once,
     "vanish": vanish,
     "die": die,
     "babble": babble,

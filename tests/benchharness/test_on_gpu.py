@@ -1,0 +1,154 @@
+"""What only a GPU can show: each head, exact restarts, several processes, names of devices."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchharness.engines.process import WORKER
+from benchharness.engines.slots import find_gpus, load_of, read_loads
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import open_store
+from benchharness.worker import job as job_module
+from benchharness.worker.job import run_job
+from tests.helpers.stopped_jobs import (
+    EVERY_STEP,
+    deterministic,
+    outcome_of,
+    small_job,
+    wait_for_step,
+)
+
+pytestmark = pytest.mark.gpu
+
+HEADS = {
+    "classes": "cola",
+    "a number": "stsb",
+    "marked words": "superglue/wic",
+    "options": "copa",
+    "spans": "squad/v2.0",
+    "tags": "conll2003/ner",
+}
+LAUNCHER = (sys.executable, "-P", "-m", "benchharness.worker.ranks", "2")
+
+
+def start(
+    job: Job, file: Path, *options: object, command: tuple[str, ...] = WORKER
+) -> "subprocess.Popen[bytes]":
+    """The job in a process of its own, which has the GPU that this one has."""
+    process = subprocess.Popen(
+        (*command, str(file), *map(str, options)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert process.stdin
+    with process.stdin as stdin:
+        stdin.write(json.dumps(job.to_json()).encode())
+    process.stdin = None
+    return process
+
+
+def result_of(job: Job, file: Path, *options: object, **how: Any) -> Result:
+    start(job, file, *options, **how).wait()
+    result = outcome_of(file)
+    assert isinstance(result, Result), result
+    return result
+
+
+def losses(result: Result) -> list[float]:
+    return [point.loss for point in result.curve]
+
+
+@pytest.mark.parametrize("task", HEADS.values(), ids=HEADS)
+def test_a_gpu_computes_what_a_cpu_does(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without dropout, whose draws differ."""
+    job = small_job(task, dropout="0.0", classifier_dropout="0.0", epochs="2")
+    found = run_job(job)
+    monkeypatch.setattr(job_module, "_find_device", lambda **_: torch.device("cpu"))
+    expected = run_job(job)
+    assert found.provenance["machine"]["device"] != expected.provenance["machine"]["device"]
+    np.testing.assert_allclose(losses(found), losses(expected), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("features", "mix"), ("lora_rank", "2"), ("accumulation", "2")]
+)
+def test_other_ways_of_training_end_there_too(name: str, value: str) -> None:
+    assert np.isfinite(losses(run_job(small_job(**{name: value})))).all()
+
+
+@pytest.mark.parametrize("task", HEADS.values(), ids=HEADS)
+def test_a_killed_process_goes_on_to_the_same_bits(task: str, tmp_path: Path) -> None:
+    """With kernels that are asked to be deterministic, and with dropout."""
+    job, snapshots = small_job(task, deterministic="true"), tmp_path / "snapshots"
+    expected = result_of(job, tmp_path / "whole.json")
+    options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
+    killed = start(job, tmp_path / "killed.json", *options)
+    wait_for_step(snapshots, 3, killed)
+    killed.kill()
+    killed.wait()
+    found = result_of(job, tmp_path / "again.json", *options)
+    assert deterministic(found) == deterministic(expected)
+    assert found.provenance["resumed"]["steps"][0] >= 3
+
+
+def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None:
+    """By gloo where there is one GPU, as NCCL refuses two processes on it; by NCCL otherwise."""
+    job = small_job(dropout="0.0", classifier_dropout="0.0")
+    together = result_of(job, tmp_path / "two.json", command=LAUNCHER)
+    alone = result_of(job, tmp_path / "one.json")
+    assert together.provenance["machine"]["processes"] == 2
+    np.testing.assert_allclose(losses(together), losses(alone), atol=2e-3)
+
+
+def test_its_load_and_its_memory_are_read() -> None:
+    (gpu, *_) = find_gpus()
+    before = load_of(f"cuda:{gpu}", read_loads())
+    assert before is not None, "a GPU whose load cannot be read takes one job at a time"
+    held = torch.empty(2**28, dtype=torch.float32, device="cuda").normal_()  # 1 GiB
+    matrix, deadline = torch.randn(4096, 4096, device="cuda"), time.monotonic() + 3
+    busy = 0.0
+    while time.monotonic() < deadline:
+        for _ in range(50):
+            matrix @ matrix
+        torch.cuda.synchronize()
+        now = load_of(f"cuda:{gpu}", read_loads())
+        assert now is not None
+        busy = max(busy, now.busy)
+    assert now.used > before.used + 900
+    assert busy > 0.5
+    del held
+
+
+@pytest.mark.parametrize("by_uuid", [False, True], ids=["by number", "by UUID"])
+def test_several_jobs_share_it_by_either_name(by_uuid: bool, tmp_path: Path) -> None:
+    """`--jobs auto`; a CUDA_VISIBLE_DEVICES that is a UUID is kept as it is."""
+    environment = dict(os.environ)
+    if by_uuid:
+        listing = subprocess.run(("nvidia-smi", "-L"), capture_output=True, text=True, check=True)
+        uuid = re.search(r"UUID: (GPU-[^)]+)", listing.stdout)
+        assert uuid
+        environment["CUDA_VISIBLE_DEVICES"] = uuid[1]
+    words = "run --model tiny --data mini --task cola --seeds 4 --limit 32 --no-baselines"
+    code = "from benchharness.cli.app import main; main()"
+    subprocess.run(
+        (sys.executable, "-P", "-c", code, *words.split(), "--device", "cuda"),
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+    )
+    with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
+        found = [store.result(row.key) for row in store.runs()]
+    assert len(found) == 4
+    assert {one.provenance["machine"]["device"] for one in found} == {torch.cuda.get_device_name()}

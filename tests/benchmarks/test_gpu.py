@@ -1,0 +1,168 @@
+"""The program for a GPU goes on where it stopped; its tables say what was measured, and where."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import gpu, tables
+from benchmarks.gpu_tables import NOTHING, PIECES, TRIAL, gpu_page, two_one_sided
+from tests.helpers.measured import make_run
+
+SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 256}
+
+
+def record(device: str = "cuda", **steps: Any) -> dict[str, Any]:
+    return {
+        "measured": "2026-11-22T12:00+00:00",
+        "commit": "abc",
+        "note": "",
+        "device": device,
+        "steps": {name.replace("_", " "): step for name, step in steps.items()},
+    }
+
+
+def side(name: str, seconds: float, task: str = "glue/mrpc") -> dict[str, Any]:
+    run = make_run(name, 1, seconds, seconds / 2)
+    run["details"] |= {"device_bytes": 2e9}
+    workload = {"name": "MRPC", "task": task, "train_rows": 3668, "head": "pair"}
+    return {"shape": "base", "model": SIZES, "workload": workload, "run": run}
+
+
+@pytest.fixture
+def two_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A piece of two steps, the second of which fails at first; what has run."""
+    ran: list[str] = []
+
+    def second() -> dict[str, Any]:
+        ran.append("second")
+        if ran.count("second") == 1:
+            raise RuntimeError("out of luck")
+        return {"seconds": 2.0}
+
+    def together(_: gpu.Setting) -> Any:
+        yield "one seed", lambda: ran.append("first") or {"seconds": 1.0}
+        yield "five seeds", second
+
+    monkeypatch.setattr(gpu, "PIECES", {"together": together})
+    return ran
+
+
+def call(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> int:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--out", str(folder), *words])
+    return gpu.main()
+
+
+def test_what_was_measured_is_kept_and_what_failed_is_measured_again(
+    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert call(monkeypatch, tmp_path) == 1
+    kept = json.loads((tmp_path / "together.json").read_text())
+    assert kept["steps"]["one seed"] == {"seconds": 1.0}
+    assert kept["device"] == "cpu"
+    assert (
+        "Failed: together, five seeds: `RuntimeError: out of luck`"
+        in (tmp_path / "tables.md").read_text()
+    )
+    assert call(monkeypatch, tmp_path) == 0
+    assert two_steps == ["first", "second", "second"]
+    page = (tmp_path / "tables.md").read_text()
+    assert "| five seeds | 2.0 | 2.0 |" in page
+    assert page.startswith(TRIAL)
+
+
+def test_after_its_seconds_no_step_begins(
+    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert call(monkeypatch, tmp_path, "--seconds", "1e-9") == 3
+    assert two_steps == []
+
+
+def test_pieces_have_tables_and_their_steps_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert tuple(gpu.PIECES) == PIECES
+    monkeypatch.setattr(gpu.Setting, "drawn", lambda *_: "")
+    for device in gpu.SCALES:
+        at = gpu.Setting(device=device, model=tmp_path, data=tmp_path, scratch=tmp_path)
+        for piece in gpu.PIECES.values():
+            steps = [step for step, _ in piece(at)]
+            assert len(steps) == len(set(steps)) > 0
+
+
+def test_the_page_shows_no_figures_of_a_cpu() -> None:
+    trial = {"together": record("cpu", one_seed={"seconds": 1.0})}
+    assert gpu_page(trial, trial=False) == [NOTHING]
+    assert gpu_page(trial)[0] == TRIAL
+    assert gpu_page(dict.fromkeys(PIECES)) == [NOTHING]
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert re.match(r"# Performance\n\n## On a GPU\n\n<!-- gpu -->\n", page)
+
+
+def test_the_best_flags_are_the_faster_ones() -> None:
+    steps = {
+        "peak": {"peak_gflops": {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0}},
+        "a": side("ours", 10.0),
+        "b": side("best-gpu", 45.0),
+        "c": side("best-compiled", 30.0),
+        "d": side("default", 120.0),
+    }
+    page = gpu_page({"peer": record(**steps)})
+    (row,) = [line for line in page if line.startswith("| MRPC")]
+    assert row.startswith("| MRPC, 3,668 | 10.0, 30.0, 120.0 | 3.0 | 12.0 |")
+    assert "Geometric mean of GLUE's tasks: 3.0 and 12.0." in page
+    assert TRIAL not in page
+
+
+def test_two_one_sided_tests() -> None:
+    """By hand: mean 0.2, standard error 0.1, so t = -8 at four degrees of freedom."""
+    apart = [0.2 + 0.1 * 5**0.5 * z for z in (-1.0, -1.0, 0.0, 1.0, 1.0)]
+    # Student's distribution function at four degrees of freedom, as tables of integrals have it.
+    beyond = 0.5 - 3 / 8 * 8 / 17**0.5 * (1 - 8**2 / 17 / 12)
+    assert two_one_sided(apart) == pytest.approx(beyond)
+    assert two_one_sided([x + 0.9 for x in apart]) > 0.5, "1.1 points apart"
+    assert two_one_sided([-3.0, 3.0, -2.0, 2.0]) > 0.05, "too noisy to say"
+    assert two_one_sided([0.0] * 3) == 0.0
+    assert two_one_sided([2.0] * 3) == 1.0
+
+
+def test_scores_of_both_devices_and_of_all_tasks() -> None:
+    seeds = [{"accuracy": a} for a in (0.80, 0.81, 0.82)]
+    near = [{"accuracy": a} for a in (0.801, 0.810, 0.819)]
+    steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}
+    page = gpu_page({"scores": record(**steps)})
+    (row,) = [line for line in page if line.startswith("| RTE")]
+    assert row.startswith("| RTE | accuracy | 81.0 ± 1.0 | 81.0 ± 0.9 | +0.00 | yes (p = ")
+    assert any(line.startswith("| all tasks | the first of each |") for line in page)
+
+
+@pytest.mark.parametrize(("losses", "words"), [([0.5], "with the same bits"), ([0.6], "otherwise")])
+def test_a_killed_run_is_held_against_a_whole_one(losses: list[float], words: str) -> None:
+    found = {"scores": {"f1": 0.5}, "predictions": "ab", "losses": [0.5], "resumed": 0}
+    killed = {**found, "losses": losses, "resumed": 10}
+    page = gpu_page(
+        {
+            "kills": record(
+                as_it_is={"seconds": 10.0, "found": found},
+                deterministic={"seconds": 12.0, "found": found},
+                killed={"kills": 10, "found": killed},
+            )
+        }
+    )
+    assert any("Killed 10 times and resumed 10 times" in line and words in line for line in page)
+    assert any("1.20 times as long" in line for line in page)
+
+
+def test_without_a_gpu_nothing_is_measured_as_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(sys, "argv", ["gpu", "--out", str(tmp_path / "records")])
+    with pytest.raises(SystemExit):
+        gpu.main()
+    assert "lists no GPU: --device cpu tries the program" in capsys.readouterr().err
+    assert not (tmp_path / "records").exists()
