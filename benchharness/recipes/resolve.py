@@ -60,8 +60,15 @@ _OVER = ("fast", "checkpoints")
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-_ONLY = {"stride": "span", "max_question_tokens": "span", "orders": "pair", "lm_weight": "pair"}
-"""Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
+_ONLY = {
+    "stride": ("span",),
+    "max_question_tokens": ("span",),
+    "answerable_weight": ("span",),
+    "beam_size": ("span",),
+    "orders": ("pair",),
+    "lm_weight": ("pair", "choice"),
+}
+"""Hyperparameters of some head types alone; other heads' jobs, and their keys, are without them."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
@@ -271,7 +278,7 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     for name, usual in _IN_PLACE.items():
         if name in on:
             on[usual] = Setting(value=0.0, source=f"{name} is in its place")
-    needless = {name for name, only in _ONLY.items() if only != head}
+    needless = {name for name, heads in _ONLY.items() if head not in heads}
     if "features" in on:
         needless.update(_TRAINS_ENCODER)
         if "orders" in on and on["orders"].value == ADDED_ORDERS:

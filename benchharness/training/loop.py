@@ -330,19 +330,24 @@ def _backward_part(  # noqa: PLR0913  (those of the batch, and which part)
     terms: int,
 ) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
+    goals = goals[torch.from_numpy(part).to(goals.device)]
+    inputs = inputs_of(features, features.rows_of(part), goals.device)
+    if getattr(network, "reads_targets", False):
+        inputs["targets"] = goals
     # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) of options
-    logits = network(**inputs_of(features, features.rows_of(part), goals.device))
+    logits = network(**inputs)
     if features.items is not None:
         logits = _side_by_side(logits, features.item_sizes[part])  # (items, options)
     # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
-    share = loss(logits, goals[torch.from_numpy(part).to(goals.device)]).sum() / terms  # ()
+    share = loss(logits, goals).sum() / terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     return share.detach()
 
 
 def _side_by_side(logits: Tensor, sizes: NDArray[np.int64]) -> Tensor:
-    """Logits (rows,) of items of several rows as (items, rows), -inf where an item has fewer."""
-    table = logits.new_full((len(sizes), int(sizes.max())), -torch.inf)
+    """Logits (rows, ...) of items of several rows as (items, rows, ...), -inf for missing rows."""
+    table = logits.new_full((len(sizes), int(sizes.max()), *logits.shape[1:]), -torch.inf)
     is_row = torch.from_numpy(np.arange(table.shape[1]) < sizes[:, None])  # (items, rows)
+    is_row = is_row.reshape(*is_row.shape, *(1 for _ in logits.shape[1:])).expand_as(table)
     # masked_scatter fills row by row, which is the order of the logits.
     return table.masked_scatter(is_row.to(logits.device), logits)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import Head, Limits, head_for
+from benchharness.heads import Head, Limits, head_for, language_model
 from benchharness.heads import pair as pair_head
-from benchharness.heads.pair import PAIR, language_model_losses
+from benchharness.heads.language_model import language_model_losses
+from benchharness.heads.pair import PAIR
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.recipes import resolve_recipe
@@ -53,7 +54,7 @@ def test_it_is_that_of_transformers_own_class(
     encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the logits are computed a few places at a time."""
-    monkeypatch.setattr(pair_head, "LM_TOKENS", places)
+    monkeypatch.setattr(language_model, "LM_TOKENS", places)
     kind = transformers.AutoModelForCausalLM.from_config(encoder.config).eval()
     kind.resize_token_embeddings(len(encoder.network.get_input_embeddings().weight))
     kind.transformer.load_state_dict(encoder.network.state_dict())
@@ -73,7 +74,7 @@ def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("orders", ["given", "added"])
 @pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
 def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: list[float]) -> None:
-    head, plain = head_for(task, orders, 0.5), head_for(task, orders)  # type: ignore[arg-type]
+    head, plain = head_for(task, orders=orders, lm_weight=0.5), head_for(task, orders=orders)  # type: ignore[arg-type]
     network, targets = head.network(encoder, task), torch.tensor(goals)
     network.classifier.eval()
     inputs = inputs_of(encoder, head)
@@ -97,7 +98,7 @@ def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: li
 def test_a_model_that_sees_both_sides_has_none() -> None:
     tiny = load_encoder("builtin:tiny", None, seed=1)
     with pytest.raises(ModelError, match=r"from left to right \(gpt2, openai-gpt\).*is bert"):
-        head_for(MRPC, "given", 0.5).network(tiny, MRPC)
+        head_for(MRPC, lm_weight=0.5).network(tiny, MRPC)
 
 
 def settings(name: str, task: str, head: str = "pair", **overrides: str) -> dict[str, object]:
