@@ -1,7 +1,7 @@
 """From a model, a task and the command line to every hyperparameter's value and its source."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from benchharness.leaderboard.job import (
@@ -96,7 +96,8 @@ class ResolvedRecipe:
     """The settings of one job and what they go by: "paper", "fast", ... or a user's file's stem.
 
     `is_own` is true for such a file, `overridden` where the user set values beside it, `is_sweep`
-    for one point of several, and `start` is what is trained before.
+    for one point of several, and `start` is what is trained before. `off` are the values that the
+    recipe of that name has and the user switched off, which are no part of the settings.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ResolvedRecipe:
     overridden: bool = False
     is_sweep: bool = False
     start: Start | None = None
+    off: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -149,8 +151,8 @@ def resolve_sweep(
     """
     if spec.is_baseline:
         return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
-    layers = list(_packaged_layers(spec, task, head))
-    name = recipe or _PAPER
+    name, packaged = recipe or _PAPER, list(_packaged_layers(spec, task, head))
+    named, is_own = packaged, name not in (_PAPER, *_OVER)
     if name != _PAPER:
         path = _recipe_path(name)
         if like := read_like(path):
@@ -158,19 +160,22 @@ def resolve_sweep(
                 f"{path.name} is like {like!r}, but your own recipe is applied over the "
                 "model's: leave the table [like] out."
             )
-        layers += _file_layers(path, task, head)
-    layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
-    points = _points(layers, head)
-    is_own = name not in (_PAPER, *_OVER)
+        named = packaged + _file_layers(path, task, head)
+    typed = {key: Setting(value=text, source="--set") for key, text in overrides.items()}
+    points = _points([*named, typed], head)
+    # What a command says that names the recipe, or gives all of its values over the model's own.
+    said = packaged if is_own or len(points) > 1 else named
+    usual = _points(said, head)[0].settings if typed or is_own else {}
     return tuple(
         ResolvedRecipe(
             name=Path(name).stem if is_own else name,
-            settings=settings,
+            settings=point.settings,
             is_own=is_own,
             overridden=bool(overrides),
             is_sweep=len(points) > 1,
+            off={name: value for name, value in point.off.items() if name in usual},
         )
-        for settings in points
+        for point in points
     )
 
 
@@ -228,21 +233,31 @@ def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]
     return [tables.get(name, {}) for name in ("default", f"head/{head}", task)]
 
 
-def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[dict[str, Setting]]:
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """The settings of one point of a grid, and the values that are off."""
+
+    settings: Mapping[str, Setting]
+    off: Mapping[str, str | int | float | bool]
+
+
+def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[_Point]:
     """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
     for layer in layers:
         _lay_over(merged, layer)
-    found: dict[tuple[object, ...], dict[str, Setting]] = {}
+    found: dict[tuple[object, ...], _Point] = {}
     problems: dict[str, None] = {}
     for point in expand_grid(merged):
         try:
-            settings = _relevant(_checked(point), head)
+            checked = _checked(point)
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
+        settings = _relevant(checked, head)
         values = tuple((name, setting.value) for name, setting in settings.items())
-        found.setdefault(values, settings)
+        off = {name: s.value for name, s in checked.items() if s.value == _OFF.get(name)}
+        found.setdefault(values, _Point(settings=settings, off=off))
     if problems:
         raise BenchError("\n".join(problems))
     return list(found.values())

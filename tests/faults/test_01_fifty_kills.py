@@ -186,7 +186,7 @@ def kill_jobs(server: ForkServer, job: Job, most: int, folder: Path) -> None:
         assert whole.wait() == 0
     expected = outcome_of(folder / "whole.json")
     assert isinstance(expected, Result)
-    chance, kills, jobs, steps = random.Random(SEED), 0, 0, []
+    chance, kills, jobs, steps = random.Random(f"{SEED} {job.key}"), 0, 0, []
     while kills < most:
         jobs += 1
         again = folder / f"job{jobs}"
