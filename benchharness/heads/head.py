@@ -31,7 +31,8 @@ class Head:
 
     `encode(examples, tokenizer, limits)` makes the features, `targets(features, examples, task)`
     what is learned from them, one for each item, `network(encoder, task)` the module from padded
-    rows to logits, and `decode(logits, features, examples, task)` one prediction per example.
+    rows to logits, and `decode(logits, features, examples, task)` one prediction per example. A
+    module with `reads_targets` is given its rows' targets in training, as `targets`.
     `loss(logits, targets)` gives one loss per item: its logits are a row's, or where an item has
     several rows with one logit each, those side by side, and -inf in the place of a missing row.
     Logits return to the head that made the features, which alone can read its windows and offsets.

@@ -22,7 +22,7 @@ from benchharness.recipes.read import (
     read_recipe,
     read_starts,
 )
-from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, ON_DEV, Recipe, check_setting
+from benchharness.recipes.recipe import ADDED_ORDERS, Recipe, check_setting
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
@@ -308,11 +308,8 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
 
 
 def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
-    features = settings.get("features")
-    if features is None or features.value == FINE_TUNED:
-        return
     for name in ("lora_rank", "unfreeze"):
-        if _is_on(settings, name):
+        if _is_on(settings, "features") and _is_on(settings, name):
             yield _clash(settings, name, "features", "leaves the encoder as it is")
 
 
@@ -326,9 +323,10 @@ def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
             "needs more evaluations than it waits for, so raise evaluations or leave "
             "early_stopping out."
         )
-    rows, once = settings.get("select_on"), times is not None and times.value == 1
+    once = times is not None and times.value == 1
     chooses = any(_is_on(settings, name) for name in ("best_checkpoint", "early_stopping"))
-    if rows and rows.value != ON_DEV and (once or not chooses):
+    if _is_on(settings, "select_on") and (once or not chooses):
+        rows = settings["select_on"]
         yield (
             f"select_on is {rows.value!r} ({rows.source}), but the run chooses among no "
             "evaluations: give best_checkpoint=true or early_stopping, and several evaluations."
@@ -336,9 +334,9 @@ def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
 
 
 def _cannot_average(settings: Mapping[str, Setting]) -> Iterator[str]:
-    last, times = settings.get("average_last"), settings.get("evaluations")
-    if last is None or last.value == _OFF["average_last"]:
+    if not _is_on(settings, "average_last"):
         return
+    last, times = settings["average_last"], settings.get("evaluations")
     if times and int(times.value) < int(last.value):
         yield (
             f"average_last is {last.value} ({last.source}), but a run has only {times.value} "
@@ -361,15 +359,13 @@ def _is_on(settings: Mapping[str, Setting], name: str) -> bool:
     return name in settings and settings[name].value != _OFF[name]
 
 
-def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
+def _too_many_parts(settings: Mapping[str, Setting]) -> Iterator[str]:
     batch, parts = settings.get("batch_size"), settings.get("accumulation")
-    if batch is None or parts is None or int(parts.value) <= int(batch.value):
-        return []
-    sentence = (
-        f"accumulation is {parts.value} ({parts.source}), but a batch of {batch.value} examples "
-        f"({batch.source}) cannot be computed in more parts than it has examples."
-    )
-    return [sentence]
+    if batch and parts and int(parts.value) > int(batch.value):
+        yield (
+            f"accumulation is {parts.value} ({parts.source}), but a batch of {batch.value} "
+            f"examples ({batch.source}) cannot be computed in more parts than it has examples."
+        )
 
 
 # What a job's encoder is trained on before: another task, by a recipe's line or as asked for.
