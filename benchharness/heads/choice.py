@@ -16,8 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits
-from benchharness.heads.language_model import with_losses
+from benchharness.heads.head import Head, Limits, with_losses
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction

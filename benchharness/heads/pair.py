@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits
-from benchharness.heads.language_model import with_losses
+from benchharness.heads.head import Head, Limits, with_losses
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.recipes.recipe import BOTH_ORDERS
 from benchharness.tasks.errors import DataError

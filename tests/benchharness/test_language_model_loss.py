@@ -10,9 +10,10 @@ from torch import Tensor
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import Head, Limits, choice, head_for, language_model
+from benchharness.heads import Head, Limits, choice, head_for
+from benchharness.heads import head as head_module
 from benchharness.heads import pair as pair_head
-from benchharness.heads.language_model import language_model_losses
+from benchharness.heads.head import language_model_losses
 from benchharness.heads.pair import PAIR
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
@@ -57,7 +58,7 @@ def test_it_is_that_of_transformers_own_class(
     encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the logits are computed a few places at a time."""
-    monkeypatch.setattr(language_model, "LM_TOKENS", places)
+    monkeypatch.setattr(head_module, "LM_TOKENS", places)
     kind = transformers.AutoModelForCausalLM.from_config(encoder.config).eval()
     kind.resize_token_embeddings(len(encoder.network.get_input_embeddings().weight))
     kind.transformer.load_state_dict(encoder.network.state_dict())
