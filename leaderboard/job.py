@@ -233,8 +233,8 @@ class Job:
         known["stage"] = None if stage is None else Stage(**stage)
         job = cls(**known)
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
-        if not isinstance(job.fingerprints, dict):
-            raise TypeError("its fingerprints are not an object")
+        if not isinstance(job.fingerprints, dict) or not isinstance(job.off, dict):
+            raise TypeError("its fingerprints, or what is off, are not an object")
         if not all(isinstance(text, str) for text in (*names, *job.fingerprints.values())):
             raise TypeError("one of its names or fingerprints is not text")
         if job.kind not in get_args(Kind):
