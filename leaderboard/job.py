@@ -32,7 +32,7 @@ _FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "so
 """The fields that are no part of what digests cover, and may be known by labels alone of old runs;
 `recipe` is, in its label."""
 
-_RARE_FACTS = ("stage",)
+_RARE_FACTS = ("stage", "off")
 """Facts that most jobs do not have; without them a job's facts are what they were before."""
 
 METHOD = 4
@@ -90,8 +90,9 @@ class Job:
     `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
     `own_recipe`); `overridden` says that the user set some of its values otherwise, `is_sweep` that
     this is one point of several. `source` is who measured what was imported, `stage` which of
-    several checkpoints of one pretraining run this is. Together with `kind` and `start` these are
-    its facts: no label is ever read for one of them.
+    several checkpoints of one pretraining run this is, `off` which values of the recipe the user
+    switched off. Together with `kind` and `start` these are its facts: no label is ever read for
+    one of them.
     """
 
     model: str
@@ -118,6 +119,7 @@ class Job:
     start: Start | None = None
     source: str = ""
     stage: Stage | None = None
+    off: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -207,7 +209,8 @@ class Job:
         """What `to_labels` does not say, or only within a label, as plain data."""
         found = {name: getattr(self, name) for name in _FACTS}
         found["start"] = None if self.start is None else dict(vars(self.start))
-        return found if self.stage is None else found | {"stage": dict(vars(self.stage))}
+        stage = {} if self.stage is None else {"stage": dict(vars(self.stage))}
+        return found | stage | ({"off": dict(self.off)} if self.off else {})
 
     def to_labels(self) -> dict[str, Any]:
         """Plain data as they are shown and as digests cover them: `recipe` is the label."""
@@ -234,8 +237,8 @@ class Job:
         known["stage"] = None if stage is None else Stage(**stage)
         job = cls(**known)
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
-        if not isinstance(job.fingerprints, dict):
-            raise TypeError("its fingerprints are not an object")
+        if not isinstance(job.fingerprints, dict) or not isinstance(job.off, dict):
+            raise TypeError("its fingerprints, or what is off, are not an object")
         if not all(isinstance(text, str) for text in (*names, *job.fingerprints.values())):
             raise TypeError("one of its names or fingerprints is not text")
         if job.kind not in get_args(Kind):

@@ -91,8 +91,9 @@ class SpanPrediction:
     """The best answer text and how much more the model believes in "no answer".
 
     `text` is the best non-empty span (before any threshold), `no_answer_score` the null score minus
-    that span's score, in logits, or what a file has in its place: the answer is "" where it exceeds
-    the `threshold`, which is 0 for every model. `missing` marks a question that a file leaves out.
+    that span's score, in logits, or what a classifier or a file has in its place: the answer is ""
+    where it exceeds the `threshold`, which is 0 for every model. `missing` marks a question that a
+    file leaves out.
     """
 
     id: str

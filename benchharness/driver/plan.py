@@ -278,6 +278,7 @@ class _Parts:
             own_recipe=recipe.is_own,
             overridden=recipe.overridden,
             is_sweep=recipe.is_sweep,
+            off=recipe.off,
             settings=recipe.settings,
             start=recipe.start,
             stage=model.stage,

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits
+from benchharness.heads.head import Head, Limits, with_losses
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
@@ -98,10 +98,14 @@ class ChoiceNetwork(nn.Module):
             encoder.network, encoder.config, outputs=1, is_choice=True
         )
         self.reads_first_token = self.classifier.reads == "first"
+        self.lm_weight = 0.0
         attend_globally(self.encoder, encoder.config, "choice")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows,) for inputs of (rows, tokens)."""
+        """Logits (rows,) for inputs of (rows, tokens).
+
+        In a training with a `lm_weight` they are (rows, 2), with the language model's losses.
+        """
         rows, tokens = inputs["input_ids"].shape
         if not torch.is_grad_enabled() or rows * tokens <= MICRO_BATCH_TOKENS:
             return self._score(inputs)
@@ -115,8 +119,10 @@ class ChoiceNetwork(nn.Module):
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
         # (rows, tokens, size) -> (rows, size) -> (rows, 1) -> (rows,)
-        state = self.classifier.read(self.encoder(**inputs)[0], inputs["attention_mask"])
-        return in_fp32(self.classifier.score, state)[:, 0]
+        hidden = self.encoder(**inputs)[0]
+        state = self.classifier.read(hidden, inputs["attention_mask"])
+        logits = in_fp32(self.classifier.score, state)
+        return with_losses(self, logits, hidden, inputs).squeeze(-1)
 
 
 def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:  # noqa: ARG001  (as every head)

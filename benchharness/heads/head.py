@@ -1,14 +1,19 @@
 """What every head type offers to the worker: the road from examples to predictions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.encoder.load import GPT
+from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 
 
@@ -31,7 +36,8 @@ class Head:
 
     `encode(examples, tokenizer, limits)` makes the features, `targets(features, examples, task)`
     what is learned from them, one for each item, `network(encoder, task)` the module from padded
-    rows to logits, and `decode(logits, features, examples, task)` one prediction per example.
+    rows to logits, and `decode(logits, features, examples, task)` one prediction per example. A
+    module with `reads_targets` is given its rows' targets in training, as `targets`.
     `loss(logits, targets)` gives one loss per item: its logits are a row's, or where an item has
     several rows with one logit each, those side by side, and -inf in the place of a missing row.
     Logits return to the head that made the features, which alone can read its windows and offsets.
@@ -78,3 +84,76 @@ def best_windows(windows: list[slice]) -> NDArray[np.int64]:
     ]
     best: NDArray[np.int64] = np.argmax(context, axis=0)  # (tokens,), the first of equal ones
     return best
+
+
+# GPT's second loss: that of the language model on the texts that a head reads. A network with it
+# has a field `lm_weight` and gives its logits through `with_losses`.
+
+LM_TOKENS = 1024
+"""Places whose logits over the vocabulary are there at once: 160 MB of GPT's, in fp32."""
+
+
+def with_language_model(head: Head, weight: float) -> Head:
+    """The head with the language model's loss beside its own, as many times as `weight` says.
+
+    As openai/finetune-transformer-lm, train.py: of a question's options it is the mean over all of
+    them, the wrong ones too. Raises ModelError for an encoder whose states have seen what comes
+    after them.
+    """
+    if not weight:
+        return head
+
+    def network(encoder: Encoder, task: Any) -> nn.Module:
+        if encoder.config.model_type not in GPT:
+            raise ModelError(
+                f"lm_weight is for models that read from left to right ({', '.join(GPT)}), and "
+                f"this one is {encoder.config.model_type}: leave lm_weight out."
+            )
+        made: Any = head.network(encoder, task)
+        made.lm_weight = weight
+        return made  # type: ignore[no-any-return]
+
+    def loss(logits: Tensor, targets: Tensor) -> Tensor:
+        # A row (rows, outputs + 1), or an item of several (items, rows, 2), -inf where one is not.
+        own, losses = logits[..., :-1], logits[..., -1]
+        if losses.ndim == 1:
+            return head.loss(own, targets) + losses
+        is_row = ~own[..., 0].isneginf()  # (items, rows)
+        means = losses.where(is_row, 0.0).sum(-1) / is_row.sum(-1)
+        return head.loss(own[..., 0], targets) + means
+
+    return replace(head, network=network, loss=loss)
+
+
+def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    """Logits (rows, outputs), and in a training by both losses a column with the weighted second.
+
+    `hidden` are the encoder's states of the inputs, of all rows or several times of all.
+    """
+    if not network.training or not network.lm_weight:
+        return logits
+    losses = language_model_losses(network.encoder, hidden, inputs)
+    # Of a row that is read several times, the mean: (times * rows,) -> (rows,)
+    losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
+    return torch.cat([logits.float(), network.lm_weight * losses[:, None]], dim=-1)
+
+
+def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    """The mean loss (rows,) of the next token at every place of a row, in fp32.
+
+    The output layer is the embedding. Logits are computed a part at a time, and once more for the
+    gradients, because those of a batch are gigabytes.
+    """
+    follows = inputs["attention_mask"][:, 1:].bool()  # (rows, tokens - 1)
+    states, goals = hidden[:, :-1][follows], inputs["input_ids"][:, 1:][follows]  # (places, ...)
+    weight = encoder.get_input_embeddings().weight
+    parts = zip(torch.split(states, LM_TOKENS), torch.split(goals, LM_TOKENS), strict=True)
+    losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
+    sums = hidden.new_zeros(follows.shape, dtype=torch.float32).masked_scatter(
+        follows, torch.cat(losses)
+    )
+    return sums.sum(-1) / follows.sum(-1)
+
+
+def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
+    return functional.cross_entropy((states @ weight.T).float(), goals, reduction="none")

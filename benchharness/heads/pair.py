@@ -9,16 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.load import GPT
 from benchharness.encoder.packing import Packing
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits
+from benchharness.heads.head import Head, Limits, with_losses
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.recipes.recipe import BOTH_ORDERS
-from benchharness.tasks.errors import DataError, ModelError
+from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Mark, PairExample, PairPrediction
 from benchharness.tasks.read import SplitRows, fingerprint
 from benchharness.tasks.task import PairTask
@@ -97,15 +95,7 @@ class PairNetwork(nn.Module):
         marks = inputs.pop("marks", None)
         hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
         beside = None if self.pooling is None else self.pooling(hidden, marks)
-        return self._beside_losses(self.classifier(hidden, mask, beside), hidden, inputs)
-
-    def _beside_losses(self, logits: Tensor, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-        if not self.training or not self.lm_weight:
-            return logits
-        losses = language_model_losses(self.encoder, hidden, inputs)
-        # Of a row that is read several times, the mean: (times * rows,) -> (rows,)
-        losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
-        return torch.cat([logits.float(), self.lm_weight * losses[:, None]], dim=-1)
+        return with_losses(self, self.classifier(hidden, mask, beside), hidden, inputs)
 
 
 def network(encoder: Encoder, task: PairTask) -> PairNetwork:
@@ -312,7 +302,7 @@ class AddedNetwork(PairNetwork):
         halves = _halves(inputs)
         hidden = self.encoder(**halves)[0]  # (2 * rows, half of the tokens, size)
         one, other = self.classifier.read(hidden, halves["attention_mask"]).chunk(2)  # (rows, size)
-        return self._beside_losses(self.classifier.score(one + other), hidden, halves)
+        return with_losses(self, self.classifier.score(one + other), hidden, halves)
 
 
 def _halves(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -339,55 +329,3 @@ def added_network(encoder: Encoder, task: PairTask) -> AddedNetwork:
 
 
 PAIR_ADDED = replace(PAIR, encode=encode_added, network=added_network)
-
-
-# GPT's second loss: that of the language model on the same texts.
-
-LM_TOKENS = 1024
-"""Places whose logits over the vocabulary are there at once: 160 MB of GPT's, in fp32."""
-
-
-def with_language_model(head: Head, weight: float) -> Head:
-    """The head with the language model's loss beside its own, as many times as `weight` says.
-
-    As openai/finetune-transformer-lm, train.py. Raises ModelError for an encoder whose states have
-    seen what comes after them.
-    """
-    if not weight:
-        return head
-
-    def network(encoder: Encoder, task: PairTask) -> nn.Module:
-        if encoder.config.model_type not in GPT:
-            raise ModelError(
-                f"lm_weight is for models that read from left to right ({', '.join(GPT)}), and "
-                f"this one is {encoder.config.model_type}: leave lm_weight out."
-            )
-        made: PairNetwork = head.network(encoder, task)  # type: ignore[assignment]
-        made.lm_weight = weight
-        return made
-
-    def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        return head.loss(logits[:, :-1], targets) + logits[:, -1]
-
-    return replace(head, network=network, loss=loss)
-
-
-def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-    """The mean loss (rows,) of the next token at every place of a row, in fp32.
-
-    The output layer is the embedding. Logits are computed a part at a time, and once more for the
-    gradients, because those of a batch are gigabytes.
-    """
-    follows = inputs["attention_mask"][:, 1:].bool()  # (rows, tokens - 1)
-    states, goals = hidden[:, :-1][follows], inputs["input_ids"][:, 1:][follows]  # (places, ...)
-    weight = encoder.get_input_embeddings().weight
-    parts = zip(torch.split(states, LM_TOKENS), torch.split(goals, LM_TOKENS), strict=True)
-    losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
-    sums = hidden.new_zeros(follows.shape, dtype=torch.float32).masked_scatter(
-        follows, torch.cat(losses)
-    )
-    return sums.sum(-1) / follows.sum(-1)
-
-
-def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
-    return functional.cross_entropy((states @ weight.T).float(), goals, reduction="none")

@@ -4,7 +4,7 @@ A context that is longer than the room is read in overlapping windows. Each wind
 trained on its own; a window without the answer is trained to point at the classification token.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,15 @@ class SpanFeatures(Features):
     def is_answer(self) -> NDArray[np.bool_]:
         """Which tokens can be in an answer."""
         return self.char_ends > self.char_starts
+
+    def rows_at(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The windows in which some tokens stand, which are counted through all windows."""
+        return np.searchsorted(self.starts, tokens, side="right") - 1
+
+    def least_of_windows(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The smallest of each example's windows (windows,), (examples,)."""
+        least: NDArray[np.float64] = np.minimum.reduceat(scores, self.windows[:-1])
+        return least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,14 +187,10 @@ def _find(
     firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]
     # The windows that have both; a token stands in each window at most once.
     both, with_first, with_last = np.intersect1d(
-        _rows(features, firsts), _rows(features, lasts), return_indices=True
+        features.rows_at(firsts), features.rows_at(lasts), return_indices=True
     )
     tokens = np.stack([firsts[with_first], lasts[with_last]], axis=1)
     return both, tokens - features.starts[both, None]
-
-
-def _rows(features: SpanFeatures, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.searchsorted(features.starts, tokens, side="right") - 1
 
 
 class SpanNetwork(nn.Module):
@@ -230,43 +235,80 @@ def decode(
     smallest of the windows' classification tokens, as there; an empty context leaves no other.
     """
     # Logits are (tokens, 2), end to end as token_ids are.
-    scores, sizes = _best_spans(logits.astype(np.float64), features)  # (tokens,) both
+    scores = logits.astype(np.float64)
+    found = best_answers(scores[:, 0], lambda size: scores[size:, 1], features)
+    null = scores[features.starts[:-1] + features.nulls].sum(-1)  # (windows, 2) -> (windows,)
+    return predictions(examples, features, found, features.least_of_windows(null) - found.scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Each example's best answer: its score, and its first and last token of all windows' tokens.
+
+    An example without any has the score 0 and a first token that stands for no character.
+    """
+
+    scores: NDArray[np.float64]
+    firsts: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+
+
+def best_answers(
+    firsts: NDArray[np.float64],
+    last: Callable[[int], NDArray[np.float64]],
+    features: SpanFeatures,
+) -> Answers:
+    """The answers with the largest sum of two scores, of at most 30 tokens in one window.
+
+    `firsts` (tokens,) are the scores of first tokens; `last(size)` (tokens - size,) those of the
+    token that is `size` places behind each.
+    """
+    scores, sizes = _best_spans(firsts, last, features)  # (tokens,) both
     tokens = features.starts[features.windows]  # (examples + 1,), where each one's tokens begin
     best = np.maximum.reduceat(scores, tokens[:-1])  # (examples,)
     # The first token of each example that reaches its best: an example without an answer has -inf
     # everywhere, and its first token, outside of the context, has the empty text.
     hits = np.flatnonzero(scores == np.repeat(best, np.diff(tokens)))
-    firsts = hits[np.searchsorted(hits, tokens[:-1])]
-    starts, ends = features.char_starts[firsts], features.char_ends[firsts + sizes[firsts]]
-    # (windows, 2) -> (windows,) -> (examples,)
-    null = logits[features.starts[:-1] + features.nulls].astype(np.float64).sum(-1)
-    null = np.minimum.reduceat(null, features.windows[:-1])
-    margins = null - np.where(np.isfinite(best), best, 0.0)
+    found = hits[np.searchsorted(hits, tokens[:-1])]
+    scores = np.where(np.isfinite(best), best, 0.0)
+    return Answers(scores=scores, firsts=found, lasts=found + sizes[found])
+
+
+def _best_spans(
+    firsts: NDArray[np.float64],
+    last: Callable[[int], NDArray[np.float64]],
+    features: SpanFeatures,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """For every first token the score of its best answer, -inf for none, and its further tokens."""
+    firsts = np.where(features.is_answer & features.is_best, firsts, -np.inf)
+    # How many tokens of its own window each has from itself on: an answer stays in one window.
+    left = np.repeat(features.starts[1:], features.lengths) - np.arange(len(firsts))
+    best, sizes = np.full(len(firsts), -np.inf), np.zeros(len(firsts), dtype=np.int64)
+    # One pass over all tokens for each size: 30 in place of a loop over every first token.
+    for size in range(min(MAX_ANSWER_TOKENS, len(firsts))):
+        end = len(firsts) - size
+        fits = (left[:end] > size) & features.is_answer[size:]
+        scores = np.where(fits, firsts[:end] + last(size), -np.inf)
+        is_better = scores > best[:end]  # of equal ones the shortest stays
+        best[:end][is_better] = scores[is_better]
+        sizes[:end][is_better] = size
+    return best, sizes
+
+
+def predictions(
+    examples: Sequence[SpanExample],
+    features: SpanFeatures,
+    found: Answers,
+    margins: NDArray[np.float64],
+) -> tuple[SpanPrediction, ...]:
+    """The answers' texts, with how much more the model believes in none."""
+    starts, ends = features.char_starts[found.firsts], features.char_ends[found.lasts]
     return tuple(
         SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin)
         for e, start, end, margin in zip(
             examples, starts.tolist(), ends.tolist(), margins.tolist(), strict=True
         )
     )
-
-
-def _best_spans(
-    logits: NDArray[np.float64], features: SpanFeatures
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """For every first token the score of its best answer, -inf for none, and its further tokens."""
-    firsts = np.where(features.is_answer & features.is_best, logits[:, 0], -np.inf)
-    lasts = np.where(features.is_answer, logits[:, 1], -np.inf)
-    # How many tokens of its own window each has from itself on: an answer stays in one window.
-    left = np.repeat(features.starts[1:], features.lengths) - np.arange(len(logits))
-    best, sizes = np.full(len(logits), -np.inf), np.zeros(len(logits), dtype=np.int64)
-    # One pass over all tokens for each size: 30 in place of a loop over every first token.
-    for size in range(min(MAX_ANSWER_TOKENS, len(logits))):
-        end = len(logits) - size
-        scores = np.where(left[:end] > size, firsts[:end] + lasts[size:], -np.inf)
-        is_better = scores > best[:end]  # of equal ones the shortest stays
-        best[:end][is_better] = scores[is_better]
-        sizes[:end][is_better] = size
-    return best, sizes
 
 
 SPAN = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)

@@ -157,13 +157,14 @@ def file_facts(path: Path) -> dict[str, Any]:
     """
     problems: list[str] = []
     tables = _parse(path)
-    for table, settings in tables.items():
-        if table not in ("default", _LIKE) and not table.startswith("head/"):
-            _collect(problems, find_task, table)
-        for name, setting in settings.items():
-            if table != _LIKE and name != START_FROM:
-                for choice in _choices(setting):
-                    _collect(problems, check_setting, name, choice)
+    named = [table for table in tables if table not in ("default", _LIKE, _PROTOCOL)]
+    for table in ("default", *named):
+        for name, setting in tables.get(table, {}).items():
+            for choice in _choices(setting) if name != START_FROM else ():
+                _collect(problems, check_setting, name, choice)
+    for task in (*named, *read_protocol(path).tasks):
+        if not task.startswith("head/"):
+            _collect(problems, find_task, task)
     if problems:
         raise BenchError("\n".join(f"{path.name}: {problem}" for problem in problems))
     shown = {t: {n: asdict(s) for n, s in settings.items()} for t, settings in tables.items()}

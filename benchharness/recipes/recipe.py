@@ -62,14 +62,18 @@ class Recipe:
 
     Only pair tasks have `orders`, for texts whose order means nothing: with "both" each pair is
     trained on in both orders, so that an epoch has twice as many rows, and with "added" both are
-    read and their states added before the classifier. `lm_weight` times the language model's mean
-    loss on the same texts is added to theirs, for models that read from left to right.
+    read and their states added before the classifier. Pairs and choices have `lm_weight`: so many
+    times the language model's mean loss on the same texts is added to theirs, for models that read
+    from left to right.
 
     With `deterministic` a GPU computes by kernels that give the same bits each time, which takes
     longer; a CPU's always do.
 
     Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
-    `stride` tokens, and each holds at most `max_question_tokens` of the question.
+    `stride` tokens, and each holds at most `max_question_tokens` of the question. Where their
+    `answerable_weight` is above 0, so many times the loss of a classifier of "no answer" is added,
+    whose logit is then the score of no answer. Where `beam_size` is, an answer's last token is
+    predicted beside its first, in prediction beside each of the best `beam_size` ones.
     """
 
     learning_rate: float
@@ -104,6 +108,8 @@ class Recipe:
     deterministic: bool = False
     stride: int | None = None
     max_question_tokens: int | None = None
+    answerable_weight: float = 0.0
+    beam_size: int = 0
 
     @property
     def is_frozen(self) -> bool:
@@ -168,6 +174,8 @@ _RULES = {
     "lm_weight": _NOT_NEGATIVE,
     "stride": _COUNT,
     "max_question_tokens": _COUNT,
+    "answerable_weight": _NOT_NEGATIVE,
+    "beam_size": _NOT_NEGATIVE,
     "schedule_power": _POSITIVE,
     "warmup_steps": _NOT_NEGATIVE,
     "decoupled_weight_decay": _BELOW_ONE,

@@ -1,7 +1,7 @@
 """From a model, a task and the command line to every hyperparameter's value and its source."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from benchharness.leaderboard.job import (
@@ -22,7 +22,7 @@ from benchharness.recipes.read import (
     read_recipe,
     read_starts,
 )
-from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, ON_DEV, Recipe, check_setting
+from benchharness.recipes.recipe import ADDED_ORDERS, Recipe, check_setting
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
@@ -60,8 +60,15 @@ _OVER = ("fast", "checkpoints")
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-_ONLY = {"stride": "span", "max_question_tokens": "span", "orders": "pair", "lm_weight": "pair"}
-"""Hyperparameters of one head type alone; other heads' jobs, and their keys, are without them."""
+_ONLY = {
+    "stride": ("span",),
+    "max_question_tokens": ("span",),
+    "answerable_weight": ("span",),
+    "beam_size": ("span",),
+    "orders": ("pair",),
+    "lm_weight": ("pair", "choice"),
+}
+"""Hyperparameters of some head types alone; other heads' jobs, and their keys, are without them."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
@@ -89,7 +96,8 @@ class ResolvedRecipe:
     """The settings of one job and what they go by: "paper", "fast", ... or a user's file's stem.
 
     `is_own` is true for such a file, `overridden` where the user set values beside it, `is_sweep`
-    for one point of several, and `start` is what is trained before.
+    for one point of several, and `start` is what is trained before. `off` are the values that the
+    recipe of that name has and the user switched off, which are no part of the settings.
     """
 
     name: str
@@ -98,6 +106,7 @@ class ResolvedRecipe:
     overridden: bool = False
     is_sweep: bool = False
     start: Start | None = None
+    off: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -142,8 +151,8 @@ def resolve_sweep(
     """
     if spec.is_baseline:
         return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
-    layers = list(_packaged_layers(spec, task, head))
-    name = recipe or _PAPER
+    name, packaged = recipe or _PAPER, list(_packaged_layers(spec, task, head))
+    named, is_own = packaged, name not in (_PAPER, *_OVER)
     if name != _PAPER:
         path = _recipe_path(name)
         if like := read_like(path):
@@ -151,19 +160,22 @@ def resolve_sweep(
                 f"{path.name} is like {like!r}, but your own recipe is applied over the "
                 "model's: leave the table [like] out."
             )
-        layers += _file_layers(path, task, head)
-    layers.append({key: Setting(value=text, source="--set") for key, text in overrides.items()})
-    points = _points(layers, head)
-    is_own = name not in (_PAPER, *_OVER)
+        named = packaged + _file_layers(path, task, head)
+    typed = {key: Setting(value=text, source="--set") for key, text in overrides.items()}
+    points = _points([*named, typed], head)
+    # What a command says that names the recipe, or gives all of its values over the model's own.
+    said = packaged if is_own or len(points) > 1 else named
+    usual = _points(said, head)[0].settings if typed or is_own else {}
     return tuple(
         ResolvedRecipe(
             name=Path(name).stem if is_own else name,
-            settings=settings,
+            settings=point.settings,
             is_own=is_own,
             overridden=bool(overrides),
             is_sweep=len(points) > 1,
+            off={name: value for name, value in point.off.items() if name in usual},
         )
-        for settings in points
+        for point in points
     )
 
 
@@ -221,21 +233,31 @@ def _file_layers(path: Path, task: str, head: str) -> list[Mapping[str, Setting]
     return [tables.get(name, {}) for name in ("default", f"head/{head}", task)]
 
 
-def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[dict[str, Setting]]:
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """The settings of one point of a grid, and the values that are off."""
+
+    settings: Mapping[str, Setting]
+    off: Mapping[str, str | int | float | bool]
+
+
+def _points(layers: Iterable[Mapping[str, Setting]], head: str) -> list[_Point]:
     """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
     for layer in layers:
         _lay_over(merged, layer)
-    found: dict[tuple[object, ...], dict[str, Setting]] = {}
+    found: dict[tuple[object, ...], _Point] = {}
     problems: dict[str, None] = {}
     for point in expand_grid(merged):
         try:
-            settings = _relevant(_checked(point), head)
+            checked = _checked(point)
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
+        settings = _relevant(checked, head)
         values = tuple((name, setting.value) for name, setting in settings.items())
-        found.setdefault(values, settings)
+        off = {name: s.value for name, s in checked.items() if s.value == _OFF.get(name)}
+        found.setdefault(values, _Point(settings=settings, off=off))
     if problems:
         raise BenchError("\n".join(problems))
     return list(found.values())
@@ -271,7 +293,7 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
     for name, usual in _IN_PLACE.items():
         if name in on:
             on[usual] = Setting(value=0.0, source=f"{name} is in its place")
-    needless = {name for name, only in _ONLY.items() if only != head}
+    needless = {name for name, heads in _ONLY.items() if head not in heads}
     if "features" in on:
         needless.update(_TRAINS_ENCODER)
         if "orders" in on and on["orders"].value == ADDED_ORDERS:
@@ -286,11 +308,8 @@ def _relevant(settings: Mapping[str, Setting], head: str) -> dict[str, Setting]:
 
 
 def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
-    features = settings.get("features")
-    if features is None or features.value == FINE_TUNED:
-        return
     for name in ("lora_rank", "unfreeze"):
-        if _is_on(settings, name):
+        if _is_on(settings, "features") and _is_on(settings, name):
             yield _clash(settings, name, "features", "leaves the encoder as it is")
 
 
@@ -304,9 +323,10 @@ def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
             "needs more evaluations than it waits for, so raise evaluations or leave "
             "early_stopping out."
         )
-    rows, once = settings.get("select_on"), times is not None and times.value == 1
+    once = times is not None and times.value == 1
     chooses = any(_is_on(settings, name) for name in ("best_checkpoint", "early_stopping"))
-    if rows and rows.value != ON_DEV and (once or not chooses):
+    if _is_on(settings, "select_on") and (once or not chooses):
+        rows = settings["select_on"]
         yield (
             f"select_on is {rows.value!r} ({rows.source}), but the run chooses among no "
             "evaluations: give best_checkpoint=true or early_stopping, and several evaluations."
@@ -314,9 +334,9 @@ def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
 
 
 def _cannot_average(settings: Mapping[str, Setting]) -> Iterator[str]:
-    last, times = settings.get("average_last"), settings.get("evaluations")
-    if last is None or last.value == _OFF["average_last"]:
+    if not _is_on(settings, "average_last"):
         return
+    last, times = settings["average_last"], settings.get("evaluations")
     if times and int(times.value) < int(last.value):
         yield (
             f"average_last is {last.value} ({last.source}), but a run has only {times.value} "
@@ -339,15 +359,13 @@ def _is_on(settings: Mapping[str, Setting], name: str) -> bool:
     return name in settings and settings[name].value != _OFF[name]
 
 
-def _too_many_parts(settings: Mapping[str, Setting]) -> list[str]:
+def _too_many_parts(settings: Mapping[str, Setting]) -> Iterator[str]:
     batch, parts = settings.get("batch_size"), settings.get("accumulation")
-    if batch is None or parts is None or int(parts.value) <= int(batch.value):
-        return []
-    sentence = (
-        f"accumulation is {parts.value} ({parts.source}), but a batch of {batch.value} examples "
-        f"({batch.source}) cannot be computed in more parts than it has examples."
-    )
-    return [sentence]
+    if batch and parts and int(parts.value) > int(batch.value):
+        yield (
+            f"accumulation is {parts.value} ({parts.source}), but a batch of {batch.value} "
+            f"examples ({batch.source}) cannot be computed in more parts than it has examples."
+        )
 
 
 # What a job's encoder is trained on before: another task, by a recipe's line or as asked for.

@@ -319,12 +319,13 @@ class Part:
         return replace(self, tensors=tensors, terms=tensors["terms"])
 
     def side_by_side(self, logits: Tensor) -> Tensor:
-        """Logits (rows,) of items of several rows as (items, options), -inf where one has fewer."""
+        """Logits (rows, ...) of items of several rows as (items, options, ...), -inf for none."""
         if not self.options:
             return logits
-        table = logits.new_full((len(self) * self.options,), -torch.inf)
+        rest = logits.shape[1:]
+        table = logits.new_full((len(self) * self.options, *rest), -torch.inf)
         filled = table.index_copy(0, self.tensors["slots"], logits)
-        return filled.view(len(self), self.options)
+        return filled.view(len(self), self.options, *rest)
 
 
 def inputs_of(

@@ -350,9 +350,11 @@ def _backward(
 
 def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
-    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows,) -> (items, options)
-    logits = part.side_by_side(network(**part.inputs))
+    goals = goals[part.tensors["items"]]
+    told = {"targets": goals} if getattr(network, "reads_targets", False) else {}
+    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows, ...) -> (items, options)
+    logits = part.side_by_side(network(**part.inputs, **told))
     # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
-    share = loss(logits, goals[part.tensors["items"]]).sum() / part.terms  # ()
+    share = loss(logits, goals).sum() / part.terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     return share.detach()

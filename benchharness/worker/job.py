@@ -92,7 +92,13 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         # ---- Read the rows, by "task:split".
         report(Progress(phase="loading"))
         task, recipe = find_task(job.task), Recipe.from_settings(job.settings)
-        head = head_for(task, recipe.orders, recipe.lm_weight)
+        head = head_for(
+            task,
+            orders=recipe.orders,
+            lm_weight=recipe.lm_weight,
+            answerable_weight=recipe.answerable_weight,
+            beam_size=recipe.beam_size,
+        )
         rows = {name: read_split(job, name) for name in job.fingerprints}
         trained = f"{job.task}:train"
         evaluated, *others = (name for name in rows if name != trained)

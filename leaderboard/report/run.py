@@ -207,6 +207,8 @@ def _recipe(job: Job) -> Iterator[str]:
     for name, setting in job.settings.items():
         if name != START_FROM and (setting.source == "--set" or not _is_packaged(job)):
             yield from ("--set", f"{name}={setting.value}")
+    for name, value in job.off.items():  # which the settings are without
+        yield from ("--set", f"{name}={value}")
 
 
 def _scoring(job: Job) -> str:

@@ -35,6 +35,14 @@ def test_a_file_alone_is_shown_as_it_stands(bench, mine: Path) -> None:
     assert facts["tables"]["head/span"]["stride"] == {"value": 96, "source": "our dev set"}
 
 
+def test_what_a_file_runs_is_shown_too(bench, mine: Path) -> None:
+    mine.write_text(f'{TEXT}\n[protocol]\nlimit = 100\ntasks = "glue/rte,glue/cola"\n')
+    tables = json.loads(bench("show", "recipe", "mine.toml", "--json").out)["tables"]
+    assert tables["protocol"]["limit"]["value"] == 100
+    mine.write_text('[protocol]\nlimit = 100\ntasks = "glue/rte,glue/nli"\n')
+    assert "mine.toml: no task is called 'glue/nli'" in bench("show", "recipe", "mine.toml").err
+
+
 def test_over_a_models_values_it_is_what_a_run_takes(bench, mine: Path) -> None:
     points = json.loads(bench("show", "recipe", "roberta", "cola", "mine.toml", "--json").out)
     assert [p["settings"]["learning_rate"]["value"] for p in points] == [2e-5, 3e-5]

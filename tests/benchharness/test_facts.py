@@ -1,7 +1,9 @@
 """What a user calls a recipe's file says nothing: from planning through the store to the board."""
 
 import json
+import shlex
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,47 @@ def test_a_file_called_like_one_of_ours_is_given_value_by_value(tmp_path: Path) 
     path = written(tmp_path, "paper.toml", "[default]\nlearning_rate = 2e-3\n")
     assert "--set learning_rate=0.002" in command_of(planned(path)[0])
     assert "--set" not in command_of(planned(None)[0])
+
+
+OFF = "[default]\nbest_checkpoint = false\n"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "text"),
+    [
+        ("roberta", {"best_checkpoint": "false"}, None),
+        ("roberta", {"best_checkpoint": "false,true", "learning_rate": "1e-5"}, None),
+        ("roberta", {}, OFF),
+        ("roberta", {"evaluations": "1"}, None),
+        ("electra", {"layer_decay": "1", "orders": "given"}, None),
+        ("electra", {"features": "last"}, None),
+        ("openai-gpt", {"lm_weight": "0"}, OFF),
+        ("modernbert", {"decoupled_weight_decay": "0"}, None),
+    ],
+)
+def test_the_command_that_makes_a_job_again_switches_off_what_it_did(
+    tmp_path: Path, recipe: str, overrides: dict[str, str], text: str | None
+) -> None:
+    """Also of a file's values, and of a sweep's points, whose commands name no recipe."""
+    model, task = replace(find_model("tiny"), recipe=recipe), find_task("glue/mrpc")
+
+    def made(recipe: str | None, overrides: dict[str, str]) -> list[Job]:
+        plan = plan_jobs([model], [task], "mini", (1,), recipe=recipe, overrides=overrides, limit=8)
+        return [job for job in plan.jobs if job.task == task.name]
+
+    own = written(tmp_path, "own.toml", text) if text else None
+    jobs = made(str(own) if own else None, overrides)
+    assert len(jobs) == 1 + ("," in "".join(overrides.values()))
+    for job in jobs:
+        words = shlex.split(command_of(Job.from_json(job.to_json())))
+        again = dict(b.split("=") for a, b in pairwise(words) if a == "--set")
+        named = [b for a, b in pairwise(words) if a == "--recipe"]
+        assert [other.key for other in made(*named or [None], again)] == [job.key]
+
+
+def test_what_was_not_switched_off_is_not_said() -> None:
+    (job,) = planned(None, epochs="2", layer_decay="1")  # BERT's has none
+    assert (job.off, "off" in job.facts) == ({}, False)
 
 
 @pytest.mark.parametrize("name", ["x+set.toml", "x sweep.toml", "ensemble.toml", "paper.toml"])

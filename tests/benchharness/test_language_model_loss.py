@@ -10,20 +10,25 @@ from torch import Tensor
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import Head, Limits, head_for
+from benchharness.heads import Head, Limits, choice, head_for
+from benchharness.heads import head as head_module
 from benchharness.heads import pair as pair_head
-from benchharness.heads.pair import PAIR, language_model_losses
+from benchharness.heads.head import language_model_losses
+from benchharness.heads.pair import PAIR
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.recipes import resolve_recipe
 from benchharness.tasks.errors import ModelError
-from benchharness.tasks.examples import PairExample
+from benchharness.tasks.examples import ChoiceExample, PairExample
 from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import Task
 from benchharness.training.batching import pad
+from benchharness.training.compute import Part
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
 
-MRPC, STSB = find_task("glue/mrpc"), find_task("glue/stsb")
+MRPC, STSB, RACE = map(find_task, ("glue/mrpc", "glue/stsb", "race/all"))
+IS_ROW = torch.tensor([[True, True, True], [True, True, False]])
 PAIRS = [
     PairExample(id="0", text_a="the bird sings", text_b="a bird", label="1"),
     PairExample(id="1", text_a="the " * 9, text_b="no bird sings", label="0"),
@@ -53,7 +58,7 @@ def test_it_is_that_of_transformers_own_class(
     encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the logits are computed a few places at a time."""
-    monkeypatch.setattr(pair_head, "LM_TOKENS", places)
+    monkeypatch.setattr(head_module, "LM_TOKENS", places)
     kind = transformers.AutoModelForCausalLM.from_config(encoder.config).eval()
     kind.resize_token_embeddings(len(encoder.network.get_input_embeddings().weight))
     kind.transformer.load_state_dict(encoder.network.state_dict())
@@ -73,7 +78,7 @@ def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("orders", ["given", "added"])
 @pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
 def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: list[float]) -> None:
-    head, plain = head_for(task, orders, 0.5), head_for(task, orders)  # type: ignore[arg-type]
+    head, plain = head_for(task, orders=orders, lm_weight=0.5), head_for(task, orders=orders)  # type: ignore[arg-type]
     network, targets = head.network(encoder, task), torch.tensor(goals)
     network.classifier.eval()
     inputs = inputs_of(encoder, head)
@@ -97,7 +102,7 @@ def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: li
 def test_a_model_that_sees_both_sides_has_none() -> None:
     tiny = load_encoder("builtin:tiny", None, seed=1)
     with pytest.raises(ModelError, match=r"from left to right \(gpt2, openai-gpt\).*is bert"):
-        head_for(MRPC, "given", 0.5).network(tiny, MRPC)
+        head_for(MRPC, lm_weight=0.5).network(tiny, MRPC)
 
 
 def settings(name: str, task: str, head: str = "pair", **overrides: str) -> dict[str, object]:
@@ -105,19 +110,52 @@ def settings(name: str, task: str, head: str = "pair", **overrides: str) -> dict
     return {name: setting.value for name, setting in resolved.settings.items()}
 
 
-def test_gpts_recipe_has_it_where_pairs_are_trained() -> None:
+CHOICES = [
+    ChoiceExample(id="0", context="the bird", question="", options=("sings", "no", "a"), gold=(1,)),
+    ChoiceExample(id="1", context="the " * 9, question="it", options=("bird", "sings"), gold=(0,)),
+]
+
+
+def test_of_options_it_is_that_of_all(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong ones too, as in the released code; also where the rows are computed in parts."""
+    head, plain = head_for(RACE, lm_weight=0.5), head_for(RACE)
+    network = head.network(encoder, RACE)
+    network.classifier.eval()
+    features = head.encode(CHOICES, encoder.tokenizer, LIMITS)
+    rows = {n: torch.from_numpy(v) for n, v in pad(features, np.arange(5)).items()}
+    network.training = False
+    with torch.no_grad():
+        logits = network(**rows)
+    assert logits.shape == (5,)  # in prediction no loss is beside them
+    table = torch.full((2, 3), -torch.inf).masked_scatter(IS_ROW, logits)
+    losses = language_model_losses(encoder.network, encoder.network(**rows)[0], rows)
+    means = torch.stack([losses[:3].mean(), losses[3:].mean()])
+    expected = plain.loss(table, torch.tensor([1, 0])) + 0.5 * means
+    network.training = True
+    part = Part.of(features, np.arange(2), torch.device("cpu"), terms=2, packs=False)
+    for tokens in (10_000, 48):  # all rows at once, and two
+        monkeypatch.setattr(choice, "MICRO_BATCH_TOKENS", tokens)
+        both = part.side_by_side(network(**rows))
+        assert both.shape == (2, 3, 2)
+        torch.testing.assert_close(head.loss(both, torch.tensor([1, 0])), expected)
+    head.loss(both, torch.tensor([1, 0])).sum().backward()
+    assert all(w.grad is None or w.grad.isfinite().all() for w in network.parameters())
+
+
+def test_gpts_recipe_has_it() -> None:
     assert settings("openai-gpt", "glue/rte")["lm_weight"] == 0.5
     assert settings("gpt2", "glue/sst2")["lm_weight"] == 0.5
-    assert "lm_weight" not in settings("openai-gpt", "race/all", "choice")
+    assert settings("openai-gpt", "race/all", "choice")["lm_weight"] == 0.5
+    assert "lm_weight" not in settings("openai-gpt", "squad/v1.1", "span")
     assert "lm_weight" not in settings("openai-gpt", "glue/rte", features="last")
     assert "lm_weight" not in settings("openai-gpt", "glue/rte", lm_weight="0")
     assert "lm_weight" not in settings("bert-base-uncased", "glue/rte")
 
 
-def make_job(folder: Path, **overrides: str) -> Job:
+def make_job(folder: Path, task: Task, **overrides: str) -> Job:
     (job,) = plan_jobs(
         [find_model(f"own={folder}")],
-        [MRPC],
+        [task],
         "mini",
         [1],
         overrides={"epochs": "1", "evaluations": "1", "batch_size": "4", **overrides},
@@ -127,9 +165,10 @@ def make_job(folder: Path, **overrides: str) -> Job:
     return job
 
 
-def test_a_job_trains_by_it(folder: Path) -> None:
-    plain, both = (run_job(make_job(folder, lm_weight=weight)) for weight in ("0", "0.5"))
-    again = run_job(make_job(folder, lm_weight="0.5"))
+@pytest.mark.parametrize("task", [MRPC, find_task("superglue/copa")])
+def test_a_job_trains_by_it(folder: Path, task: Task) -> None:
+    plain, both = (run_job(make_job(folder, task, lm_weight=weight)) for weight in ("0", "0.5"))
+    again = run_job(make_job(folder, task, lm_weight="0.5"))
     assert both.evaluations[0].predictions == again.evaluations[0].predictions
     assert both.evaluations[0].predictions != plain.evaluations[0].predictions
     # A random model's loss over some hundred words is far above a choice's between two.

@@ -189,6 +189,6 @@ def test_a_job_of_added_orders(task: str) -> None:
 
 
 def test_the_head_is_chosen_by_the_orders() -> None:
-    assert head_for(MRPC) is head_for(MRPC, "both") is PAIR
-    assert head_for(MRPC, "added") is PAIR_ADDED
-    assert head_for(find_task("race/all"), "added") is head_for(find_task("race/all"))
+    assert head_for(MRPC) is head_for(MRPC, orders="both") is PAIR
+    assert head_for(MRPC, orders="added") is PAIR_ADDED
+    assert head_for(find_task("race/all"), orders="added") is head_for(find_task("race/all"))

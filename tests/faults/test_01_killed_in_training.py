@@ -30,6 +30,7 @@ ROADS = {
     "the best of a number": ("stsb", BEST | {"early_stopping": "2"}),
     "the best of options": ("copa", BEST | {"select_on": "train:0.25"}),
     "the best of spans": ("squad/v2.0", BEST),
+    "ends beside beginnings": ("squad/v2.0", {"answerable_weight": "0.5", "beam_size": "4"}),
     "the best of tags": ("conll2003/ner", BEST),
     "the best of adapters": ("cola", BEST | {"lora_rank": "2"}),
     "an average": ("cola", {"evaluations": "6", "average_last": "5", "schedule": "cosine"}),
