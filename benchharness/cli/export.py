@@ -1,10 +1,11 @@
-"""`bench export` and `bench import`: scores for others, and whole stores as archives."""
+"""`bench export` and `bench import`: scores and predictions for others, and whole stores."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -14,6 +15,7 @@ from benchharness.cli.options import (
     AsJson,
     Database,
     DataFilter,
+    NoTexts,
     Suites,
     Tasks,
     completed_by,
@@ -23,15 +25,24 @@ from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
+    every_eval_ever_record,
     to_eval_results,
     to_every_eval_ever,
     to_model_index,
 )
 from benchharness.leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
+from benchharness.leaderboard.exports.predictions import (
+    ExportedSplit,
+    write_csv,
+    write_every_eval_ever,
+    write_jsonl,
+    write_parquet,
+)
 from benchharness.leaderboard.exports.table import to_latex, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
-from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
+from benchharness.stored.answers import exported_splits
 from benchharness.stored.boards import gather_boards, wanted_tasks
 from benchharness.tasks.errors import BenchError
 
@@ -41,6 +52,8 @@ class Format(StrEnum):
 
     CSV = "csv"
     JSON = "json"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
     MARKDOWN = "markdown"
     LATEX = "latex"
     MODEL_INDEX = "model-index"
@@ -60,6 +73,12 @@ WRITERS: dict[Format, Callable[[Sequence[Board]], str]] = {
     ),
 }
 
+PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] = {
+    Format.CSV: write_csv,
+    Format.JSONL: write_jsonl,
+    Format.PARQUET: write_parquet,
+}
+
 Models = Annotated[
     list[str] | None,
     typer.Option(
@@ -71,10 +90,22 @@ Models = Annotated[
 ]
 InFormat = Annotated[
     Format,
-    typer.Option("--format", metavar="|".join(Format), help="What to write the scores in."),
+    typer.Option("--format", metavar="|".join(Format), help="What to write them in."),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="The file to write. Default: stdout.")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="The file to write; of every-eval-ever with --predictions a folder. Default: stdout.",
+    ),
+]
+Predictions = Annotated[
+    bool,
+    typer.Option(
+        "--predictions",
+        help="Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever.",
+    ),
 ]
 Archive = Annotated[
     Path | None,
@@ -95,17 +126,26 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     data: DataFilter = None,
     form: InFormat = Format.CSV,
     out: Out = None,
+    predictions: Predictions = False,
+    no_texts: NoTexts = False,
     everything: Archive = None,
     db: Database = DATABASE,
 ) -> None:
-    """Write the boards' scores as a table, a model card or a record; or the whole store."""
+    """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
+    if predictions and everything is None:
+        with open_store(db, create=False) as store:
+            boards = _boards(store, suite or (), model or (), task or (), data)
+            _put_predictions(store, boards, form, out, texts=not no_texts)
+        return
+    if no_texts:
+        raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
     if everything is None:
         _put(_text(db, suite or (), model or (), task or (), data, form), out)
         return
-    if suite or model or task or data or out:
+    if suite or model or task or data or out or predictions:
         raise BenchError(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
-            "--data and --out."
+            "--data, --predictions and --out."
         )
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
@@ -126,11 +166,67 @@ def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's option
     data: str | None,
     form: Format,
 ) -> str:
+    if form not in WRITERS:
+        raise BenchError(f"{form} is a format of predictions: add --predictions.")
     with open_store(db, create=False) as store:
-        wanted = wanted_tasks(store, suites, tasks) if tasks else ()
-        names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-        boards = gather_boards(store, names, data)
-    return WRITERS[form](narrowed(boards, models, wanted))
+        return WRITERS[form](_boards(store, suites, models, tasks, data))
+
+
+def _boards(
+    store: Store,
+    suites: Sequence[str],
+    models: Sequence[str],
+    tasks: Sequence[str],
+    data: str | None,
+) -> list[Board]:
+    wanted = wanted_tasks(store, suites, tasks) if tasks else ()
+    names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
+    return narrowed(gather_boards(store, names, data), models, wanted)
+
+
+def _put_predictions(
+    store: Store, boards: Sequence[Board], form: Format, out: Path | None, *, texts: bool
+) -> None:
+    notes: dict[str, None] = {}
+
+    def noted() -> Iterator[ExportedSplit]:
+        for split in exported_splits(store, boards, texts=texts):
+            if split.reason:
+                notes[f"without gold answers: {split.reason}"] = None
+            yield split
+
+    if form is Format.EVERY_EVAL_EVER:
+        if out is None:
+            raise BenchError("every-eval-ever with --predictions is two files: give --out FOLDER.")
+        record = every_eval_ever_record(boards, datetime.now(UTC), __version__)
+        try:
+            path, count = write_every_eval_ever(out, record, noted())
+        except OSError as error:
+            raise _unwritable(out, error) from error
+        said = f"export: {path}, {count} samples beside it"
+    else:
+        count = _put_rows(form, noted(), out)
+        said = f"export: {out}, {count} predictions"
+    tell_notes(notes)
+    if out is not None:
+        typer.echo(visible(said))
+
+
+def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -> int:
+    write = PREDICTIONS.get(form)
+    if write is None:
+        raise BenchError(
+            f"predictions are written as {', '.join(PREDICTIONS)} or every-eval-ever, not {form}."
+        )
+    if out is None:
+        if form is Format.PARQUET:
+            raise BenchError("parquet is no text for a terminal: give --out FILE.")
+        return write(sys.stdout.buffer, splits)
+    try:
+        with whole_file(out) as file:
+            return write(file, splits)
+    except OSError as error:
+        raise _unwritable(out, error) from error
 
 
 def _put(text: str, out: Path | None) -> None:

@@ -1,8 +1,9 @@
 """What the report shows, worked out before any HTML: boards, groups of runs, failures."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from types import MappingProxyType
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
@@ -27,13 +28,17 @@ INLINE_RUNS = 300
 BATCH = 50
 """Groups that are unpacked together."""
 
+Pages = Mapping[tuple[str, str], str]
+"""The addresses of pages of every prediction, by a group's anchor and the task of a cell."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """The runs of one entry on one task, seed by seed; what a cell of a table links to.
 
     `reproductions` hold its scores against the published ones of the same model, `curves` the
-    learning curves of several seeds together.
+    learning curves of several seeds together, `predictions` a task and the address of its page of
+    every prediction.
     """
 
     anchor: str
@@ -44,6 +49,7 @@ class Group:
     reproductions: tuple[ReproductionView, ...]
     curves: tuple[Figure, ...]
     runs: tuple[RunSection, ...]
+    predictions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +78,12 @@ def build_page(
     boards: Sequence[Board],
     details: Iterable[Result | Failure],
     background: Background | None = None,
+    predictions: Pages = MappingProxyType({}),
 ) -> Page:
     """The boards with a section for each run in `details`, and what plots know besides.
 
-    A run on a board without details (a store that keeps rows only) has its scores and no section.
+    `predictions` are the pages that a cell's runs lead to. A run on a board without details (a
+    store that keeps rows only) has its scores and no section.
     """
     sections, facts = _read(details)
     tables = tuple(build_table(board, number) for number, board in enumerate(boards, start=1))
@@ -83,7 +91,7 @@ def build_page(
         build_plots(board, table.anchor, facts, background or Background())
         for board, table in zip(boards, tables, strict=True)
     )
-    groups = _each_once(_groups(board, sections) for board in boards)
+    groups = _each_once(_groups(board, sections, predictions) for board in boards)
     entries = [entry for board in boards for entry in board.entries]
     placed = {run.key for entry in entries for run in entry.runs}
     return Page(
@@ -131,7 +139,9 @@ def _each_once(boards: Iterable[Iterable[Group]]) -> Iterator[tuple[Group, ...]]
         yield fresh
 
 
-def _groups(board: Board, sections: Mapping[str, RunSection]) -> Iterator[Group]:
+def _groups(
+    board: Board, sections: Mapping[str, RunSection], predictions: Pages
+) -> Iterator[Group]:
     for entry in board.entries:
         views = reproduction_views(board, entry)
         by_task: dict[str, list[RunRow]] = {}
@@ -140,7 +150,9 @@ def _groups(board: Board, sections: Mapping[str, RunSection]) -> Iterator[Group]
         # A failed task that no entry has scores of is no column; it comes last.
         tasks = [task for task in board.tasks if task in by_task]
         for task in dict.fromkeys([*tasks, *sorted(by_task)]):
-            yield _group(entry, task, by_task[task], sections, views.get(task, ()))
+            group = _group(entry, task, by_task[task], sections, views.get(task, ()))
+            pages = [(cell, predictions.get((group.anchor, cell), "")) for cell in entry.cells]
+            yield replace(group, predictions=tuple(page for page in pages if page[1]))
 
 
 def _group(

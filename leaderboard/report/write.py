@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.page import build_page
+from benchharness.leaderboard.report.page import Pages, build_page
 from benchharness.leaderboard.report.plots.section import Background
 from benchharness.leaderboard.report.rows import RowView
 from benchharness.leaderboard.result import Failure, Result
@@ -36,6 +36,7 @@ def write_report(  # noqa: PLR0913  (the parts of a page)
     *,
     notes: Sequence[str] = (),
     mark: str = "",
+    predictions: Pages | None = None,
 ) -> None:
     """Write the report to `path`, whole or not at all, and make the folders above it.
 
@@ -43,8 +44,11 @@ def write_report(  # noqa: PLR0913  (the parts of a page)
     stream them; their predictions are not read. `generated` is the date and time in the header,
     `background` what plots know besides, `notes` what the reader must know of the whole page.
     `mark` stands in the page's head, so that one that shows the same already can be told.
+    `predictions` are the addresses of the pages of every prediction.
     """
-    html = render_report(boards, details, generated, background, notes=notes, mark=mark)
+    html = render_report(
+        boards, details, generated, background, notes=notes, mark=mark, predictions=predictions
+    )
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
@@ -57,18 +61,31 @@ def render_report(  # noqa: PLR0913  (those of write_report)
     *,
     notes: Sequence[str] = (),
     mark: str = "",
+    predictions: Pages | None = None,
 ) -> str:
     """The report as text."""
-    styles, scripts = tuple(map(_asset, _STYLES)), tuple(map(_asset, _SCRIPTS))
+    return render_page(
+        "page.html.j2",
+        _STYLES,
+        _SCRIPTS,
+        page=build_page(boards, details, background, predictions or {}),
+        generated=generated,
+        notes=notes,
+        mark=mark,
+    )
+
+
+def render_page(
+    template: str, style_names: Iterable[str], script_names: Iterable[str], **values: Any
+) -> str:
+    """A page of this template that carries these files, and may run and show nothing else."""
+    styles, scripts = tuple(map(_asset, style_names)), tuple(map(_asset, script_names))
     # Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own.
     return (
         _templates()
-        .get_template("page.html.j2")
+        .get_template(template)
         .render(
-            page=build_page(boards, details, background),
-            generated=generated,
-            notes=notes,
-            mark=mark,
+            **values,
             styles=styles,
             scripts=scripts,
             policy=f"default-src 'none'; script-src {_digests(scripts)}; "
@@ -104,8 +121,13 @@ def _templates() -> Environment:
         finalize=_as_text,
     )
     found.globals["packed_rows"] = partial(_packed_rows, templates=found)
-    found.filters.update(packed=_packed, json=json.dumps, task=distinct_title)
+    found.filters.update(packed=packed, json=json.dumps, task=distinct_title)
     return found
+
+
+def template_module(name: str) -> Any:
+    """The macros of a template, as functions that give HTML."""
+    return _templates().get_template(name).module
 
 
 def _as_text(value: Any) -> Any:
@@ -118,7 +140,7 @@ def _as_text(value: Any) -> Any:
 # Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.
 
 
-def _packed(text: str) -> Markup:
+def packed(text: str) -> Markup:
     """The text for a data element; the same text is always packed alike."""
     data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
     return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
@@ -136,4 +158,4 @@ def _packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
         }
         for row in rows
     ]
-    return _packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+    return packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
