@@ -242,10 +242,11 @@ def exported_splits(
 
     Where its examples cannot be read it has none, and its reason says why.
     """
-    stored = StoredPredictions(store)
     for board in boards:
+        stored = StoredPredictions(store)
         for entry in board.entries:
-            keys = {run.key: run for name in board.tasks for run in _runs_of(entry, name)}
+            cells = (entry.cells[name] for name in board.tasks if name in entry.cells)
+            keys = dict.fromkeys(run.key for cell in cells for run in cell.runs)
             for key in keys:
                 result = stored.result(key)
                 for evaluation in result.evaluations:
@@ -286,7 +287,3 @@ def prediction_dataset(  # noqa: PLR0913  (what `bench export` narrows)
         names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
         boards = narrowed(gather_boards(store, names, data), models, wanted)
         return to_dataset(exported_splits(store, boards, texts=texts))
-
-
-def _runs_of(entry: Entry, task: str) -> Sequence[Any]:
-    return entry.cells[task].runs if task in entry.cells else ()

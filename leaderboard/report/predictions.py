@@ -160,6 +160,7 @@ class PredictionsView:
     scores: tuple[tuple[str, str, tuple[str, ...]], ...]
     matrices: tuple[MatrixView, ...]
     matrix_names: tuple[str, str]
+    kind: str
     types: tuple[tuple[TypeLine, ...], ...]
     slices: tuple[SliceLine, ...]
     examples: tuple[ExampleView, ...]
@@ -167,6 +168,7 @@ class PredictionsView:
     states: Mapping[str, int]
     flips: tuple[int, int]
     order: str
+    is_marked: bool
 
 
 def write_predictions(path: Path, predicted: PredictedTask, generated: str, home: str = "") -> None:
@@ -244,6 +246,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         **_scores(systems),
         matrices=matrices,
         matrix_names=_matrix_names(task),
+        kind="type" if task.head == "tag" else "class",
         types=tuple(_types(predicted)) if known else (),
         slices=tuple(_slices(task, rows)) if known else (),
         examples=tuple(examples),
@@ -259,6 +262,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
             sum(example.flip < 0 for example in examples),
         ),
         order="hardest first" if known else "least agreed on first",
+        is_marked=known and predicted.texts and task.head in ("span", "tag"),
     )
 
 
