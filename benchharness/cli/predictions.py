@@ -23,7 +23,6 @@ from benchharness.leaderboard.text import visible
 from benchharness.stored.answers import check_folder, page_name, predicted_task, write_page
 from benchharness.stored.boards import find_rows
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.tasks.suites import title_of
 
 FOLDER = "results/predictions"
 
@@ -73,7 +72,7 @@ def predictions(  # noqa: PLR0913  (one parameter for each option)
                     stored, rows.board, name, entries, kind=split, texts=not no_texts
                 )
                 if predicted.reason:
-                    notes[f"{title_of(name)}: a page without texts, {predicted.reason}"] = None
+                    notes[f"a page without texts: {predicted.reason}"] = None
                 pages.append(out / page_name(rows.board, name, entries))
                 write_page(pages[-1], predicted)
     tell_notes(notes)

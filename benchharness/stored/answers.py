@@ -66,7 +66,7 @@ def write_pages(
                     notes[f"no page of every prediction: {error}"] = None
                     continue
                 if predicted.reason:
-                    notes[f"{title_of(task)}: pages without texts, {predicted.reason}"] = None
+                    notes[f"pages without texts: {predicted.reason}"] = None
                 name = page_name(board, task, [entry])
                 write_page(folder / name, predicted, f"../{home}")
                 anchor = group_anchor(entry, entry.cells[task].runs[0].task)
