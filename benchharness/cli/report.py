@@ -1,5 +1,6 @@
 """`bench report`: the leaderboard as one HTML file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,11 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import tell_notes
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.page import Pages
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
+from benchharness.stored.answers import check_folder, write_pages
 from benchharness.stored.boards import lacking_plugins
 from benchharness.stored.report import make_report
 from benchharness.tasks.errors import BenchError
@@ -53,11 +57,26 @@ def report(  # noqa: PLR0913  (one parameter for each option)
     """Write the HTML report: a table per suite, a section per run."""
     if no_texts and not predictions:
         raise BenchError("--no-texts is of pages of predictions: add --predictions.")
-    texts = not no_texts if predictions else None
+    path, notes = Path(out), list[str]()
+    folder = path.with_name(f"{path.stem}-predictions")
+    if predictions:
+        check_folder(folder)
     with open_store(db, create=False) as store:
-        notes = make_report(store, Path(out), suite or (), intervals=intervals, texts=texts)
-        lacking = () if suite else tuple(lacking_plugins(store))
-    tell_notes((*notes, *lacking))
+
+        def pages(boards: Sequence[Board]) -> Pages:
+            written = write_pages(store, boards, folder, path.name, texts=not no_texts)
+            notes.extend(written.notes)
+            return written.pages
+
+        make_report(
+            store,
+            path,
+            suite or (),
+            intervals=intervals,
+            pages=pages if predictions else None,
+        )
+        notes.extend(() if suite else lacking_plugins(store))
+    tell_notes(notes)
     typer.echo(visible(f"report: {out}"))
     if open_it:
         typer.launch(str(Path(out).resolve()))

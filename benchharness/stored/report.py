@@ -1,10 +1,11 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness.leaderboard.boards.board import Board, best_of
+from benchharness.leaderboard.report.page import Pages
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.plots.section import Background, BoardKey
@@ -12,7 +13,6 @@ from benchharness.leaderboard.report.write import write_report
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
-from benchharness.stored.answers import Written, check_folder, write_pages
 from benchharness.stored.boards import gather_boards, left_out, recent_suites, report_mark
 from benchharness.stored.uncertainty import add_uncertainty
 from benchharness.tasks.errors import BenchError
@@ -34,19 +34,15 @@ def make_report(  # noqa: PLR0913  (what a report is of)
     *,
     intervals: bool | None = None,
     last: Sequence[Board] = (),
-    texts: bool | None = None,
-) -> Sequence[str]:
+    pages: Callable[[Sequence[Board]], Pages] | None = None,
+) -> None:
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
     and the best rows; the report says so. With intervals or without, by default with them where few
-    runs need be read. With `texts`, true or false, a page of every prediction is written for each
-    cell, into a folder beside the report; what is to be said of these is given back. Raises
-    BenchError where a file cannot be written.
+    runs need be read. `pages` writes the pages of every prediction of the boards, to which the
+    report then leads. Raises BenchError where the file cannot be written.
     """
-    folder = out.with_name(f"{out.stem}-predictions")
-    if texts is not None:
-        check_folder(folder)
     mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
     whole, boards, notes = _chosen(store, suites, last)
     sure = intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS)
@@ -59,9 +55,7 @@ def make_report(  # noqa: PLR0913  (what a report is of)
         past = store.past_runs(_runs(boards))
         background = Background(sizes=known_sizes(), past=past, stages=stages)
         details = _details(store, boards)
-        written = Written({}, ())
-        if texts is not None:
-            written = write_pages(store, boards, folder, out.name, texts=texts)
+        links = {} if pages is None else pages(boards)
         write_report(
             out,
             boards,
@@ -70,14 +64,13 @@ def make_report(  # noqa: PLR0913  (what a report is of)
             background,
             notes=notes,
             mark=mark,
-            predictions=written.pages,
+            predictions=links,
         )
     except OSError as error:
         raise BenchError(
             f"the report {out} could not be written: {error.strerror or error}. Give another "
             "--out; the results are stored."
         ) from error
-    return written.notes
 
 
 def _stages(
