@@ -12,8 +12,9 @@ from benchharness.leaderboard.comparing.breakdown import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
 from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.page import Pages
-from benchharness.leaderboard.report.predictions import PredictedTask, System, write_predictions
+from benchharness.leaderboard.report.predictions import write_predictions
 from benchharness.leaderboard.report.rows import row_anchor
 from benchharness.leaderboard.report.table import group_anchor
 from benchharness.leaderboard.result import Result, predictions_of

@@ -9,12 +9,8 @@ import pytest
 
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import flips_of
-from benchharness.leaderboard.report.predictions import (
-    PredictedTask,
-    System,
-    build_view,
-    render_predictions,
-)
+from benchharness.leaderboard.report.examples import PredictedTask, System
+from benchharness.leaderboard.report.predictions import build_view, render_predictions
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction
 from benchharness.tasks.metrics.entities import entity_f1
 from benchharness.tasks.suites import find_task

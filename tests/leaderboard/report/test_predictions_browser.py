@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
-from benchharness.leaderboard.report.predictions import PredictedTask, System, write_predictions
+from benchharness.leaderboard.report.examples import PredictedTask, System
+from benchharness.leaderboard.report.predictions import write_predictions
 from benchharness.tasks.examples import PairPrediction
 from tests.helpers.browser import Opened, Scheme, opened
 from tests.helpers.drawn_predictions import drawn, mini
