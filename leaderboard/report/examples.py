@@ -120,7 +120,7 @@ class Row(NamedTuple):
 
 
 def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
-    """The examples of a split, or their predictions alone, each answer judged where gold is known."""
+    """The examples of a split, or their predictions alone; judged where gold answers are known."""
     known = labels_known(split.examples)
     every = [side for side in (split.one, split.other) if side]
     for place in range(len(every[0][0])):
