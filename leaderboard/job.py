@@ -2,10 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from benchharness.tasks.suites import distinct_title
 
@@ -162,8 +164,10 @@ class Job:
 
     @property
     def shown_recipe(self) -> str:
-        """The same, where a baseline is called so."""
-        return "baseline" if self.kind == "floor" else self.recipe_label
+        """What was set, or the recipe's name where nothing was; a baseline is called so."""
+        if self.kind == "floor":
+            return "baseline"
+        return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @property
     def started_from(self) -> str:
@@ -254,6 +258,117 @@ def shown_settings(settings: Mapping[str, Setting], start: Start | None) -> dict
     if start is None or start.kind != "pretrained":
         return dict(settings)
     return {**settings, START_FROM: replace(settings[START_FROM], value=PRETRAINED)}
+
+
+# What was set, in words: a row of a board is called by them.
+
+SET = "--set"
+"""The source of a value that the user has set."""
+
+PAPER = "paper"
+"""The recipe that a name need not say."""
+
+_SHORT = {"learning_rate": "lr", "batch_size": "batch"}
+"""What papers call a setting where they are short of room."""
+
+_UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
+"""What a shell would take for something else, and the colon between the parts of a name."""
+
+_SMALL = 0.01
+"""Numbers below it are written as powers of ten."""
+
+
+class Word(NamedTuple):
+    """A part of a row's name: as people read it, "lr 3e-4", and as they type it, "lr=3e-4"."""
+
+    shown: str
+    typed: str
+
+
+class WithSettings(Protocol):
+    """A job, or the row of one."""
+
+    @property
+    def recipe(self) -> str:
+        """The name of its recipe."""
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it is one point of several."""
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """Its hyperparameters, as far as they are known."""
+
+
+def recipe_words(label: str, jobs: Iterable[WithSettings]) -> tuple[Word, ...]:
+    """What was set in jobs of one recipe; its `label` where nothing was, or nobody knows what.
+
+    Values of which the jobs have several are joined, "lr 2e-5/3e-5"; of a sweep they are what was
+    tried.
+    """
+    known = list(jobs)
+    values: dict[str, dict[str | float, None]] = {}
+    for job in known:
+        for name, setting in job.settings.items():
+            if setting.source == SET:
+                values.setdefault(name, {})[setting.value] = None
+    if not values:
+        return (Word(label, unquoted(label)),)
+    recipe = known[0].recipe
+    words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
+    swept = [name for name, found in values.items() if known[0].is_sweep and len(found) > 1]
+    if swept:
+        names = [_SHORT.get(name, name) for name in swept]
+        shown = " and ".join(name.replace("_", " ") for name in names)
+        words.append(Word(f"sweep of {shown}", f"sweep={'+'.join(names)}"))
+    return (*words, *(setting_word(name, values[name]) for name in values if name not in swept))
+
+
+def setting_word(name: str, values: Iterable[str | float]) -> Word:
+    """A setting with its value or values: "lr 3e-4", "3 epochs", "no best checkpoint"."""
+    found = list(values)
+    short, text = _SHORT.get(name, name), "/".join(map(value_text, sorted(found, key=_order)))
+    typed, said = f"{short}={unquoted(text)}", short.replace("_", " ")
+    if name == "epochs":
+        return Word(f"{text} epoch" + ("" if text == "1" else "s"), typed)
+    if len(found) == 1 and isinstance(found[0], bool):
+        return Word(said if found[0] else f"no {said}", typed)
+    return Word(f"{said} {text}", typed)
+
+
+def _order(value: str | float) -> tuple[bool, float, str]:
+    return isinstance(value, str), 0.0 if isinstance(value, str) else value, str(value)
+
+
+def value_text(value: str | float) -> str:
+    """A value as papers write it: "3e-4", "0.1", "32", "true"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value
+    if math.isfinite(value) and 0 < abs(value) < _SMALL:
+        digits, _, power = f"{value:.9e}".partition("e")
+        return f"{float(digits):g}e{int(power)}"
+    return f"{value:.10g}"
+
+
+def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
+    """Whether "lr=3e-4" is so; the name may be short or whole, and the value written otherwise."""
+    given, _, text = word.partition("=")
+    name = next((name for name, short in _SHORT.items() if short == given), given)
+    if name not in settings:
+        return False
+    value = settings[name].value
+    try:
+        return float(text) == value
+    except ValueError:
+        return text.lower() in (value_text(value), unquoted(value_text(value)))
+
+
+def unquoted(name: str) -> str:
+    """The name as a shell takes it without quotes: what it would read otherwise is "_"."""
+    return _UNQUOTED.sub("_", name)
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:

@@ -6,7 +6,15 @@ from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benchharness.leaderboard.job import SINGLE, Job, Kind, Stage, recipe_label
+from benchharness.leaderboard.job import (
+    SINGLE,
+    Job,
+    Kind,
+    Setting,
+    Stage,
+    recipe_label,
+    recipe_words,
+)
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import (
     ChoicePrediction,
@@ -238,7 +246,10 @@ class RunRow:
     is the number of rows of the run's largest split, 0 where unknown. `selection` is None where the
     weights are those of the last step, as planned. `kind`, `recipe`,
     `overridden`, `is_sweep`, `source`, `stage` and `start_from` are as in Job; `start_task` and
-    `start_variant` are what a board tells of that run (see grouping.py).
+    `start_variant` are what a board tells of that run (see grouping.py). `settings` are as in Job
+    where the recipe's name does not say its values, else empty. `model` is what the user has
+    renamed it to, if so; `is_named` says that this is the name of its row alone, `is_hidden` that
+    boards leave it out.
     """
 
     key: str
@@ -270,6 +281,9 @@ class RunRow:
     start_variant: str = ""
     selection: Selection | None = None
     stage: Stage | None = None
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    is_hidden: bool = False
+    is_named: bool = False
 
     @property
     def is_single(self) -> bool:
@@ -278,13 +292,15 @@ class RunRow:
 
     @property
     def recipe_label(self) -> str:
-        """The recipe as people see it: "paper+set sweep"."""
+        """The recipe as it is stored: "paper+set sweep"."""
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def shown_recipe(self) -> str:
-        """The same, where a baseline is called so."""
-        return "baseline" if self.kind == "floor" else self.recipe_label
+        """What was set, or the recipe's name where nothing was; a baseline is called so."""
+        if self.kind == "floor":
+            return "baseline"
+        return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @property
     def suite(self) -> str:

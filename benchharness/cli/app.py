@@ -45,6 +45,9 @@ COMMANDS = {
     "submit": Command("submit:submit", "Write, check or repair a submission."),
     "export": Command("export:export", "Export scores, or the whole store."),
     "import": Command("export:import_file", "Import runs, or scores made elsewhere."),
+    "rename": Command("rows:rename", "Give a row of the board another name."),
+    "hide": Command("rows:hide", "Leave rows out of boards, or show them again."),
+    "delete": Command("rows:delete", "Delete stored runs; asks, and keeps a copy."),
     "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub."),
     "fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
     "list": Command(
@@ -112,6 +115,42 @@ class LazyGroup(TyperGroup):
         return name, command and load_command(command.name or ""), rest
 
 
+PANELS = {
+    "What to run": "model suite task data skip_missing limit test seeds seed baseline missing",
+    "How to train": "recipe settings start_from precision halving no_baselines",
+    "Where to compute": "device jobs processes_per_job engine address engine_options timeout "
+    "checkpoint_every keep_checkpoints",
+    "What to trust": "plugin trust_remote_code allow_pickle",
+    "What comes out": "db out log force dry_run as_json",
+}
+"""Parameters by the heads under which the help of a command with many has them."""
+
+FEW_OPTIONS = 15
+"""So many need no heads."""
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help has its options under heads, if there are many.
+
+    Typer does so by rich alone, whose import takes longer than the rest of the help.
+    """
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the options, those that no panel has last."""
+        if len(self.params) <= FEW_OPTIONS:
+            super().format_options(ctx, formatter)
+            return
+        heads = {name: head for head, names in PANELS.items() for name in names.split()}
+        records: dict[str, list[tuple[str, str]]] = {head: [] for head in PANELS}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                records.setdefault(heads.get(param.name, "Other options"), []).append(record)
+        for head, found in records.items():
+            if found:
+                with formatter.section(head):
+                    formatter.write_dl(found)
+
+
 def load_command(name: str) -> Any:
     """A command of the table, or a group of commands, as click calls it."""
     module, _, member = COMMANDS[name].place.partition(":")
@@ -122,7 +161,7 @@ def load_command(name: str) -> Any:
     if isinstance(found, typer.Typer):
         alone.add_typer(found, name=name)
     else:
-        alone.command(name)(found)
+        alone.command(name, cls=GroupedCommand)(found)
     return vars(typer.main.get_command(alone))["commands"][name]
 
 

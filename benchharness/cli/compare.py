@@ -17,7 +17,8 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
-from benchharness.leaderboard.boards.board import full_label, select_entry_or_run
+from benchharness.leaderboard.boards.board import select_entry_or_run
+from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import open_store
@@ -54,8 +55,7 @@ Examples = Annotated[
     ),
 ]
 
-COLUMNS = ("task", "one", "other", "difference", "95 % interval", "p-value", "corrected")
-COUNTS = ("only one", "only other", "of", "seeds")
+COLUMNS = ("difference", "95 % interval", "p-value", "corrected")
 SLICE_COLUMNS = ("slice", "examples", "difference", "95 % interval")
 LONGEST = 300
 """Characters of an example's text that are shown."""
@@ -93,15 +93,16 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
         _show(rows, split, contrasts)
         for each in contrasts:
             _show_slices(each)
-            _show_flips(each, examples)
+            _show_flips(each, examples, heads(rows.entries))
     for line in _legend([each for _, contrasts in compared for each in contrasts]):
         typer.echo(line)
 
 
 def _show(rows: Rows, split: str, contrasts: Sequence[Contrast]) -> None:
-    names = " and ".join(entry.model for entry in rows.entries)
+    names = " and ".join(entry.name for entry in rows.entries)
     typer.echo(visible(f"{rows.board.title} {split} on {rows.board.data_label}: {names}"))
-    columns = (*COLUMNS, *COUNTS)
+    one, other = map(visible, heads(rows.entries))
+    columns = ("task", one, other, *COLUMNS, f"only {one}", f"only {other}", "of", "seeds")
     lines = [dict(zip(columns, _cells(each), strict=True)) for each in contrasts]
     print_table(lines, columns, "no task has results of both.")
     for each in contrasts:
@@ -111,7 +112,7 @@ def _show(rows: Rows, split: str, contrasts: Sequence[Contrast]) -> None:
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """What the table does not say of itself."""
-    yield "only one, only other: examples that this system gets right with more seeds."
+    yield "only: examples that this system alone gets right, or with more seeds."
     yield "corrected: the p-value, corrected by Holm for the tasks of the board."
     yield "*: corrected is below 0.05, and the interval, over examples and seeds, excludes 0."
     if any(len(found.seeds) == 1 for found in contrasts):
@@ -167,12 +168,11 @@ def _show_slices(found: Contrast) -> None:
     print_table(rows, SLICE_COLUMNS, "")
 
 
-def _show_flips(found: Contrast, count: int) -> None:
+def _show_flips(found: Contrast, count: int, names: Sequence[str]) -> None:
     for flip in (found.flips or ())[:count]:
         typer.echo(visible(f"{_short(found)} {flip.split} {flip.id}: {_shortened(flip.text)}"))
         typer.echo(visible(f"  gold: {_shortened(flip.gold)}"))
-        one, other = flip.answers
-        for name, right, answer in ("one", flip.one, one), ("other", flip.other, other):
+        for name, right, answer in zip(names, (flip.one, flip.other), flip.answers, strict=True):
             seeds = f"right with {right} of {len(found.seeds)} seeds"
             typer.echo(visible(f"  {name}: {_shortened(answer)}  ({seeds})"))
 

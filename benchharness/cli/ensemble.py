@@ -17,8 +17,9 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json
-from benchharness.leaderboard.boards.board import boards_of, full_label
+from benchharness.leaderboard.boards.board import boards_of
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.stored.boards import Rows, find_rows, gather_boards

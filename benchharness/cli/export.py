@@ -16,6 +16,7 @@ from benchharness.cli.options import (
     Database,
     DataFilter,
     NoTexts,
+    ShowPaths,
     Suites,
     Tasks,
     completed_by,
@@ -24,6 +25,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
+from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
     every_eval_ever_record,
     to_eval_results,
@@ -43,7 +45,7 @@ from benchharness.leaderboard.store.archive import check_archive, read_archive, 
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.answers import exported_splits
-from benchharness.stored.boards import gather_boards, wanted_tasks
+from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
 from benchharness.tasks.errors import BenchError
 
 
@@ -128,19 +130,22 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     out: Out = None,
     predictions: Predictions = False,
     no_texts: NoTexts = False,
+    show_paths: ShowPaths = False,
     everything: Archive = None,
     db: Database = DATABASE,
 ) -> None:
     """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
-    if predictions and everything is None:
-        with open_store(db, create=False) as store:
-            boards = _boards(store, suite or (), model or (), task or (), data)
-            _put_predictions(store, boards, form, out, texts=not no_texts)
-        return
-    if no_texts:
+    if no_texts and not (predictions and everything is None):
         raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
     if everything is None:
-        _put(_text(db, suite or (), model or (), task or (), data, form), out)
+        with open_store(db, create=False) as store:
+            boards = _boards(store, suite or (), model or (), task or (), data)
+            if not show_paths:
+                boards = list(map(shared_board, boards))
+            if predictions:
+                _put_predictions(store, boards, form, out, texts=not no_texts)
+            else:
+                _put(_text(boards, form), out)
         return
     if suite or model or task or data or out or predictions:
         raise BenchError(
@@ -158,20 +163,6 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
 
 
-def _text(  # noqa: PLR0913, PLR0917  (what is exported, as the command's options have it)
-    db: str,
-    suites: Sequence[str],
-    models: Sequence[str],
-    tasks: Sequence[str],
-    data: str | None,
-    form: Format,
-) -> str:
-    if form not in WRITERS:
-        raise BenchError(f"{form} is a format of predictions: add --predictions.")
-    with open_store(db, create=False) as store:
-        return WRITERS[form](_boards(store, suites, models, tasks, data))
-
-
 def _boards(
     store: Store,
     suites: Sequence[str],
@@ -179,9 +170,17 @@ def _boards(
     tasks: Sequence[str],
     data: str | None,
 ) -> list[Board]:
+    """What is exported, as the command's options name it."""
     wanted = wanted_tasks(store, suites, tasks) if tasks else ()
     names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-    return narrowed(gather_boards(store, names, data), models, wanted)
+    boards = gather_boards(store, names, data)
+    return narrowed(boards, [stored_name(store, name) for name in models], wanted)
+
+
+def _text(boards: Sequence[Board], form: Format) -> str:
+    if form not in WRITERS:
+        raise BenchError(f"{form} is a format of predictions: add --predictions.")
+    return WRITERS[form](boards)
 
 
 def _put_predictions(

@@ -1,8 +1,9 @@
 """`bench leaderboard`: the table in the terminal."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,13 +16,26 @@ from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
+from benchharness.models import MODELS
 from benchharness.stored.boards import gather_boards, left_out, recent_suites
 
 Published = Annotated[
     bool,
     typer.Option(
         "--published",
-        help="Show published results too, unranked, below boards of whole official data.",
+        help="Show published results of models like these too, unranked, below boards of whole "
+        "official data; with --json all.",
+    ),
+]
+AllPublished = Annotated[
+    bool, typer.Option("--all-published", help="Show published results of all models.")
+]
+Details = Annotated[
+    bool,
+    typer.Option(
+        "--details",
+        help="Show the spread, mean, minimum, maximum and number of each task's seeds, and every "
+        "comparison with a published score.",
     ),
 ]
 Intervals = Annotated[
@@ -38,7 +52,7 @@ Top = Annotated[
         metavar="N",
         min=0,
         help="Show the best N rows of each kind, and the best of each column; 0 shows all. "
-        "Default: 10 in a table, all with --json.",
+        "Default: 30 in a table, all with --json.",
     ),
 ]
 
@@ -48,13 +62,15 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     *,
     suite: Suites = None,
     data: DataFilter = None,
+    details: Details = False,
     published: Published = False,
+    all_published: AllPublished = False,
     intervals: Intervals = False,
     top: Top = None,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the leaderboard: rank, score, and what each task's seeds come to.
+    """Show the leaderboard, a line a model: rank, score, and each task's median over seeds.
 
     Of a large store that is the suite that ran last, where none is named, and the best rows.
     """
@@ -68,25 +84,42 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
 
             boards = [add_uncertainty(board, store) for board in boards]
     if as_json:
-        listed = [_board_to_json(board, published=published) for board in boards]
+        wanted = published or all_published
+        listed = [_board_to_json(board, published=wanted) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
         return
     if boards:
-        show_boards(boards, published=published)
+        which: Which = "all" if all_published else "like" if published else "none"
+        show_boards(boards, details=details, published=which)
     else:
         typer.echo("no run matches; `bench list runs` shows what is stored.")
     for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 
 
-def show_boards(boards: list[Board], *, published: bool = False) -> None:
+Which = Literal["none", "like", "all"]
+"""Which published rows are shown: those of models like the board's, or all."""
+
+
+def show_boards(
+    boards: Sequence[Board],
+    *,
+    details: bool = False,
+    published: Which = "none",
+) -> None:
     """Prints boards on stdout, each with what it reproduces and what was imported.
 
     Published rows follow if wanted.
     """
     from benchharness.cli.tables import print_boards  # noqa: PLC0415  (rich: --json needs none)
 
-    print_boards(boards, published=published)
+    known = {
+        name.lower(): spec.parameters * 1e6
+        for spec in MODELS.values()
+        if spec.parameters
+        for name in (spec.name, *spec.aliases)
+    }
+    print_boards(boards, details=details, published=published, sizes=known)
 
 
 def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
@@ -112,6 +145,7 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
 def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
     return {
         "rank": entry.rank,
+        "name": entry.name,
         "model": entry.model,
         "recipe": entry.recipe,
         "precision": entry.precision,

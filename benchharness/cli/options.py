@@ -55,6 +55,13 @@ Log = Annotated[
         autocompletion=completed_by("trackers"),
     ),
 ]
+ShowPaths = Annotated[
+    bool,
+    typer.Option(
+        "--show-paths",
+        help="Show whole paths of this machine; else a path is its last part and six digits.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
 StartFrom = Annotated[
     str,

@@ -30,8 +30,8 @@ from benchharness.tasks.task import Task
 
 Thing = TypeVar("Thing")
 
-PIPE_WIDTH = 200
-"""Columns of a table that no terminal's width bounds: keys and names stay on one line."""
+PIPE_WIDTH = 100_000
+"""Columns of a table that no terminal's width bounds: every row stays on one line."""
 
 
 def tell_notes(sentences: Iterable[str]) -> None:
@@ -86,11 +86,15 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty
         return
     from benchharness.cli.tables import print_cells  # noqa: PLC0415  (rich: --json needs none)
 
-    bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
     numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]
     cells = [[_text(row[column]) for column in columns] for row in rows]
-    width = None if bounded else PIPE_WIDTH
+    width = None if is_bounded() else PIPE_WIDTH
     print_cells(list(zip(columns, numbers, strict=True)), cells, width)
+
+
+def is_bounded() -> bool:
+    """Whether what is printed has a width to fit: that of a terminal, or of $COLUMNS."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_outline(facts: Mapping[str, Any]) -> None:

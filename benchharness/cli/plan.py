@@ -17,7 +17,7 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
-from benchharness.leaderboard.boards.board import full_label
+from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.power import Comparison, compare
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -38,7 +38,7 @@ Power = Annotated[
     float, typer.Option("--power", help="The chance of finding a difference that exists.")
 ]
 
-COLUMNS = ("task", "one", "other", "difference", "p-value", "seeds now", "seeds of each")
+COLUMNS = ("difference", "p-value", "seeds now", "seeds of each")
 
 
 @with_plugins
@@ -68,10 +68,11 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
         print_json([{**_board(rows), **chances, **_facts(each)} for rows, each in compared])
         return
     for rows, comparisons in compared:
-        names = " and ".join(entry.model for entry in rows.entries)
+        names = " and ".join(entry.name for entry in rows.entries)
         typer.echo(visible(f"{rows.board.title} on {rows.board.data_label}: {names}"))
-        lines = [dict(zip(COLUMNS, _cells(comparison), strict=True)) for comparison in comparisons]
-        print_table(lines, COLUMNS, "no task has results of both.")
+        columns = ("task", *map(visible, heads(rows.entries)), *COLUMNS)
+        lines = [dict(zip(columns, _cells(comparison), strict=True)) for comparison in comparisons]
+        print_table(lines, columns, "no task has results of both.")
     typer.echo(
         f"seeds of each: what a two-sided Welch t-test at alpha {alpha:g} needs to find this "
         f"difference with power {power:g}, if the stored spreads are the true ones."

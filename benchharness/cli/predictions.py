@@ -11,6 +11,7 @@ from benchharness.cli.options import (
     Database,
     DataFilter,
     NoTexts,
+    ShowPaths,
     Suites,
     Tasks,
     completed_by,
@@ -50,6 +51,7 @@ def predictions(  # noqa: PLR0913  (one parameter for each option)
     data: DataFilter = None,
     split: Split = "dev",
     no_texts: NoTexts = False,
+    show_paths: ShowPaths = False,
     out: Folder = Path(FOLDER),
     open_it: Open = False,
     db: Database = DATABASE,
@@ -69,7 +71,13 @@ def predictions(  # noqa: PLR0913  (one parameter for each option)
                 stored = StoredPredictions(store)
                 entries = rows.entries
                 predicted = predicted_task(
-                    stored, rows.board, name, entries, kind=split, texts=not no_texts
+                    stored,
+                    rows.board,
+                    name,
+                    entries,
+                    kind=split,
+                    texts=not no_texts,
+                    show_paths=show_paths,
                 )
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None

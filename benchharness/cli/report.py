@@ -12,6 +12,7 @@ from benchharness.cli.options import (
     Database,
     NoTexts,
     Out,
+    ShowPaths,
     Suites,
     with_plugins,
 )
@@ -52,6 +53,7 @@ def report(  # noqa: PLR0913  (one parameter for each option)
     intervals: Intervals = None,
     predictions: Predictions = False,
     no_texts: NoTexts = False,
+    show_paths: ShowPaths = False,
     open_it: Open = False,
 ) -> None:
     """Write the HTML report: a table per suite, a section per run."""
@@ -64,7 +66,9 @@ def report(  # noqa: PLR0913  (one parameter for each option)
     with open_store(db, create=False) as store:
 
         def pages(boards: Sequence[Board]) -> Pages:
-            written = write_pages(store, boards, folder, path.name, texts=not no_texts)
+            written = write_pages(
+                store, boards, folder, path.name, texts=not no_texts, show_paths=show_paths
+            )
             notes.extend(written.notes)
             return written.pages
 
@@ -73,6 +77,7 @@ def report(  # noqa: PLR0913  (one parameter for each option)
             path,
             suite or (),
             intervals=intervals,
+            show_paths=show_paths,
             pages=pages if predictions else None,
         )
         notes.extend(() if suite else lacking_plugins(store))

@@ -19,6 +19,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import (
     collection_facts,
     in_words,
+    is_bounded,
     model_facts,
     outcome_facts,
     print_json,
@@ -90,12 +91,25 @@ def _find(name: str, db: str) -> dict[str, Any]:
     if wanted in COLLECTIONS:
         return {"kind": "collection", **collection_facts(wanted)}
     if _is_task(name):
-        return {"kind": "task", **task_facts(find_task(name))}
+        return {"kind": "task", **task_facts(_find_task(name, db))}
     if RUN_KEY.fullmatch(wanted):
         with _open(db) as store:
             return {"kind": "run", **outcome_facts(store.result(name))}
     model = _find_model(name, "run, model, task or suite", [*SUITES, *COLLECTIONS, *TASKS])
     return {"kind": "model", **model_facts(model)}
+
+
+def _find_task(name: str, db: str) -> Task:
+    """The task of that name; of several suites' the one that the store has runs of."""
+    try:
+        return find_task(name)
+    except BenchError:
+        from benchharness.leaderboard.store.database import is_there  # noqa: PLC0415  (as above)
+
+        if not is_there(db):
+            raise
+        with _open(db) as store:
+            return find_task(name, lambda task: store.count(task=task.name) > 0)
 
 
 def _is_task(name: str) -> bool:
@@ -273,7 +287,8 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
 def models(*, as_json: AsJson = False) -> None:
     """The known models, and of every published system what runs here. Sizes in millions.
 
-    Any checkpoint folder or hub name runs unregistered.
+    Any checkpoint folder or hub name runs unregistered. In a pipe a row is a line and has more
+    columns; `bench show NAME` has all of a model.
     """
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]
@@ -281,7 +296,8 @@ def models(*, as_json: AsJson = False) -> None:
         print_json({"models": known, "systems": published})
         return
     columns = ("name", "aliases", "parameters", "backbone", "max_tokens", "checkpoint", "title")
-    print_table(known, columns, "nothing to list.")
+    narrow = ("name", "aliases", "parameters", "max_tokens")
+    print_table(known, narrow if is_bounded() else columns, "nothing to list.")
     told = [{**row, "as": row["model"] or row["reason"]} for row in published]
     print_table(told, ("system", "status", "as", "published_rows"), "nothing to list.")
 
@@ -307,17 +323,25 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
-    from benchharness.stored.boards import wanted_tasks  # noqa: PLC0415  (the store, as above)
-
-    names = {chosen.name for name in suite or () for chosen in find_suites(name)}
     with _open(db) as store:
-        full = wanted_tasks(store, suite or (), [task]) if task else None
-        found = store.runs(model=model, suite=names or None, task=full)
+        found = find_runs(store, model, suite or (), task)
     if as_json:
         print_json([run_facts(row) for row in found])
         return
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
     print_table([_short(row) for row in found], columns, "no stored run matches.")
+
+
+def find_runs(
+    store: "Store", model: str | None, suites: Sequence[str], task: str | None
+) -> "list[RunRow]":
+    """The stored runs that these options name."""
+    from benchharness.stored.boards import stored_name, wanted_tasks  # noqa: PLC0415  (as above)
+
+    names = {chosen.name for name in suites for chosen in find_suites(name)}
+    full = wanted_tasks(store, suites, [task]) if task else None
+    named = None if model is None else stored_name(store, model)
+    return store.runs(model=named, suite=names or None, task=full)
 
 
 def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.naming import heads
+from benchharness.leaderboard.boards.sharing import path_label, shared_board, without_paths
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
@@ -40,8 +42,14 @@ class Written(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write_pages(
-    store: Store, boards: Iterable[Board], folder: Path, home: str, *, texts: bool = True
+def write_pages(  # noqa: PLR0913  (what is written, and how it is shown)
+    store: Store,
+    boards: Iterable[Board],
+    folder: Path,
+    home: str,
+    *,
+    texts: bool = True,
+    show_paths: bool = False,
 ) -> Written:
     """A page for each cell of the boards, beside the best other model of its task.
 
@@ -62,7 +70,9 @@ def write_pages(
                 other = next((each for each in ranked if each is not entry), None)
                 systems = [entry] if other is None or not other.competes else [entry, other]
                 try:
-                    predicted = predicted_task(stored, board, task, systems, texts=texts)
+                    predicted = predicted_task(
+                        stored, board, task, systems, texts=texts, show_paths=show_paths
+                    )
                 except BenchError as error:  # nothing was predicted (imported scores)
                     notes[f"no page of every prediction: {error}"] = None
                     continue
@@ -132,6 +142,7 @@ def predicted_task(  # noqa: PLR0913  (what a page is of)
     *,
     kind: str = "dev",
     texts: bool = True,
+    show_paths: bool = False,
 ) -> PredictedTask:
     """What one or two entries of a board have predicted of a task; `kind` is "dev" or "test".
 
@@ -163,11 +174,11 @@ def predicted_task(  # noqa: PLR0913  (what a page is of)
         ]
     systems = [
         _system(label, entry, side, [f"{name}:{split.split}" for split in splits])
-        for label, entry, side in zip(_labels(entries), entries, sides, strict=True)
+        for label, entry, side in zip(_names(entries), entries, sides, strict=True)
     ]
     return PredictedTask(
         task=task,
-        data=board.data_label,
+        data=(board if show_paths else shared_board(board)).data_label,
         systems=tuple(systems),
         splits=tuple(splits),
         texts=texts,
@@ -175,15 +186,9 @@ def predicted_task(  # noqa: PLR0913  (what a page is of)
     )
 
 
-def _labels(entries: Sequence[Entry]) -> list[str]:
-    """What tells the entries apart: the models, and their recipes where these are the same."""
-    models = [entry.model for entry in entries]
-    if len(set(models)) == len(models):
-        return models
-    labels = [f"{entry.model} {entry.shown_recipe}" for entry in entries]
-    if len(set(labels)) == len(labels):
-        return labels
-    return [f"{label} {e.precision}" for label, e in zip(labels, entries, strict=True)]
+def _names(entries: Sequence[Entry]) -> Sequence[str]:
+    names = [entry.name for entry in entries]
+    return names if len(set(names)) == len(names) else heads(entries)
 
 
 def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence[str]) -> System:
@@ -219,18 +224,14 @@ def _examples(
                 "(its fingerprint differs)."
             )
         except BenchError as error:
-            said = str(error).replace(job.data, _place(job)) if _is_folder(job) else str(error)
+            said = without_paths(str(error), [job.data])
             reason = f"{split_title(task, split)} could not be read: {said}"
     return (), reason
 
 
-def _is_folder(job: Job) -> bool:
-    return PurePath(job.data).is_absolute()
-
-
 def _place(job: Job) -> str:
-    """Where the rows came from; of a folder its name alone, which gives nobody's home away."""
-    return PurePath(job.data).name if _is_folder(job) else job.data
+    """Where the rows came from; of a folder its name, which gives nobody's home away."""
+    return path_label(job.data) if PurePath(job.data).is_absolute() else job.data
 
 
 # The same as rows for other tools.

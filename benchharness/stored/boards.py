@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -15,9 +16,11 @@ from benchharness.leaderboard.boards.board import (
     select_entry,
 )
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.job import unquoted
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.schema import digest
 from benchharness.leaderboard.store.store import Store
+from benchharness.models import MODELS
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
@@ -98,17 +101,24 @@ def gather_boards(
     suites: Sequence[str] = (),
     data: str | None = None,
     models: Collection[str] | None = None,
+    *,
+    with_hidden: bool = False,
 ) -> list[Board]:
     """The boards of the named suites, or of all; a suite without runs has none.
 
     `data` keeps only those whose rows came from that source, `models` only the runs of these.
     Raises BenchError where a suite is unknown, or all that have runs are.
     """
-    return _gathered(store, suites, data, models)
+    return _gathered(store, suites, data, models, with_hidden=with_hidden)
 
 
 def _gathered(
-    store: Store, suites: Sequence[str], data: str | None, models: Collection[str] | None
+    store: Store,
+    suites: Sequence[str],
+    data: str | None,
+    models: Collection[str] | None,
+    *,
+    with_hidden: bool = False,
 ) -> list[Board]:
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     stored = set(named if suites else store.suites())
@@ -118,14 +128,18 @@ def _gathered(
         board
         for suite in (named or SUITES).values()
         if suite.name in stored
-        for board in build_boards(_runs(store, suite.name, models), suite)
+        for board in build_boards(_runs(store, suite.name, models, with_hidden), suite)
         if data is None or data in board.data or str(Path(data).resolve()) in board.data
     ]
 
 
-def _runs(store: Store, suite: str, models: Collection[str] | None) -> list[RunRow]:
+def _runs(
+    store: Store, suite: str, models: Collection[str] | None, with_hidden: bool
+) -> list[RunRow]:
     """The runs of a suite, and those that they have started from."""
     runs = store.runs(suite=suite, model=models)
+    if with_hidden:
+        runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
     return [*runs, *_ancestors(store, runs)]
 
 
@@ -174,6 +188,7 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
     `select` says what a system's name stands for. Raises BenchError where a name is unknown or no
     task has results of all systems.
     """
+    systems = [stored_name(store, name) for name in systems]
     wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     boards = _gathered(store, tuple(names), data, _models(store, systems))
@@ -189,12 +204,36 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
 def _models(store: Store, systems: Sequence[str]) -> set[str]:
     """The models that these may be runs of: MODEL, MODEL:RECIPE..., or the beginning of a key."""
     names = {":".join(parts[:n]) for parts in _parted(systems) for n in range(1, len(parts) + 1)}
-    keys = [name for name in systems if re.fullmatch("[0-9a-fA-F]{6,64}", name)]
+    names |= {model for model in store.models() if unquoted(model) in names}
+    keys = [name for name in systems if _KEY.fullmatch(name)]
     return names | {run.model for key in keys for run in store.runs(key=key)}
 
 
 def _parted(systems: Sequence[str]) -> list[list[str]]:
     return [name.split(":") for name in systems]
+
+
+def stored_name(store: Store, name: str) -> str:
+    """The name of a row with that of its model as it is stored, where it is told otherwise.
+
+    A model may be called by an alias, and by the beginning of its name if that is enough.
+    """
+    stored = store.models()
+    heads = [":".join(name.split(":")[:n]) for n in range(name.count(":") + 1, 0, -1)]
+    if any(head in stored or head in map(unquoted, stored) for head in heads):
+        return name
+    if _KEY.fullmatch(name) and store.runs(key=name):
+        return name
+    for head in heads:
+        aliased = [spec.name for spec in MODELS.values() if head.lower() in spec.aliases]
+        begun = [model for model in stored if model.lower().startswith(head.lower())]
+        for found in ([model for model in stored if model in aliased], begun):
+            if len(found) == 1:
+                return found[0] + name[len(head) :]
+    return name
+
+
+_KEY = re.compile("[0-9a-fA-F]{6,64}")
 
 
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
@@ -232,8 +271,13 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
 
 
 def report_mark(
-    store: Store, suites: Sequence[str], last: Sequence[Board], *, intervals: bool | None
+    store: Store,
+    suites: Sequence[str],
+    last: Sequence[Board],
+    *,
+    intervals: bool | None,
+    show_paths: bool = False,
 ) -> str:
     """A digest of what a report's content follows from, for its head."""
-    asked = [list(suites), [board.suite for board in last], intervals]
+    asked = [list(suites), [board.suite for board in last], intervals, show_paths]
     return digest([__version__, store.name, store.newest(), asked])

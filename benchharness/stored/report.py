@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness.leaderboard.boards.board import Board, best_of
+from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
 from benchharness.leaderboard.report.page import Pages
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure
@@ -27,23 +28,26 @@ NOT_DENSE = ("albert", "funnel")
 """Families in which a token does not pass every weight once: shared layers, pooled tokens."""
 
 
-def make_report(  # noqa: PLR0913  (what a report is of)
+def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     store: Store,
     out: Path,
     suites: Sequence[str] = (),
     *,
     intervals: bool | None = None,
     last: Sequence[Board] = (),
+    show_paths: bool = False,
     pages: Callable[[Sequence[Board]], Pages] | None = None,
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the best rows; the report says so. With intervals or without, by default with them where few
-    runs need be read. `pages` writes the pages of every prediction of the boards, to which the
-    report then leads. Raises BenchError where the file cannot be written.
+    and the best rows; the report says so. Paths of this machine are in it with `show_paths`. With
+    intervals or without, by default with them where few runs need be read. `pages` writes the pages
+    of every prediction of the boards, to which the report then leads. Raises BenchError where the
+    file cannot be written.
     """
-    mark = report_mark(store, suites, last, intervals=intervals)  # before others store more
+    # Before others store more.
+    mark = report_mark(store, suites, last, intervals=intervals, show_paths=show_paths)
     whole, boards, notes = _chosen(store, suites, last)
     sure = intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS)
     if sure:
@@ -56,6 +60,10 @@ def make_report(  # noqa: PLR0913  (what a report is of)
         background = Background(sizes=known_sizes(), past=past, stages=stages)
         details = _details(store, boards)
         links = {} if pages is None else pages(boards)
+        if not show_paths:
+            known = [data for board in boards for data in board.data]
+            boards, details = list(map(shared_board, boards)), map(shared_outcome, details)
+            notes = [without_paths(note, known) for note in notes]
         write_report(
             out,
             boards,

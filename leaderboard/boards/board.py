@@ -1,7 +1,6 @@
 """Boards: stored runs of a suite, gathered into ranked entries. Pure: rows in, tables out."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -9,6 +8,7 @@ from itertools import groupby
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
+from benchharness.leaderboard.boards.naming import called, short_name, told_apart
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import ScoreRule, Suite
@@ -24,7 +24,8 @@ class Board:
     `tasks` are the columns; those in `extras` are shown and never counted. `data` are the sources
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
-    are no entries, and have neither rank nor part in what is best.
+    are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
+    the user has hidden.
     """
 
     suite: str
@@ -36,6 +37,7 @@ class Board:
     extras: tuple[str, ...]
     entries: tuple[Entry, ...]
     imported: tuple[RunRow, ...] = ()
+    hidden: int = 0
 
     @property
     def data_label(self) -> str:
@@ -103,7 +105,8 @@ def _kind_of_data(board: Board) -> tuple[int | None, bool]:
 
 def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()) -> Board:
     counted = set(suite.rule.cells)
-    entries = [build_entry(group, suite) for group in group_by_recipe(runs)]
+    shown_runs = [run for run in runs if not run.is_hidden]
+    entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
     tasks = tuple(t for t in _columns(suite) if t in counted or t in scored)
     return Board(
@@ -114,8 +117,9 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
         limit=next((run.limit for run in runs or imported if run.limit is not None), None),
         tasks=tasks,
         extras=tuple(t for t in tasks if t not in counted),
-        entries=tuple(_told_apart(_ranked(entries))),
+        entries=tuple(told_apart(_ranked(entries))),
         imported=tuple(imported),
+        hidden=len(group_by_recipe([run for run in runs if run.is_hidden])),
     )
 
 
@@ -150,19 +154,10 @@ def _board_order(entry: Entry) -> tuple[int, bool, float, int, str, str, str, st
     return (kind, False, -float(shown(entry.score)), 0, *tie)
 
 
-def _told_apart(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The entries; only those whose names are taken twice keep their variant."""
-    listed = list(entries)
-    names = Counter((e.model, e.recipe, e.precision) for e in listed)
-    for entry in listed:
-        alone = names[entry.model, entry.recipe, entry.precision] == 1
-        yield replace(entry, variant="") if alone else entry
-
-
 # The best of a board, for where all of it would be too much.
 
-TOP = 10
-"""Entries of each kind that are shown unasked: of several seeds they have five lines each."""
+TOP = 30
+"""Entries of each kind that are shown unasked, each in a line."""
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
@@ -214,19 +209,14 @@ _MANY_NAMES = 50
 """More are not listed in an error."""
 
 
-def full_label(entry: Entry) -> str:
-    """What names one entry of a board: "minilm:paper:bf16"."""
-    return f"{entry.model}:{entry.recipe_label}:{entry.precision}"
-
-
 def select_entry(board: Board, name: str) -> Entry | None:
-    """The entry called "MODEL", "MODEL:RECIPE" or "MODEL:RECIPE:PRECISION"; None where none is.
+    """The entry of that name (see `naming.is_called`); None where none is.
 
     Raises BenchError where several are.
     """
-    found = [entry for entry in board.entries if name in labels_of(entry)]
+    found = called(board.entries, name)
     if len(found) > 1:
-        choices = " or ".join(full_label(entry) for entry in found)
+        choices = " or ".join(short_name(entry, board.entries) for entry in found)
         raise BenchError(f"{name!r} is more than one row of {board.title}: say {choices}.")
     return found[0] if found else None
 
@@ -264,11 +254,6 @@ def _only(entry: Entry, key: str) -> Entry:
             runs = tuple(run for run in cell.runs if run.key == key)
             cells[task] = replace(cell, runs=runs, values=tuple(values))
     return replace(entry, model=f"{entry.model} (run {key[:12]})", cells=cells, failures=())
-
-
-def labels_of(entry: Entry) -> tuple[str, ...]:
-    """What an entry may be called: "MODEL", "MODEL:RECIPE" or "MODEL:RECIPE:PRECISION"."""
-    return entry.model, f"{entry.model}:{entry.recipe_label}", full_label(entry)
 
 
 def boards_with(

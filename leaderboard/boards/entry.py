@@ -13,7 +13,7 @@ from benchharness.leaderboard.boards.cell import (
     spread_of,
 )
 from benchharness.leaderboard.boards.grouping import variant_of
-from benchharness.leaderboard.job import SINGLE, Kind, Stage
+from benchharness.leaderboard.job import PAPER, SINGLE, Kind, Stage, Word, recipe_words
 from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
@@ -75,10 +75,12 @@ class Entry:
     `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
     is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
-    an ensemble or a baseline (`kind`), or predictions of others. `variant` tells apart entries that
-    have the same names but other weights, values or training rows. Of a sweep the best point stands
-    here, task by task; `points` is how many were tried, 0 for any other recipe. `uncertainty` has
-    the intervals, where they were asked for.
+    an ensemble or a baseline (`kind`), or predictions of others. `words` are what was set and what
+    tells the entry from others of its model (see naming.py), of which its name leaves the first
+    `unsaid` out: the paper's recipe, or all where the user has named the row. `variant` are four
+    digits that told rows apart in earlier versions, and that scripts may still use. Of a sweep the
+    best point stands here, task by task; `points` is how many were tried, 0 for any other recipe.
+    `uncertainty` has the intervals, where they were asked for.
     """
 
     model: str
@@ -90,6 +92,8 @@ class Entry:
     score: float | None
     seed_scores: tuple[float, ...]
     missing: tuple[str, ...]
+    words: tuple[Word, ...]
+    unsaid: int = 0
     rank: int | None = None
     variant: str = ""
     points: int = 0
@@ -122,21 +126,36 @@ class Entry:
         return min(counts), max(counts)
 
     @property
-    def recipe_label(self) -> str:
-        """The recipe's name, with what a reader must know of it.
+    def name(self) -> str:
+        """What the row is called wherever it stands: "minilm", "minilm, lr 3e-4, 3 epochs"."""
+        return ", ".join((self.model, *(word.shown for word in self.words[self.unsaid :])))
 
-        The variant where there is one, "paper ~3fa2"; of a sweep, "best of 3 on dev".
+    @property
+    def beside_name(self) -> str:
+        """What the name leaves unsaid of the recipe: "paper", "baseline", "best of 3 on dev"."""
+        words = [word.shown for word in self.words[: self.unsaid]]
+        if words and self.kind == "floor":
+            words = ["baseline"]
+        return ", ".join(filter(None, (*words, self._chosen)))
+
+    @property
+    def _chosen(self) -> str:
+        return f"best of {self.points} on dev" if self.points else ""
+
+    @property
+    def recipe_label(self) -> str:
+        """What was set, or the recipe's name, with what a reader must know of it.
+
+        "lr 3e-4, 3 epochs"; of a sweep, "sweep of lr, best of 3 on dev".
         """
-        return self._labelled(self.recipe)
+        return ", ".join(filter(None, (*(word.shown for word in self.words), self._chosen)))
 
     @property
     def shown_recipe(self) -> str:
         """The same in tables for people: what is stored as "floor" is a baseline."""
-        return self._labelled("baseline") if self.kind == "floor" else self.recipe_label
-
-    def _labelled(self, recipe: str) -> str:
-        name = f"{recipe} ~{self.variant}" if self.variant else recipe
-        return f"{name}, best of {self.points} on dev" if self.points else name
+        if self.kind != "floor":
+            return self.recipe_label
+        return ", ".join(("baseline", *(word.shown for word in self.words[1:])))
 
     @property
     def starts(self) -> dict[str, str]:
@@ -179,6 +198,7 @@ class Entry:
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     """The entry that these runs make, all of one model and recipe; not yet ranked."""
+    words = recipe_words(runs[0].recipe_label, runs)
     points = count_points(runs) if runs[0].is_sweep else 0
     gains = selection_gains(runs, suite.rule)
     runs = best_points(runs, suite.rule)
@@ -201,9 +221,19 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         score=_rule_score(suite.rule, medians),
         seed_scores=_seed_scores(suite.rule, cells),
         missing=tuple(task for task in suite.rule.cells if task not in cells),
+        words=words,
+        unsaid=_unsaid(runs[0], words),
         variant=variant_of(runs[0]),
         points=points,
     )
+
+
+def _unsaid(run: RunRow, words: Sequence[Word]) -> int:
+    """How many of the words a row's name leaves out."""
+    if run.is_named:
+        return len(words)
+    usual = PAPER if run.kind == "model" else run.recipe_label
+    return int(words[0].shown == usual)
 
 
 def _latest(runs: Iterable[RunRow]) -> list[RunRow]:

@@ -137,10 +137,18 @@ def variant_of(run: RunRow) -> str:
 
 
 def _training(run: RunRow) -> tuple[str, ...]:
-    trained_on = sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
     values = _SWEPT if run.is_sweep else run.recipe_digest
     start = " ".join(name for name in (run.start_task, run.start_variant) if name)
-    return (values, *trained_on, start)
+    return (values, *_trained_on(run), start)
+
+
+def _trained_on(run: RunRow) -> list[str]:
+    return sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
+
+
+def training_rows(run: RunRow) -> str:
+    """The digests of the rows that a run was trained on."""
+    return " ".join(_trained_on(run))
 
 
 def _names(run: RunRow) -> tuple[object, ...]:

@@ -1,14 +1,17 @@
 """Which known checkpoint a published system is, or why it is none."""
 
+import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from benchharness.leaderboard.boards.published import PublishedRow, every_row
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.published import PublishedBlock, PublishedRow, every_row
+from benchharness.leaderboard.result import RunRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,62 @@ def find_system(name: str, table: str) -> System | None:
 def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
     """The published rows of one of our models, in the order of the tables."""
     return _by_model().get(model, ())
+
+
+# Published rows of models like those of a board: the same ones, then those of about their size.
+
+_MOST = 8
+"""Rows of a block."""
+
+_FARTHEST = 1.5
+"""How many times as large a model like another may be."""
+
+_UNITS = {"M": 1e6, "B": 1e9}
+
+
+def printed_size(text: str) -> float | None:
+    """The number of weights that a source prints: "110M"."""
+    return float(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else None
+
+
+def like_those_of(
+    board: Board, block: PublishedBlock, sizes: Mapping[str, float]
+) -> PublishedBlock:
+    """The block with the rows that are nearest to the board's models, and with the board's tasks.
+
+    `sizes` are numbers of weights by the names of known models, in lower case. Only rows that have
+    a number of a task that was run here are taken.
+    """
+    models = [entry for entry in board.entries if entry.is_single]
+    names = {entry.model.rpartition("/")[2].lower() for entry in models}
+    own = [size for e in models for size in [_size_of_runs(e.runs) or sizes.get(e.model.lower())]]
+    run = [t for t in block.tasks if any(t in entry.cells for entry in board.entries)]
+    tasks = [task for task in run if task not in board.extras] or run
+    columns = [block.tasks.index(task) for task in tasks]
+    near = []
+    for place, line in enumerate(block.lines):
+        system = find_system(line.row.system, line.row.table)
+        model = system.model if system else ""
+        size = printed_size(line.row.parameters) or sizes.get(model)
+        far = 0.0 if model in names and model else _distance(size, own)
+        if any(line.cells[n] for n in columns) and far <= math.log(_FARTHEST):
+            near.append((far, place, line))
+    chosen = sorted(near, key=lambda each: each[:2])[:_MOST]
+    lines = (
+        replace(line, cells=tuple(line.cells[n] for n in columns))
+        for _, _, line in sorted(chosen, key=lambda each: each[1])
+    )
+    return replace(block, tasks=tuple(tasks), lines=tuple(lines))
+
+
+def _size_of_runs(runs: Sequence[RunRow]) -> float:
+    return max((run.parameters for run in runs), default=0)
+
+
+def _distance(size: float | None, others: Sequence[float | None]) -> float:
+    """How far a size is from the nearest of others, as a logarithm."""
+    known = [abs(math.log(size / other)) for other in others if size and other]
+    return min(known, default=math.inf)
 
 
 @cache

@@ -1,7 +1,10 @@
 """A board as a table in the terminal."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
+from textwrap import wrap
 from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -12,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, column_title, shown
+from benchharness.leaderboard.boards.cell import Cell, column_title, shown, spread_of
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.published import PublishedBlock, PublishedCell
 from benchharness.leaderboard.boards.reproduction import reproductions
@@ -27,14 +30,17 @@ _FIRST_TASK = 3
 """The place of the first task's column, after rank, name and score."""
 
 _NAME_WIDTH = 14
-"""As long as "distilbert-base" nearly is; nine tasks and this much fit 80 columns."""
+"""Names are folded to it where nothing else helps."""
+
+_WHOLE_NAMES = 0.75
+"""The share of names that stay on one line, as long as a column less or a spread less helps."""
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": fmean,
     "min": min,
     "max": max,
 }
-"""What is said of the seeds beside their median and their spread."""
+"""What is said of the seeds, with --details, beside their median and their spread."""
 
 _ENDS: Mapping[str, Callable[[Interval], float]] = {
     "95 % from": lambda interval: interval.low,
@@ -42,25 +48,26 @@ _ENDS: Mapping[str, Callable[[Interval], float]] = {
 }
 
 
-def render(board: Board, console: Console) -> None:
-    """Print the board: rank, model, score, each task's median and spread, then a legend.
+def render(board: Board, console: Console, *, details: bool = False) -> None:
+    """Print the board: a line a model with rank, score and each task's median, then a legend.
 
-    An entry of several seeds has their mean, minimum and maximum in lines of their own, and the
-    ends of its intervals where the board has them. Names are
-    shown as text: rich markup in them has no effect, and control characters are spelled out.
-    Without colours (a pipe, NO_COLOR) the same table is plain. Where a line is too narrow, spreads
-    go below their values, then tasks outside of the score are left out, then the tasks are spread
-    over several tables.
+    A score has its spread over seeds, a task's value too where the line is long enough. With
+    `details` every model has its seeds' spread, mean, minimum, maximum and number in lines of their
+    own; where the board has intervals their ends follow. Columns without a value are left out.
+    Names are shown as text: rich markup in them has no effect, and control characters are spelled
+    out. Without colours (a pipe, NO_COLOR) the same table is plain. Where a line is too narrow,
+    tasks outside of the score and spreads are left out, then long names are folded, then the tasks
+    are spread over several tables.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
         console.print(Text("nothing was measured here.", style="dim"))
         return
-    tables, left_out = _fitting(board, console)
-    for table in tables:
+    found = _fitting(board, console, details=details)
+    for table in found.tables:
         console.print(table)
         console.print()
-    for line in _legend(board, left_out):
+    for line in _legend(board, found):
         console.print(Text(line, style="dim"))
 
 
@@ -73,51 +80,80 @@ class _Grid(NamedTuple):
     kinds: list[str]
 
 
-def _fitting(board: Board, console: Console) -> tuple[list[Table], tuple[str, ...]]:
-    """The tables that fit the console, and the tasks left out of them."""
-    everything = range(len(board.tasks))
-    counted = [n for n in everything if board.tasks[n] not in board.extras]
-    wide = _grid(board, " ")
-    if _fits(wide, everything, 1, console):
-        return [_table(wide, everything, 1)], ()
-    grid = _grid(board, "\n")
-    for tasks, space in ((everything, 1), (everything, 0), (counted, 0)):
-        if _fits(grid, tasks, space, console):
-            left_out = tuple(task for n, task in enumerate(board.tasks) if n not in tasks)
-            return [_table(grid, tasks, space)], left_out
-    return list(_tables(grid, counted, console)), board.extras
+class _Spreads(NamedTuple):
+    """Which numbers have their spread beside them."""
+
+    score: bool
+    tasks: bool
+
+
+class _Fitting(NamedTuple):
+    """Tables that fit the console, the tasks left out of them, and whether a spread is shown."""
+
+    tables: list[Table]
+    left_out: tuple[str, ...]
+    has_spread: bool
+
+
+def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
+    run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
+    counted = [n for n in run if board.tasks[n] not in board.extras] or run
+    every, scores, none = (
+        _Spreads(score=score, tasks=tasks)
+        for score, tasks in ((True, True), (True, False), (False, False))
+    )
+    choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
+    grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
+    lengths = sorted(len(entry.name) for entry in board.entries)
+    most = lengths[math.ceil(_WHOLE_NAMES * len(lengths)) - 1]
+    for least in (max(_NAME_WIDTH, most), _NAME_WIDTH):
+        for spreads, tasks in choices:
+            grid = grids[spreads]
+            if _name_room(grid, tasks, console) >= least:
+                left_out = tuple(board.tasks[n] for n in run if n not in tasks)
+                return _Fitting([_table(grid, tasks, console)], left_out, spreads.score)
+    left_out = tuple(board.tasks[n] for n in run if n not in counted)
+    return _Fitting(list(_tables(grids[none], counted, console)), left_out, has_spread=False)
 
 
 def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Table]:
     """As many tasks in each table as fit, at least one."""
     while tasks:
         count = 1
-        while count < len(tasks) and _fits(grid, tasks[: count + 1], 0, console):
+        while count < len(tasks) and _name_room(grid, tasks[: count + 1], console) >= _NAME_WIDTH:
             count += 1
-        yield _table(grid, tasks[:count], 0)
+        yield _table(grid, tasks[:count], console)
         tasks = tasks[count:]
 
 
-def _fits(grid: _Grid, tasks: Sequence[int], space: int, console: Console) -> bool:
-    """Whether nothing but a long name need be folded; one character stands between columns."""
-    widths = [grid.widths[number] for number in _places(tasks)]
-    return sum(widths) + (len(widths) - 1) * (1 + space) <= console.width
+def _name_room(grid: _Grid, tasks: Sequence[int], console: Console) -> int:
+    """How long a name may be beside these columns; one character stands between two."""
+    widths = [grid.widths[number] for number in _places(grid, tasks) if number != _NAMES]
+    return console.width - sum(widths) - len(widths)
 
 
-def _places(tasks: Sequence[int]) -> list[int]:
-    """The columns of a table: rank, name, score, and these tasks."""
-    return [*range(_FIRST_TASK), *(_FIRST_TASK + task for task in tasks)]
+def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
+    """The columns of a table: rank, name and score, where there are any, and these tasks."""
+    filled = [
+        number
+        for number in range(_FIRST_TASK)
+        if number == _NAMES or any(_is_number(group[0][number]) for group in grid.groups)
+    ]
+    return [*filled, *(_FIRST_TASK + task for task in tasks)]
 
 
-def _grid(board: Board, gap: str) -> _Grid:
+def _is_number(cell: Text) -> bool:
+    return cell.plain[:1].isdecimal() and " of " not in cell.plain
+
+
+def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
-    groups = [list(_lines(board, entry, best, gap)) for entry in board.entries]
-    between = "-" if gap == " " else "\n"
+    groups = [list(_lines(board, e, best, spreads, details=details)) for e in board.entries]
+    between = "-" if spreads.tasks else "\n"
     titles = [column_title(task, board.rule, between) for task in board.tasks]
     heads = [Text(head) for head in ("#", "model", "score", *titles)]
     rows = [heads, *(row for group in groups for row in group)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    widths[_NAMES] = max(_NAME_WIDTH, *(_longest_word(row[_NAMES]) for row in rows))
     return _Grid(heads, groups, widths, [entry.shown_kind for entry in board.entries])
 
 
@@ -125,13 +161,17 @@ def _width(cell: Text) -> int:
     return max((cell_len(line) for line in cell.plain.split("\n")), default=0)
 
 
-def _longest_word(cell: Text) -> int:
-    return max((cell_len(word) for word in cell.plain.split()), default=0)
+def _folded(name: Text, width: int) -> Text:
+    """The name in lines of this width, broken at spaces and hyphens if possible."""
+    if cell_len(name.plain) <= width or name.plain.startswith(" "):
+        return name
+    lines = wrap(name.plain, width) if len(name.plain) == cell_len(name.plain) else [name.plain]
+    return Text("\n".join(lines))
 
 
-def _table(grid: _Grid, tasks: Sequence[int], space: int) -> Table:
-    places = _places(tasks)
-    table = Table(box=SIMPLE_HEAD, padding=(0, space, 0, 0), pad_edge=False, show_edge=False)
+def _table(grid: _Grid, tasks: Sequence[int], console: Console) -> Table:
+    places, room = _places(grid, tasks), _name_room(grid, tasks, console)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 0), pad_edge=False, show_edge=False)
     for number in places:
         if number == _NAMES:
             table.add_column(grid.heads[number], overflow="fold", min_width=_NAME_WIDTH)
@@ -142,97 +182,133 @@ def _table(grid: _Grid, tasks: Sequence[int], space: int) -> Table:
         grid.groups, grid.kinds, [*grid.kinds[1:], None], strict=True
     ):
         for row in group:
-            cells = [row[number] for number in places]
+            cells = [
+                _folded(row[n], max(_NAME_WIDTH, room)) if n == _NAMES else row[n] for n in places
+            ]
             # A statistic of seeds may have nothing to say of the tasks in this table.
-            if row is group[0] or any(cell.plain for cell in cells[_NAMES + 1 :]):
+            if row is group[0] or any(row[n].plain for n in places if n != _NAMES):
                 table.add_row(*cells)
         if following not in (kind, None):
             table.add_section()
     return table
 
 
-def _lines(board: Board, entry: Entry, best: Mapping[str, str], gap: str) -> Iterator[list[Text]]:
-    """An entry's medians, then the other statistics of what has several seeds.
+def _lines(
+    board: Board, entry: Entry, best: Mapping[str, str], spreads: _Spreads, *, details: bool
+) -> Iterator[list[Text]]:
+    """An entry's medians, and what was asked for besides.
 
     `best` is the value that is bold in each column; only single models compete.
     """
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     bold = [best[task] if entry.competes else "" for task in tasks]
-    values = [_cell_text(cell, value, gap) for cell, value in zip(cells, bold, strict=True)]
+    values = [
+        _cell_text(cell, value, has_spread=spreads.tasks)
+        for cell, value in zip(cells, bold, strict=True)
+    ]
     rank = Text("-" if entry.rank is None else str(entry.rank))
-    if entry.uncertainty is not None and entry.uncertainty.ranks is not None:
-        rank.append("\n" + entry.uncertainty.rank_label, style="dim")
-    yield [rank, _name(entry), _score(board, entry, gap), *values]
-    samples = [entry.seed_scores, *(cell.values if cell else () for cell in cells)]
-    if max(map(len, samples)) > 1:
-        for name, statistic in _STATISTICS.items():
-            numbers = (shown(statistic(sample)) if len(sample) > 1 else "" for sample in samples)
-            yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
+    yield [rank, Text(visible(entry.name)), _score(board, entry, spreads), *values]
+    if details:
+        yield from _detail_lines([entry.seed_scores, *(c.values if c else () for c in cells)])
     yield from _interval_lines(entry, tasks)
 
 
+def _detail_lines(samples: Sequence[Sequence[float]]) -> Iterator[list[Text]]:
+    """The statistics of what has several seeds, and how many each value has."""
+    if max(map(len, samples)) > 1:
+        spreads = ["" if (s := spread_of(sample)) is None else f"±{shown(s)}" for sample in samples]
+        yield _dim("", "  spread", *spreads)
+        for name, statistic in _STATISTICS.items():
+            numbers = (shown(statistic(sample)) if len(sample) > 1 else "" for sample in samples)
+            yield _dim("", f"  {name}", *numbers)
+    yield _dim("", "  seeds", *(str(len(sample) or "") for sample in samples))
+
+
 def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
-    """The ends of the intervals, where they were asked for."""
+    """The ends of the intervals, where they were asked for; the first has the rank's."""
     if entry.uncertainty is None:
         return
     cells = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
     intervals = [each.both for each in (entry.uncertainty.score, *cells)]
-    for name, end in _ENDS.items():
+    for rank, (name, end) in zip((entry.uncertainty.rank_label, ""), _ENDS.items(), strict=True):
         numbers = ("" if found is None else shown(end(found)) for found in intervals)
-        yield [Text(text, style="dim") for text in ("", f"  {name}", *numbers)]
+        yield _dim(rank, f"  {name}", *numbers)
 
 
-def _name(entry: Entry) -> Text:
-    name = Text(visible(entry.model))
-    name.append("\n" + visible(", ".join(_details(entry))), style="dim")
-    return name
+def _dim(*cells: str) -> list[Text]:
+    return [Text(cell, style="dim") for cell in cells]
 
 
-def _details(entry: Entry) -> Iterator[str]:
-    yield entry.shown_recipe
-    if entry.is_single and entry.precision != "fp32":
-        yield entry.precision
-    yield from entry.start_labels
-    yield from entry.selection_labels
-    if entry.failures:
-        yield f"{len(entry.failures)} failed"
-
-
-def _score(board: Board, entry: Entry, gap: str) -> Text:
+def _score(board: Board, entry: Entry, spreads: _Spreads) -> Text:
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
-        return Text(f"{there} of {len(board.rule.cells)}{gap}tasks", style="dim")
-    return _with_spread(Text(shown(entry.score), style="bold"), entry.spread, gap)
+        return Text(f"{there} of {len(board.rule.cells)}", style="dim")
+    text = Text(shown(entry.score), style="bold")
+    return _with_spread(text, entry.spread) if spreads.score else text
 
 
-def _cell_text(cell: Cell | None, best: str, gap: str) -> Text:
+def _cell_text(cell: Cell | None, best: str, *, has_spread: bool) -> Text:
     if cell is None:
         return Text("-", style="dim")
     value = shown(cell.median)
     text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if value == best else "")
-    return _with_spread(text, cell.spread, gap)
+    return _with_spread(text, cell.spread) if has_spread else text
 
 
-def _with_spread(text: Text, spread: float | None, gap: str) -> Text:
+def _with_spread(text: Text, spread: float | None) -> Text:
     if spread is not None:
-        text.append(f"{gap}±{shown(spread)}", style="dim not bold")
+        text.append(f" ±{shown(spread)}", style="dim not bold")
     return text
 
 
-def _legend(board: Board, left_out: Sequence[str]) -> Iterator[str]:
-    rule, data = visible(board.rule.name), visible(board.data_label)
-    yield f"score: {rule}, over each task's median; data: {data}."
-    yield _seeds(board)
-    if board.extras:
-        place = "left out of this table for its width" if left_out else "shown beside it"
-        names = ", ".join(map(title_of, board.extras))
-        yield f"{names}: not part of the score, {place}."
+def _legend(board: Board, found: _Fitting) -> Iterator[str]:
+    data = visible(board.data_label)
+    missing = [task for task in board.rule.cells if not any(task in e.cells for e in board.entries)]
+    if missing:
+        names = ", ".join(map(title_of, missing))
+        yield f"no score ({visible(board.rule.name)}): nobody has run {names}. data: {data}."
+    else:
+        yield f"score: {visible(board.rule.name)}, over each task's median; data: {data}."
+        if any(entry.score is None for entry in board.entries):
+            count = len(board.rule.cells)
+            yield f"n of {count}: so many of the score's {count} tasks have a result."
+    yield _seeds(board, found)
+    if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
+        place = "left out of this table for its width" if found.left_out else "shown beside it"
+        yield f"{', '.join(map(title_of, beside))}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines stand below the models and have no rank."
+    for said, rows in _said_of_rows(board).items():
+        is_everybody = len(rows) == sum(entry.is_single for entry in board.entries) > 1
+        yield visible(f"{said}: {'all models' if is_everybody else ', '.join(rows)}.")
     yield from _choices(board)
     yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
+    if board.hidden:
+        hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
+        yield f"{hidden} hidden; `bench hide` shows which."
+
+
+def _said_of_rows(board: Board) -> dict[str, list[str]]:
+    """What a reader must know of a row beside its name, and of which rows it is so."""
+    found: dict[str, list[str]] = {}
+    for entry in board.entries:
+        for said in _details(entry):
+            found.setdefault(said, []).append(entry.name)
+    return found
+
+
+def _details(entry: Entry) -> Iterator[str]:
+    if entry.points:
+        yield f"best of {entry.points} on dev"
+    said = ("fp32", *(word.shown for word in entry.words))
+    if entry.is_single and entry.precision not in said:
+        yield entry.precision
+    yield from entry.start_labels
+    yield from entry.selection_labels
+    if count := len(entry.failures):
+        yield f"{count} run{'' if count == 1 else 's'} failed (`bench list runs`)"
 
 
 def _choices(board: Board) -> Iterator[str]:
@@ -245,7 +321,7 @@ def _choices(board: Board) -> Iterator[str]:
         ]
         if gains:
             yield visible(
-                f"{_label(entry)}: other seeds of the values that were chosen are expected to give "
+                f"{entry.name}: other seeds of the values that were chosen are expected to give "
                 f"less, by {', '.join(gains)}: so much the best of {entry.points} gains by chance."
             )
 
@@ -266,11 +342,7 @@ def _intervals(board: Board) -> Iterator[str]:
         yield f"over seeds alone: {visible(reason)}"
     for entry, uncertainty in found:
         if uncertainty.tied:
-            yield visible(f"{_label(entry)} is not told apart from {', '.join(uncertainty.tied)}.")
-
-
-def _label(entry: Entry) -> str:
-    return f"{entry.model} ({entry.recipe_label})"
+            yield visible(f"{entry.name} is not told apart from {', '.join(uncertainty.tied)}.")
 
 
 def _notes(board: Board) -> dict[str, list[str]]:
@@ -279,11 +351,11 @@ def _notes(board: Board) -> dict[str, list[str]]:
     for entry in board.entries:
         for task, cell in entry.cells.items():
             for note in cell.notes:
-                found.setdefault(note, []).append(f"{entry.model} {title_of(task)}")
+                found.setdefault(note, []).append(f"{entry.name} {title_of(task)}")
     return found
 
 
-def _seeds(board: Board) -> str:
+def _seeds(board: Board, found: _Fitting) -> str:
     models = [entry for entry in board.entries if entry.is_single] or board.entries
     counts = [count for entry in models for count in entry.seeds if count]
     if not counts:
@@ -291,20 +363,31 @@ def _seeds(board: Board) -> str:
     low, high = min(counts), max(counts)
     number = str(low) if low == high else f"{low} to {high}"
     noun = "seed" if high == 1 else "seeds"
-    meaning = "; ±: sample standard deviation over seeds" if high > 1 else ""
-    return f"values: times 100, the median of {number} {noun}{meaning}."
+    meaning = "; ±: sample standard deviation over seeds" if found.has_spread and high > 1 else ""
+    more = "; --details shows more" if high > 1 else ""
+    return f"values: times 100, the median of {number} {noun}{meaning}{more}."
 
 
 _NUMBERS = ("ours", "theirs", "difference", "noise")
 
 
-def render_reproductions(board: Board, console: Console) -> None:
+_FEW = 10
+"""Comparisons that are shown unasked."""
+
+
+def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
     """Print a line for each score that an entry shares with a published row of its model.
 
-    Nothing where there is none.
+    Nothing where there is none; of many, without `details`, how they come out.
     """
     rows = list(_reproduction_rows(board))
     if not rows:
+        return
+    title = f"{board.title}, reproduction of published scores"
+    if len(rows) > _FEW and not details:
+        counts = Counter(row[-1].partition(":")[0] for row in rows)
+        said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        console.print(Text(f"{title}: {said}; --details shows them.", style="dim"))
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for head in ("model", "task", "score"):
@@ -314,7 +397,7 @@ def render_reproductions(board: Board, console: Console) -> None:
     table.add_column("verdict", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    console.print(Text(f"{board.title}, reproduction of published scores", style="bold"))
+    console.print(Text(title, style="bold"))
     console.print(table)
     console.print()
     legend = "in percent; ours: the median over seeds; noise: how far theirs may lie by chance."
@@ -327,7 +410,7 @@ def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
     for entry in board.entries:
         for place, found in enumerate(reproductions(board, entry)):
             yield (
-                (visible(f"{entry.model} ({entry.recipe_label})") if place == 0 else ""),
+                (visible(entry.name) if place == 0 else ""),
                 title_of(found.task),
                 " or ".join(found.theirs.scores),
                 "" if found.ours is None else f"{found.ours:.1f}",
@@ -348,8 +431,10 @@ _LEGENDS = {
 }
 
 
-def render_published(block: PublishedBlock, console: Console) -> None:
+def render_published(block: PublishedBlock, console: Console, *, left_out: int = 0) -> None:
     """Print a block: one line a published row, as printed, in the order of its sources.
+
+    `left_out` is how many rows of the block are not among its lines.
 
     Where a line is too narrow, a task's numbers stand below one another, then the tasks are spread
     over several tables.
@@ -362,6 +447,9 @@ def render_published(block: PublishedBlock, console: Console) -> None:
         console.print(table)
         console.print()
     console.print(Text(_LEGENDS[block.origin], style="dim"))
+    if left_out:
+        rows = f"{left_out} row{'' if left_out == 1 else 's'} of other models"
+        console.print(Text(f"{rows}: --all-published shows them.", style="dim"))
     console.print()
 
 

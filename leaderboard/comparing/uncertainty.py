@@ -174,7 +174,7 @@ def _with_ranks(entry: Entry, ranks: tuple[int, int], tied: Sequence[Entry]) -> 
     assert uncertainty is not None, "every entry has been given one"
     if uncertainty.score.both is None:
         return entry
-    labels = tuple(f"{other.model} ({other.recipe_label})" for other in tied)
+    labels = tuple(other.name for other in tied)
     return replace(entry, uncertainty=replace(uncertainty, ranks=ranks, tied=labels))
 
 

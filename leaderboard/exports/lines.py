@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, median
 from typing import Any
 
-from benchharness.leaderboard.boards.board import Board, full_label, labels_of
+from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.naming import called, short_name
 from benchharness.leaderboard.result import Measure, RunRow
 from benchharness.leaderboard.text import inert, visible
 from benchharness.tasks.errors import BenchError
@@ -148,8 +149,8 @@ def to_json(lines: Iterable[ScoreLine]) -> str:
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
     """The boards with these models and tasks alone; everything where nothing is named.
 
-    A model is named as "MODEL", "MODEL:RECIPE" or "MODEL:RECIPE:PRECISION", a task in full. Boards
-    of which nothing is left are left out. Raises BenchError where nothing at all is.
+    A model is named as on the command line (see `naming.is_called`), a task in full. Boards of
+    which nothing is left are left out. Raises BenchError where nothing at all is.
     """
     listed = list(boards)
     found = [_narrowed(board, models, tasks) for board in listed]
@@ -164,11 +165,8 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
 
 
 def _narrowed(board: Board, models: Sequence[str], tasks: Sequence[str]) -> Board:
-    entries = [
-        entry
-        for entry in board.entries
-        if not models or not set(models).isdisjoint(labels_of(entry))
-    ]
+    named = {id(entry) for name in models for entry in called(board.entries, name)}
+    entries = [entry for entry in board.entries if not models or id(entry) in named]
     columns = tuple(task for task in board.tasks if not tasks or task in tasks)
     if tasks:
         entries = [entry for entry in entries if set(columns) & entry.cells.keys()]
@@ -194,7 +192,7 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
 def _the_entry(board: Board) -> Entry:
     if len(board.entries) == 1:
         return board.entries[0]
-    names = [full_label(entry) for entry in board.entries]
+    names = [short_name(entry, board.entries) for entry in board.entries]
     some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     raise BenchError(
         f"this format describes one row of {board.title}, and {len(names)} fit: say which with "

@@ -115,7 +115,7 @@ def reproduced_entries(board: Board) -> tuple[ReproducedEntry, ...]:
     found: list[ReproducedEntry] = []
     for entry in board.entries:
         if len(found) < _MOST and (views := tuple(map(_reproduction, reproductions(board, entry)))):
-            found.append(ReproducedEntry(model=entry.model, recipe=entry.recipe_label, views=views))
+            found.append(ReproducedEntry(model=entry.name, recipe=entry.beside_name, views=views))
     return tuple(found)
 
 

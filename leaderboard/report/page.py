@@ -166,9 +166,9 @@ def _group(
     cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
     return Group(
         anchor=group_anchor(entry, task),
-        model=entry.model,
+        model=entry.name,
         task=task,
-        recipe=entry.shown_recipe,
+        recipe=entry.beside_name,
         statistics=tuple(statistics(cell) for cell in cells),
         reproductions=reproductions,
         curves=_curves([sections[run.key] for run in runs if run.key in sections]),

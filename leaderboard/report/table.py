@@ -163,7 +163,7 @@ def _entry_row(
         rank="" if entry.rank is None else str(entry.rank),
         ranks="" if label == str(entry.rank) else label,
         ranks_note=f"not told apart from {', '.join(tied)}" if tied else "",
-        name=entry.model,
+        name=entry.name,
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
@@ -175,12 +175,12 @@ def _entry_row(
 
 def _details(entry: Entry) -> str:
     if not entry.is_single:
-        return entry.shown_recipe
+        return entry.beside_name
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
     seeds += " seed" if high == 1 else " seeds"
     labels = (*entry.start_labels, *entry.selection_labels)
-    return ", ".join((entry.recipe_label, entry.precision, seeds, *labels))
+    return ", ".join(filter(None, (entry.beside_name, entry.precision, seeds, *labels)))
 
 
 def _score(board: Board, entry: Entry) -> CellView:

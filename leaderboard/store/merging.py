@@ -1,7 +1,7 @@
 """Runs put into a store: a new attempt at a job, and the attempts of another store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -235,10 +235,15 @@ _AT_ONCE = 100
 """Runs in memory at a time; their predictions may be megabytes each."""
 
 
-def run_ids(session: Session) -> Sequence[int]:
-    """Every attempt at every job: jobs in the order of their first run, attempts in theirs."""
+def run_ids(session: Session, keys: Collection[str] | None = None) -> Sequence[int]:
+    """Every attempt at every job: jobs in the order of their first run, attempts in theirs.
+
+    With `keys` those at the jobs with these keys.
+    """
     first = func.min(Run.id).over(partition_by=Run.job_key)
-    return session.scalars(select(Run.id).order_by(first, Run.attempt)).all()
+    query = select(Run.id, Run.job_key).order_by(first, Run.attempt)
+    found = session.execute(query).all()
+    return [row.id for row in found if keys is None or row.job_key in keys]
 
 
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:

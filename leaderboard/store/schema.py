@@ -4,8 +4,9 @@
     scores        one row per metric of a scored split
     predictions   one row per predicted split, the predictions in one compressed column
     headlines     one row per job: of the run that lists show, what they show (see record.py)
+    marks         what the user says of rows: a name, or that no board shows them (see marks.py)
 
-A result enters all four in one transaction. JSON is kept as text, not in a database's own JSON
+A result enters the first four in one transaction. JSON is kept as text, not in a database's own JSON
 type, so that the same characters come back on every database.
 """
 
@@ -274,3 +275,15 @@ class Headline(Base):
     model: Mapped[str] = mapped_column(_Words)
     status: Mapped[str] = mapped_column(Text)
     content: Mapped[dict[str, Any]] = mapped_column(_Json)  # record.headline_data
+
+
+class MarkRow(Base):
+    """A mark, and which runs it is for: pairs of a field and its value."""
+
+    __tablename__ = "marks"
+    __table_args__ = (UniqueConstraint("kind", "runs", name="marks_runs"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)  # "name" or "hidden"
+    runs: Mapped[str] = mapped_column(Text)  # JSON
+    value: Mapped[str] = mapped_column(Text)  # the name; "" of what is hidden

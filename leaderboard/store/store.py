@@ -1,16 +1,28 @@
 """The store: results and failures go in whole, and come out as rows of a list or complete."""
 
+import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Engine, Subquery, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Engine,
+    Subquery,
+    Text,
+    delete,
+    func,
+    select,
+    type_coerce,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
+from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.archive import Taken, kept_files, read_kept, write_kept
 from benchharness.leaderboard.store.database import (
@@ -26,6 +38,17 @@ from benchharness.leaderboard.store.database import (
     writing,
 )
 from benchharness.leaderboard.store.integrity import faults_in
+from benchharness.leaderboard.store.marks import (
+    Mark,
+    MarkKind,
+    fields_of,
+    marked,
+    marks_digest,
+    put_mark,
+    read_marks,
+    stored_names,
+    take_marks,
+)
 from benchharness.leaderboard.store.merging import (
     Merged,
     append_missing,
@@ -58,7 +81,51 @@ def _listed_rows(session: Session, *conditions: ColumnElement[bool]) -> list[Run
     """One row per job, oldest first: its newest result, or its newest failure if it has none."""
     table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
     query = select(table.c.job_key, table.c.content).where(*conditions).order_by(table.c.run_id)
-    return [row_of(key, content) for key, content in session.connection().execute(query)]
+    rows = [row_of(key, content) for key, content in session.connection().execute(query)]
+    return marked(_with_settings(session, rows), read_marks(session))
+
+
+def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
+    """The rows; those whose recipe's name does not say their values have their settings.
+
+    They are read once for each set of values, out of one run's job.
+    """
+    digests: defaultdict[tuple[object, ...], set[str]] = defaultdict(set)
+    for row in rows:
+        digests[_named(row)].add(row.recipe_digest)
+    of: dict[tuple[object, ...], str] = {}
+    for row in rows:
+        if row.kind == "model" and (row.overridden or len(digests[_named(row)]) > 1):
+            of.setdefault(_values_of_row(row), row.key)
+    if not of:
+        return list(rows)
+    known = _settings_of(session, of.values())
+    found = {values: known[key] for values, key in of.items() if key in known}
+    return [
+        replace(row, settings=found[values]) if (values := _values_of_row(row)) in found else row
+        for row in rows
+    ]
+
+
+def _named(row: RunRow) -> tuple[object, ...]:
+    return row.model, row.recipe, row.overridden, row.is_sweep, row.task
+
+
+def _values_of_row(row: RunRow) -> tuple[object, ...]:
+    """Rows that are alike here have the same values from the same sources."""
+    return row.kind, row.recipe, row.overridden, row.recipe_digest
+
+
+def _settings_of(session: Session, keys: Iterable[str]) -> dict[str, dict[str, Setting]]:
+    """The settings of these jobs; a damaged one has none here, and `bench db check` finds it."""
+    found = {}
+    for some in _portions(keys):
+        query = select(Run.job_key, type_coerce(Run.job, Text)).where(Run.job_key.in_(some))
+        for key, text in session.connection().execute(query):
+            with suppress(ValueError, TypeError, KeyError, AttributeError):
+                settings = json.loads(text)["settings"]
+                found[key] = {name: Setting(**setting) for name, setting in settings.items()}
+    return found
 
 
 def _attempts_at(session: Session, key: str) -> list[RunRow]:
@@ -129,11 +196,11 @@ def past_runs(session: Session, names: Set[tuple[str, str]] | None = None) -> li
     several = select(ours.c.id).where(ours.c.each > 1)
     scored = selectinload(Run.predictions).defer(Predictions.rows)
     query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
-    return [_past(run) for run in session.scalars(query)]
-
-
-def _past(run: Run) -> PastRun:
-    return PastRun(row=row_of(run.job_key, headline_data(run)), code=_code(run.provenance or {}))
+    runs = session.scalars(query).all()
+    rows = [row_of(run.job_key, headline_data(run)) for run in runs]
+    named = marked(_with_settings(session, rows), read_marks(session))
+    codes = (_code(run.provenance or {}) for run in runs)
+    return [PastRun(row=row, code=code) for row, code in zip(named, codes, strict=True)]
 
 
 def _code(provenance: Mapping[str, Any]) -> str:
@@ -286,12 +353,17 @@ class Store:
 
         `key` is the beginning of a job key; the others are a name, or several, that fit exactly.
         """
-        names = ((Headline.model, model), (Headline.suite, suite), (Headline.task, task))
+        names = ((Headline.suite, suite), (Headline.task, task))
         conditions = [_is_one_of(column, name) for column, name in names if name is not None]
         if key is not None:
             conditions.append(_begins_with(Headline.job_key, key))
         with reading(self._engine) as session:
-            return _listed_rows(session, *conditions)
+            if model is None:
+                return _listed_rows(session, *conditions)
+            wanted = {model} if isinstance(model, str) else set(model)
+            stored = stored_names(wanted, read_marks(session))
+            rows = _listed_rows(session, _is_one_of(Headline.model, stored), *conditions)
+            return rows if stored == wanted else [row for row in rows if row.model in wanted]
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
@@ -314,7 +386,11 @@ class Store:
         """The names of all models that have runs."""
         with reading(self._engine) as session:
             known = _values_of(Headline.model)
-            return list(session.scalars(select(known.c.value).order_by(known.c.value)))
+            names = list(session.scalars(select(known.c.value).order_by(known.c.value)))
+            marks = [mark for mark in read_marks(session) if mark.kind == "name"]
+            renamed = {str(dict(mark.fields)["model"]) for mark in marks}
+            rows = _listed_rows(session, Headline.model.in_(renamed)) if renamed else []
+            return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, suite: str | None = None, task: str | None = None) -> int:
         """How many jobs have a run, of a suite, of a task or of all."""
@@ -329,10 +405,11 @@ class Store:
             return session.scalar(select(func.count(Run.id))) or 0
 
     def newest(self) -> str:
-        """The digest of what was stored last, which changes with every run; empty without any."""
+        """A digest that changes with every run that is stored or deleted, and with every mark."""
         query = select(Run.digest).order_by(Run.id.desc()).limit(1)
         with reading(self._engine) as session:
-            return session.scalar(query) or ""
+            count = session.scalar(select(func.count(Run.id))) or 0
+            return digest([session.scalar(query), count, marks_digest(read_marks(session))])
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
         """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
@@ -358,16 +435,46 @@ class Store:
         """
         names = None if rows is None else {(row.model, row.suite) for row in rows}
         with reading(self._engine) as session:
+            marks = read_marks(session)
+            if names is not None and marks:
+                stored = {name: stored_names([name], marks) for name, _ in names}
+                names = {(each, suite) for name, suite in names for each in stored[name]}
             return past_runs(session, names)
 
-    def stored_runs(self) -> Iterator[StoredRun]:
-        """Every attempt at every job, oldest first, to be carried to another store.
+    def marks(self) -> list[Mark]:
+        """What the user has said of rows."""
+        with reading(self._engine) as session:
+            return read_marks(session)
+
+    def mark(
+        self, keys: Collection[str], kind: MarkKind, value: str = "", *, whole_model: bool = False
+    ) -> None:
+        """Rename or hide the rows of these jobs, or all rows of their models."""
+        with writing(self._engine) as session:
+            for fields in _fields_of_rows(session, keys, whole_model=whole_model):
+                put_mark(session, Mark(kind, fields, value))
+
+    def unmark(self, keys: Collection[str], kind: MarkKind) -> None:
+        """Take back what was said of the rows of these jobs, and of their models."""
+        with writing(self._engine) as session:
+            for whole in (False, True):
+                fields = _fields_of_rows(session, keys, whole_model=whole)
+                take_marks(session, [Mark(kind, each, "") for each in fields])
+
+    def delete(self, keys: Collection[str]) -> None:
+        """Delete every attempt at these jobs; what started from them stays."""
+        with writing(self._engine) as session:
+            for some in _portions(keys):
+                session.execute(delete(Run).where(Run.job_key.in_(some)))
+
+    def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
+        """Every attempt at every job, or at these, oldest first, to be carried to another store.
 
         They are read some at a time, so that others may write meanwhile; what they write after the
         beginning is left out. Raises StoreError at a damaged run.
         """
         with reading(self._engine) as session:
-            ids = run_ids(session)
+            ids = run_ids(session, keys)
         for _, run in whole_runs(self._engine, ids):
             if isinstance(run, StoreError):
                 raise run
@@ -409,6 +516,19 @@ class Store:
     def _add(self, run: Run) -> int:
         with writing(self._engine) as session:
             return append_run(session, run)
+
+
+def _fields_of_rows(
+    session: Session, keys: Collection[str], *, whole_model: bool
+) -> Iterator[tuple[tuple[str, str | bool], ...]]:
+    """What marks look for, as these jobs were stored, whatever they are called by now."""
+    table = Headline.__table__
+    found: dict[tuple[tuple[str, str | bool], ...], None] = {}
+    for some in _portions(keys):
+        query = select(table.c.job_key, table.c.content).where(table.c.job_key.in_(some))
+        for key, content in session.connection().execute(query):
+            found[fields_of(row_of(key, content), whole_model=whole_model)] = None
+    yield from found
 
 
 def _to_run(outcome: Result | Failure) -> Run:

@@ -1,6 +1,5 @@
 """The points of plots against cost: entries and published rows, each with its score and costs."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,7 +10,7 @@ from benchharness.leaderboard.boards.cell import Cell, score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.published import PublishedRow, published
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
-from benchharness.leaderboard.boards.systems import find_system
+from benchharness.leaderboard.boards.systems import find_system, printed_size
 from benchharness.leaderboard.report.plots.cost import (
     Facts,
     Sizes,
@@ -32,8 +31,9 @@ class NamedEntry:
 
     @property
     def title(self) -> str:
-        """The model with its recipe."""
-        return f"{self.entry.model} ({self.entry.shown_recipe})"
+        """The same with what it leaves unsaid."""
+        unsaid = self.entry.beside_name
+        return f"{self.name} ({unsaid})" if unsaid else self.name
 
     def href(self, cell: Cell) -> str:
         """Leads to the runs of one of its cells."""
@@ -41,20 +41,11 @@ class NamedEntry:
 
 
 def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
-    """The entries of a board, whose id in the page is `anchor`.
-
-    A name is the model, with its recipe where models repeat, and with the precision where that is
-    not enough.
-    """
-    recipes = [(entry.model, entry.recipe_label) for entry in board.entries]
-    models, pairs = Counter(model for model, _ in recipes), Counter(recipes)
-    found = []
-    for number, (entry, (model, recipe)) in enumerate(zip(board.entries, recipes, strict=True)):
-        name = model if models[model] == 1 else f"{model}, {recipe}"
-        if pairs[model, recipe] > 1:
-            name = f"{model}, {recipe}, {entry.precision}"
-        found.append(NamedEntry(id=f"{anchor}-e{number}", name=name, entry=entry))
-    return tuple(found)
+    """The entries of a board, whose id in the page is `anchor`."""
+    return tuple(
+        NamedEntry(id=f"{anchor}-e{number}", name=entry.name, entry=entry)
+        for number, entry in enumerate(board.entries)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +105,7 @@ def _measured(
         kind="measured",
         entry=named.id,
         name=named.name,
-        details=f"{entry.recipe_label}, {entry.precision}",
+        details=", ".join(filter(None, (entry.beside_name, entry.precision))),
         score=100 * score,
         low=100 * min((*values, score)),
         high=100 * max((*values, score)),
@@ -180,7 +171,7 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
     # The size that the source prints, else that of the checkpoint; nobody prints the others.
     system = find_system(row.system, row.table)
     known = sizes.get(system.model) if system is not None else None
-    size = _printed_size(row.parameters) or (known.parameters if known else None)
+    size = printed_size(row.parameters) or (known.parameters if known else None)
     return Point(
         kind="published",
         entry="",
@@ -193,9 +184,3 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
         machine="",
         href=f"#{anchor}-published-dev",
     )
-
-
-def _printed_size(text: str) -> float | None:
-    """The number of weights that a source prints: "110M"."""
-    units = {"M": 1e6, "B": 1e9}
-    return float(text[:-1]) * units[text[-1]] if text[-1:] in units else None

@@ -1,6 +1,7 @@
 import pytest
 
-from benchharness.leaderboard.boards.board import boards_with, full_label, select_entry
+from benchharness.leaderboard.boards.board import boards_with, select_entry
+from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing.power import SCORE, compare
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board

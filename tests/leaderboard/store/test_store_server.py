@@ -48,7 +48,7 @@ def url(running: str) -> Iterator[str]:
 
 def _empty(url: str) -> None:
     with writing(open_engine(url)) as session:
-        for table in ("headlines", "predictions", "scores", "runs", "alembic_version"):
+        for table in ("marks", "headlines", "predictions", "scores", "runs", "alembic_version"):
             session.execute(text(f"DROP TABLE IF EXISTS {table}"))
 
 
@@ -96,7 +96,7 @@ def test_an_older_schema_is_upgraded(url: str) -> None:
             store.add_result(result)
         before = store.runs()
     with writing(open_engine(url)) as session:
-        session.execute(text("DROP TABLE headlines"))
+        session.execute(text("DROP TABLE marks, headlines"))
         session.execute(text("ALTER TABLE runs DROP COLUMN facts, DROP COLUMN facts_digest"))
         session.execute(text("ALTER TABLE scores DROP COLUMN metric"))
         session.execute(text("CREATE INDEX runs_task ON runs (suite, task)"))

@@ -1,0 +1,215 @@
+"""`bench rename`, `bench hide` and `bench delete`: what a leaderboard shows, and what it holds."""
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchharness.cli.options import (
+    DATABASE,
+    Database,
+    Suites,
+    completed_by,
+    with_plugins,
+)
+from benchharness.cli.show import Model, TaskName, find_runs
+from benchharness.leaderboard.boards.board import select_entry
+from benchharness.leaderboard.boards.naming import short_name
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.archive import write_archive
+from benchharness.leaderboard.store.database import check_new
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import visible, whole_file
+from benchharness.stored.boards import gather_boards, stored_name
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import distinct_title
+
+Row = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROW",
+        autocompletion=completed_by("stored_models"),
+        help="A model, or one of its rows: MODEL:lr=3e-4, MODEL:RECIPE.",
+    ),
+]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is called from now on.")]
+Rows = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ROW...",
+        autocompletion=completed_by("stored_models"),
+        help="Models, or rows such as MODEL:lr=3e-4; without any, what is hidden is listed.",
+    ),
+]
+Undo = Annotated[bool, typer.Option("--undo", help="Show them again.")]
+Keys = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KEY...",
+        autocompletion=completed_by("keys"),
+        help="Beginnings of runs' keys.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+SHOWN = 10
+"""Kinds of runs that are named before they are deleted."""
+
+
+@with_plugins
+def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
+    """Give a model, or one row of it, another name on boards, in lists and in exports.
+
+    Runs stay as they are stored, keys too, and later runs of the same row have the name as well.
+    """
+    if not name.strip() or visible(name) != name or ":" in name:
+        raise BenchError(
+            f"{name!r} cannot be a row's name: expected letters that can be seen, without a colon."
+        )
+    with open_store(db, create=False) as store:
+        found, is_model = _find(store, row)
+        keys = {run.key for run in found}
+        if any(run.model == name and run.key not in keys for run in store.runs(model=name)):
+            raise BenchError(f"there is a model called {name!r} already: give another name.")
+        before = stored_name(store, row)
+        store.mark(keys, "name", name, whole_model=is_model)
+    back = f"bench rename {shlex.quote(name)} {shlex.quote(found[0].model)}"
+    typer.echo(visible(f"{before} is now called {name}. To undo it: {back}"))
+
+
+@with_plugins
+def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> None:
+    """Leave models, or single rows, out of boards, the report and exports; --undo shows them again.
+
+    Nothing is deleted: `bench list runs` has their runs.
+    """
+    with open_store(db, create=False) as store:
+        if not rows:
+            _list_hidden(store)
+            return
+        for name in rows:
+            found, is_model = _find(store, name)
+            keys = {run.key for run in found}
+            if undo:
+                store.unmark(keys, "hidden")
+                typer.echo(visible(f"{name} is shown again."))
+                continue
+            store.mark(keys, "hidden", whole_model=is_model)
+            back = f"bench hide {shlex.quote(name)} --undo"
+            typer.echo(visible(f"{name} is hidden. To show it again: {back}"))
+
+
+@with_plugins
+def delete(  # noqa: PLR0913  (one parameter for each option)
+    keys: Keys = None,
+    *,
+    model: Model = None,
+    suite: Suites = None,
+    task: TaskName = None,
+    yes: Yes = False,
+    db: Database = DATABASE,
+) -> None:
+    """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.
+
+    They are written to an archive beside the database before, which `bench import` takes back.
+    """
+    if not (keys or model or suite or task):
+        raise BenchError(
+            "nothing to delete: give keys, --model, --suite or --task, as to `bench list runs`."
+        )
+    with open_store(db, create=False) as store:
+        found = _chosen(store, keys or (), model, suite or (), task)
+        if not found:
+            raise BenchError("no stored run matches; `bench list runs` shows what there is.")
+        chosen = {run.key for run in found}
+        _tell(store, found)
+        count = f"{len(chosen)} run{'' if len(chosen) == 1 else 's'}"
+        if not (yes or _agrees(f"delete {count} of {store.name}?")):
+            typer.echo("nothing was deleted.")
+            return
+        archive = _set_aside(store, chosen)
+        store.delete(chosen)
+    back = shlex.join(["bench", "import", str(archive), "--db", db])
+    typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
+
+
+def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
+    """The runs of a row or of a model, and whether it is a model; BenchError where it is none."""
+    wanted = stored_name(store, name)
+    if runs := store.runs(model=wanted):
+        return runs, True
+    boards = gather_boards(store, with_hidden=True)
+    entries = [entry for board in boards if (entry := select_entry(board, wanted))]
+    if not entries:
+        models = ", ".join(store.models()) or "none"
+        raise BenchError(f"no row of a board is called {name!r}; the stored models are {models}.")
+    return [run for entry in entries for run in entry.runs], False
+
+
+def _list_hidden(store: Store) -> None:
+    hidden = {run.key for run in store.runs() if run.is_hidden}
+    told: dict[str, None] = {}
+    for board in gather_boards(store, with_hidden=True) if hidden else ():
+        for entry in board.entries:
+            if any(run.key in hidden for run in entry.runs):
+                short = short_name(entry, board.entries)
+                told[f"{entry.name} ({board.title}): bench hide {shlex.quote(short)} --undo"] = None
+    for line in told:
+        typer.echo(visible(line))
+    if not told:
+        typer.echo("no row is hidden.")
+
+
+def _chosen(
+    store: Store, keys: Sequence[str], model: str | None, suites: Sequence[str], task: str | None
+) -> list[RunRow]:
+    """The runs with these keys, or else those that the options name; of both what both do."""
+    if not keys:
+        return find_runs(store, model, suites, task)
+    whole = [store.result(key).job.key for key in keys]  # each names one run, or is an error
+    named = {run.key for run in find_runs(store, model, suites, task)}
+    return [run for run in store.runs_with(whole) if run.key in named]
+
+
+def _tell(store: Store, found: Sequence[RunRow]) -> None:
+    """What would go, and what started from it."""
+    kinds = Counter((run.model, run.task, run.shown_recipe) for run in found)
+    for (model, task, recipe), count in list(kinds.items())[:SHOWN]:
+        typer.echo(visible(f"  {model}, {recipe}, {distinct_title(task)}: {count}"), err=True)
+    if len(kinds) > SHOWN:
+        typer.echo(f"  and {len(kinds) - SHOWN} kinds more", err=True)
+    keys = {run.key for run in found}
+    others = [run for run in store.runs() if run.start_from in keys and run.key not in keys]
+    if others:
+        typer.echo(
+            f"  {len(others)} stored runs started from these; they stay, and no longer say from "
+            "what.",
+            err=True,
+        )
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise BenchError(f"{question} Nobody can be asked here: say --yes.")
+    return typer.confirm(visible(question), err=True)
+
+
+def _set_aside(store: Store, keys: Collection[str]) -> Path:
+    """Writes the runs to an archive beside the store, and gives its path."""
+    folder = store.kept_folder.with_suffix("")
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    archive = folder.with_name(f"{folder.name}.deleted-{moment}.jsonl.gz")
+    check_new(archive)
+    try:
+        with whole_file(archive) as file:
+            write_archive(file, store.stored_runs(keys))
+    except OSError as error:
+        raise BenchError(
+            f"{archive} could not be written: {error.strerror or error}. Nothing was deleted."
+        ) from error
+    return archive

@@ -1,0 +1,257 @@
+"""What rows of a board are called: their model, what was set, and what tells them apart."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.grouping import training_rows
+from benchharness.leaderboard.job import START_FROM, Word, is_setting, setting_word, unquoted
+from benchharness.tasks.suites import distinct_title, title_of
+
+_MOST = 4
+"""Settings that differ and are named; of more the first."""
+
+_DIGITS = 7
+"""Of a digest, where nothing else is known of what differs; git shows as many."""
+
+
+def told_apart(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries with names of their own: those that share one are called by what differs.
+
+    A variant is kept only where its model, recipe and precision are there twice.
+    """
+    listed = list(entries)
+    for _ in range(_ROUNDS):
+        listed = _apart(listed)
+    variants = Counter((e.model, e.recipe, e.precision) for e in listed)
+    return [
+        replace(e, variant="") if variants[e.model, e.recipe, e.precision] == 1 else e
+        for e in listed
+    ]
+
+
+_ROUNDS = 2
+"""What differs from one row may be what a third one is called already."""
+
+
+def _apart(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries, with words for what differs between those of one name."""
+    named = list(entries)
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for number, entry in enumerate(named):
+        alike[entry.name].append(number)
+    for numbers in alike.values():
+        if len(numbers) > 1:
+            words = _differences([named[number] for number in numbers])
+            for number, more in zip(numbers, words, strict=True):
+                known = named[number].words
+                added = tuple(word for word in more if word not in known)
+                named[number] = replace(named[number], words=(*known, *added))
+    return named
+
+
+def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
+    """For each entry, which is called like the others, words that no other one has."""
+    words: list[tuple[Word, ...]] = [()] * len(entries)
+    for find in _FACTS:
+        found = find(entries)
+        if len(set(found)) > 1:
+            words = [(*known, *more) for known, more in zip(words, found, strict=True)]
+        if len(set(words)) == len(entries):
+            return words
+    return [(*each, Word(f"no. {n}", f"no={n}")) for n, each in enumerate(words, start=1)]
+
+
+_Words = Sequence[tuple[Word, ...]]
+
+
+def _settings(entries: Sequence[Entry]) -> _Words:
+    """The settings in which they differ on a task that several of them have."""
+    by_task = [
+        {run.task: {n: s.value for n, s in run.settings.items()} for run in entry.runs}
+        for entry in entries
+    ]
+    differing: dict[str, None] = {}
+    for task in dict.fromkeys(task for tasks in by_task for task in tasks):
+        known = [tasks[task] for tasks in by_task if tasks.get(task)]
+        names = dict.fromkeys(name for values in known for name in values)
+        differing |= {n: None for n in names if len({repr(v.get(n)) for v in known}) > 1}
+    told = [name for name in differing if name != START_FROM][:_MOST]
+    return [tuple(_setting_words(told, tasks.values())) for tasks in by_task]
+
+
+def _setting_words(
+    names: Iterable[str], tasks: Iterable[Mapping[str, str | float]]
+) -> Iterator[Word]:
+    listed = list(tasks)
+    for name in names:
+        values = dict.fromkeys(values[name] for values in listed if name in values)
+        if values:
+            yield setting_word(name, values)
+        elif any(listed):
+            yield Word(f"no {name.replace('_', ' ')}", f"{name}=off")
+
+
+def _starts(entries: Sequence[Entry]) -> _Words:
+    """What their runs started from."""
+    return [
+        tuple(_start_words(sorted(set(entry.starts.values()) or {"pretrained"})))
+        for entry in entries
+    ]
+
+
+def _start_words(names: Iterable[str]) -> Iterator[Word]:
+    for name in names:
+        short = name.partition("/")[2] or name
+        title = distinct_title(name) if "/" in name else name
+        yield Word(f"from {title}", f"from={unquoted(short)}")
+
+
+def _tasks(entries: Sequence[Entry]) -> _Words:
+    """The tasks that started from others, where what they started from is the same."""
+    found = [tuple(sorted(title_of(task) for task in entry.starts)) for entry in entries]
+    return [
+        tuple(Word(f"{name} from a start", f"start={unquoted(name)}") for name in names)
+        for names in found
+    ]
+
+
+def _weights(entries: Sequence[Entry]) -> _Words:
+    """Of which weights they are: a revision of the hub, or the beginning of a folder's digest."""
+    return [tuple(_weight_words(sorted({run.weights for run in e.runs}))) for e in entries]
+
+
+def _weight_words(weights: Iterable[str]) -> Iterator[Word]:
+    for each in weights:
+        revision = each.rpartition("@")[2] if each.startswith("hub:") else ""
+        name, text = ("revision", revision) if revision else ("weights", each.rpartition(":")[2])
+        short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
+        yield Word(f"{name} {short}", f"{name}={unquoted(short)}")
+
+
+def _rows(entries: Sequence[Entry]) -> _Words:
+    """Which rows of a task that several of them have they were trained on."""
+    by_task = [{run.task: training_rows(run) for run in entry.runs} for entry in entries]
+    for task in dict.fromkeys(task for tasks in by_task for task in tasks):
+        found = [tasks.get(task, "") for tasks in by_task]
+        if len(set(filter(None, found))) > 1:
+            return [_digest_word("train rows", "train", text) for text in found]
+    return [()] * len(entries)
+
+
+def _values(entries: Sequence[Entry]) -> _Words:
+    """Values of which nothing is known but that they differ."""
+    return [_digest_word("values", "values", min(r.recipe_digest for r in e.runs)) for e in entries]
+
+
+def _start_runs(entries: Sequence[Entry]) -> _Words:
+    """How what they started from was trained."""
+    found = [max((run.start_variant for run in e.runs), default="") for e in entries]
+    return [_digest_word("start", "start", text) for text in found]
+
+
+def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
+    short = digest[:_DIGITS]
+    return (Word(f"{shown} {short}", f"{typed}={unquoted(short)}"),) if digest else ()
+
+
+_FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
+    lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
+    _settings,
+    lambda entries: [(Word(e.precision, unquoted(e.precision)),) for e in entries],
+    _starts,
+    _tasks,
+    _weights,
+    _rows,
+    _values,
+    _start_runs,
+)
+"""What may tell apart rows of one model, what is said first before the others."""
+
+
+def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """What columns of these entries are headed by: what differs between them."""
+    models = [entry.model for entry in entries]
+    if len(set(models)) == len(models):
+        return tuple(models)
+    shared = set.intersection(*(set(_said(entry)) for entry in entries))
+    found = [", ".join(w for w in _said(e) if w not in shared) or e.model for e in entries]
+    if len(set(found)) < len(found):
+        found = [entry.name for entry in entries]
+    if len(set(found)) < len(found):
+        found = [f"{entry.name}, {entry.precision}" for entry in entries]
+    return tuple(found)
+
+
+def _said(entry: Entry) -> tuple[str, ...]:
+    return (entry.model, *(word.shown for word in entry.words))
+
+
+# What a row may be called on the command line.
+
+
+def is_called(entry: Entry, name: str) -> bool:
+    """Whether a name is of the entry: its model, and as much of the rest as one likes.
+
+    "minilm", "minilm:lr=3e-4", "minilm:fast:bf16"; a label of earlier versions too, such as
+    "minilm:paper+set ~0c2a".
+    """
+    for model in dict.fromkeys((entry.model, unquoted(entry.model))):
+        if name == model:
+            return True
+        if name.startswith(f"{model}:"):
+            rest = name[len(model) + 1 :]
+            return rest in _old_labels(entry) or all(
+                _is_said(entry, part) for part in rest.split(":")
+            )
+    return False
+
+
+def _is_said(entry: Entry, part: str) -> bool:
+    """Whether a part of a name is the entry's precision, its recipe, or words of its own."""
+    if part in (entry.precision, entry.recipe, unquoted(entry.recipe), entry.recipe_label):
+        return True
+    return all(_is_word(entry, word.strip()) for word in part.split(","))
+
+
+def _is_word(entry: Entry, word: str) -> bool:
+    if any(word in known for known in entry.words):
+        return True
+    runs = [run for run in entry.runs if run.settings]
+    return bool(runs) and all(is_setting(word, run.settings) for run in runs)
+
+
+def _old_labels(entry: Entry) -> Set[str]:
+    """What it was called while four digits of a digest told rows apart."""
+    ends = [f", best of {entry.points} on dev"] if entry.points else [""]
+    marks = ["", *(f"{gap}~{entry.variant}" for gap in (" ", "") if entry.variant)]
+    labels = {f"{entry.recipe}{mark}{end}" for mark in marks for end in ends}
+    return labels | {f"{label}:{entry.precision}" for label in labels}
+
+
+def typed_names(entry: Entry) -> tuple[str, ...]:
+    """From the shortest to the whole: "minilm", "minilm:lr=3e-4", "minilm:lr=3e-4:fp32"."""
+    model, words = unquoted(entry.model), ",".join(word.typed for word in entry.words)
+    return model, f"{model}:{words}", f"{model}:{words}:{unquoted(entry.precision)}"
+
+
+def full_label(entry: Entry) -> str:
+    """What names one entry of a board: "minilm:lr=3e-4:bf16"."""
+    words = ",".join(word.typed for word in entry.words)
+    return f"{entry.model}:{words}:{entry.precision}"
+
+
+def short_name(entry: Entry, others: Iterable[Entry]) -> str:
+    """The shortest name that is of this entry alone."""
+    listed = [other for other in others if other is not entry]
+    names = typed_names(entry)
+    return next((n for n in names if not any(is_called(o, n) for o in listed)), names[-1])
+
+
+def called(entries: Iterable[Entry], name: str) -> list[Entry]:
+    """The entries of that name: those that it names whole before those that it names in part."""
+    found = [entry for entry in entries if is_called(entry, name)]
+    whole = [e for e in found if name in (*typed_names(e)[1:], full_label(e))]
+    return whole if len(whole) == 1 else found

@@ -1,0 +1,138 @@
+"""What is shared with others (the page, exports, cards) without the paths of this machine.
+
+A path is shown by its last part and six digits that tell it from others of that name:
+"glue_data#3fa2c1". Everything that is written for others passes through here before it is made.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+
+_PATH = re.compile(
+    r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))(?:~[\w.-]*)?/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]*", re.ASCII
+)
+"""An absolute path, also after "file://", or one that begins in a home folder; in other addresses
+every slash stands behind a letter or another slash."""
+
+
+def path_label(path: str) -> str:
+    """A path by its last part, with digits that are the same for the same path."""
+    digits = hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:6]
+    return f"{PurePath(path).name or 'folder'}#{digits}"
+
+
+def without_paths(text: str, known: Iterable[str] = ()) -> str:
+    """The text with its paths as `path_label` has them.
+
+    `known` are paths that it may hold, which are found also where they have spaces.
+    """
+    for path in sorted({*known, _home()}, key=len, reverse=True):
+        if _is_path(path):
+            text = text.replace(path, path_label(path))
+    return _PATH.sub(_labelled, text)
+
+
+def _labelled(found: re.Match[str]) -> str:
+    path = found[0].rstrip(".")
+    return path_label(path) + found[0][len(path) :]
+
+
+def _home() -> str:
+    try:
+        return str(Path.home())
+    except RuntimeError:  # a user without one
+        return ""
+
+
+def _is_path(text: str) -> bool:
+    return len(text) > 1 and PurePath(text).is_absolute()
+
+
+def shared_board(board: Board) -> Board:
+    """The board as others see it: its folders, and what it says of files that could not be read."""
+    return replace(
+        board,
+        data=tuple(path_label(data) if _is_path(data) else data for data in board.data),
+        entries=tuple(_shared_entry(entry, board.data) for entry in board.entries),
+        imported=tuple(
+            replace(run, source=without_paths(run.source, board.data)) for run in board.imported
+        ),
+    )
+
+
+def _shared_entry(entry: Entry, known: Iterable[str]) -> Entry:
+    if entry.uncertainty is None:
+        return entry
+    cells = {
+        task: replace(each, reason=without_paths(each.reason, known))
+        for task, each in entry.uncertainty.cells.items()
+    }
+    return replace(entry, uncertainty=replace(entry.uncertainty, cells=cells))
+
+
+def shared_outcome(outcome: Result | Failure) -> Result | Failure:
+    """The run as others see it; its key, its scores and its predictions stay."""
+    job = outcome.job
+    known = _paths_of(job)
+    shared = _shared_job(job, known)
+    if isinstance(outcome, Failure):
+        return replace(
+            outcome,
+            job=shared,
+            error=without_paths(outcome.error, known),
+            details=without_paths(outcome.details, known),
+        )
+    provenance = {name: _walked(value, known) for name, value in outcome.provenance.items()}
+    return replace(outcome, job=shared, provenance=provenance)
+
+
+def _paths_of(job: Job) -> tuple[str, ...]:
+    """The places that a job names: its checkpoint, its data, and files that values came from."""
+    sources = [setting.source for setting in job.settings.values()]
+    if job.kind != "scored":  # there a source is a file, however it was named
+        sources = [source for source in sources if _is_path(source)]
+    start = job.start.name if job.start else ""
+    return tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
+
+
+def _shared_job(job: Job, known: Iterable[str]) -> Job:
+    """The job with places as labels; its key does not follow from them."""
+    is_file = job.kind == "scored"
+    settings = {
+        name: replace(
+            setting,
+            source=path_label(setting.source)
+            if is_file and "/" in setting.source
+            else without_paths(setting.source, known),
+        )
+        for name, setting in job.settings.items()
+    }
+    start = job.start and replace(job.start, name=without_paths(job.start.name, known))
+    return replace(
+        job,
+        checkpoint=without_paths(job.checkpoint, known),
+        data=without_paths(job.data, known),
+        source=without_paths(job.source, known),
+        settings=settings,
+        start=start,
+    )
+
+
+def _walked(value: Any, known: Iterable[str]) -> Any:
+    """Plain data with every text in it shared."""
+    match value:
+        case str():
+            return without_paths(value, known)
+        case Mapping():
+            return {name: _walked(inner, known) for name, inner in value.items()}
+        case list() | tuple():
+            return [_walked(inner, known) for inner in value]
+    return value
