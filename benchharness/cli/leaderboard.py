@@ -111,7 +111,7 @@ def show_boards(
 
     Published rows follow if wanted.
     """
-    from benchharness.cli.tables import print_boards  # noqa: PLC0415  (rich: --json needs none)
+    from benchharness.leaderboard.boards.terminal import print_boards  # noqa: PLC0415  (rich)
 
     known = {
         name.lower(): spec.parameters * 1e6

@@ -1,12 +1,14 @@
 """`bench run`: fine-tune, score, store and show."""
 
 import json
+import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -45,7 +47,6 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
-from benchharness.driver.halving import Halving
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -64,6 +65,9 @@ from benchharness.progress import Watcher, job_name
 from benchharness.stored.boards import gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
+
+if TYPE_CHECKING:
+    from benchharness.driver.halving import Halving
 
 Models = Annotated[
     list[str],
@@ -206,7 +210,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         with Console(stderr=True).status("reading the data and the checkpoints"):
             planned = plan(request)
         _name_missing_rows(request, planned)
-        climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
+        climb = _halving(request, planned) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
@@ -223,7 +227,9 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             snapshot_every=checkpoint_every * 60,
             force=force,
         )
-        conclude = partial(_conclude, out=Path(out), left_out=_left_out(planned), as_json=as_json)
+        conclude = partial(
+            _conclude, out=Path(out), db=db, left_out=_left_out(planned), as_json=as_json
+        )
         if climb is None:
             with driven_by(schedule) as driven:
                 code = conclude(schedule, driven)
@@ -234,6 +240,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     raise typer.Exit(code)
 
 
+def _halving(request: Request, planned: Plan) -> "Halving":
+    from benchharness.driver.halving import Halving  # noqa: PLC0415  (few runs have one)
+
+    return Halving(planned, [task.name for task in request.tasks])
+
+
 def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
     """What JSON says of tasks that were skipped; nothing where none was."""
     return {"left_out": dict(planned.left_out)} if planned.left_out else {}
@@ -241,7 +253,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climb: Halving | None,
+    climb: "Halving | None",
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,
@@ -323,11 +335,12 @@ def _import_ahead() -> None:
     import_module("benchharness.stored.report")
 
 
-def _conclude(
+def _conclude(  # noqa: PLR0913  (what came out, and where it goes)
     schedule: Schedule,
     driven: Driven,
     out: Path,
     *,
+    db: str,
     left_out: Mapping[str, Mapping[str, str]],
     as_json: bool,
 ) -> int:
@@ -355,7 +368,7 @@ def _conclude(
         typer.echo("\n".join(_closing_lines(schedule, failures, finished)))
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
-        typer.echo(visible(f"report: {out}"))
+        typer.echo(visible(_where_to_look(schedule, out, db)))
     tell_notes(_complaints(failures))
     lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else _exit_code(failures)
@@ -383,6 +396,16 @@ def _closing_lines(
         yield "The same command runs what is missing; `bench list runs` shows what failed."
     elif len({job.seed for job in schedule.jobs if job.kind == "model"}) == 1:
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
+
+
+def _where_to_look(schedule: Schedule, out: Path, db: str) -> str:
+    """The page, and the commands that show the same again."""
+    suites = dict.fromkeys(job.task.partition("/")[0] for job in schedule.jobs)
+    words = [word for suite in suites for word in ("--suite", suite)]
+    there = [] if db in (DATABASE, os.environ.get("BENCH_DB")) else ["--db", db]
+    table = shlex.join(["bench", "leaderboard", *words, *there])
+    one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
+    return f"report: {out}; the table again: `{table}`; one run: `{one}`"
 
 
 def _complaints(failures: Sequence[Failure]) -> Iterator[str]:

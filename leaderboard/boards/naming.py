@@ -8,6 +8,7 @@ from dataclasses import replace
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.grouping import training_rows
 from benchharness.leaderboard.job import START_FROM, Word, is_setting, setting_word, unquoted
+from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.suites import distinct_title, title_of
 
 _MOST = 4
@@ -69,10 +70,15 @@ _Words = Sequence[tuple[Word, ...]]
 
 def _settings(entries: Sequence[Entry]) -> _Words:
     """The settings in which they differ on a task that several of them have."""
-    by_task = [
-        {run.task: {n: s.value for n, s in run.settings.items()} for run in entry.runs}
-        for entry in entries
-    ]
+    return _differing([{run.task: _plain(run) for run in entry.runs} for entry in entries])
+
+
+def _plain(run: RunRow) -> Mapping[str, str | float]:
+    return {name: setting.value for name, setting in run.settings.items()}
+
+
+def _differing(by_task: Sequence[Mapping[str, Mapping[str, str | float]]]) -> _Words:
+    """For each of several, whose values are given by task, those that others have otherwise."""
     differing: dict[str, None] = {}
     for task in dict.fromkeys(task for tasks in by_task for task in tasks):
         known = [tasks[task] for tasks in by_task if tasks.get(task)]
@@ -80,6 +86,27 @@ def _settings(entries: Sequence[Entry]) -> _Words:
         differing |= {n: None for n in names if len({repr(v.get(n)) for v in known}) > 1}
     told = [name for name in differing if name != START_FROM][:_MOST]
     return [tuple(_setting_words(told, tasks.values())) for tasks in by_task]
+
+
+def recipe_names(runs: Iterable[RunRow]) -> dict[tuple[str, str], str]:
+    """What runs of one task are called by their recipes, by its label and the values' digest."""
+    firsts: dict[tuple[str, str], RunRow] = {}
+    for run in runs:
+        firsts.setdefault((run.recipe_label, run.recipe_digest), run)
+    alike: defaultdict[str, list[RunRow]] = defaultdict(list)
+    for run in firsts.values():
+        alike[run.shown_recipe].append(run)
+    names = {key: run.shown_recipe for key, run in firsts.items()}
+    for name, found in alike.items():
+        if len(found) > 1:
+            words = _differing([{run.task: _plain(run)} for run in found])
+            if len(set(words)) < len(found):
+                words = [_digest_word("values", "values", run.recipe_digest) for run in found]
+            for run, more in zip(found, words, strict=True):
+                said = (word.shown for word in more)
+                key = run.recipe_label, run.recipe_digest
+                names[key] = ", ".join(dict.fromkeys((*name.split(", "), *said)))
+    return names
 
 
 def _setting_words(
@@ -177,7 +204,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     if len(set(models)) == len(models):
         return tuple(models)
     shared = set.intersection(*(set(_said(entry)) for entry in entries))
-    found = [", ".join(w for w in _said(e) if w not in shared) or e.model for e in entries]
+    found = [", ".join(w for w in _said(e) if w not in shared) or e.name for e in entries]
     if len(set(found)) < len(found):
         found = [entry.name for entry in entries]
     if len(set(found)) < len(found):

@@ -7,7 +7,10 @@ A path is shown by its last part and six digits that tell it from others of that
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from getpass import getuser
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -17,7 +20,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 
 _PATH = re.compile(
-    r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))(?:~[\w.-]*)?/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]*", re.ASCII
+    r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))(?:~[\w.-]*)?/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+", re.ASCII
 )
 """An absolute path, also after "file://", or one that begins in a home folder; in other addresses
 every slash stands behind a letter or another slash."""
@@ -26,7 +29,8 @@ every slash stands behind a letter or another slash."""
 def path_label(path: str) -> str:
     """A path by its last part, with digits that are the same for the same path."""
     digits = hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:6]
-    return f"{PurePath(path).name or 'folder'}#{digits}"
+    name = PurePath(path).name
+    return f"{'folder' if name in ('', *_users()) else name}#{digits}"
 
 
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
@@ -34,9 +38,10 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
 
     `known` are paths that it may hold, which are found also where they have spaces.
     """
-    for path in sorted({*known, _home()}, key=len, reverse=True):
-        if _is_path(path):
-            text = text.replace(path, path_label(path))
+    for path in sorted(filter(_is_path, known), key=len, reverse=True):
+        text = text.replace(path, path_label(path))
+    if _is_path(home := _home()):
+        text = text.replace(home, "~")
     return _PATH.sub(_labelled, text)
 
 
@@ -45,11 +50,20 @@ def _labelled(found: re.Match[str]) -> str:
     return path_label(path) + found[0][len(path) :]
 
 
+@cache
 def _home() -> str:
     try:
         return str(Path.home())
     except RuntimeError:  # a user without one
         return ""
+
+
+@cache
+def _users() -> tuple[str, ...]:
+    """What the user's own folders may be called."""
+    with suppress(KeyError, OSError):  # a user without a name
+        return (getuser(), PurePath(_home()).name)
+    return (PurePath(_home()).name,)
 
 
 def _is_path(text: str) -> bool:
@@ -95,10 +109,9 @@ def shared_outcome(outcome: Result | Failure) -> Result | Failure:
 
 
 def _paths_of(job: Job) -> tuple[str, ...]:
-    """The places that a job names: its checkpoint, its data, and files that values came from."""
-    sources = [setting.source for setting in job.settings.values()]
-    if job.kind != "scored":  # there a source is a file, however it was named
-        sources = [source for source in sources if _is_path(source)]
+    """The places that a job names: its checkpoint, its data, and the files that it scored."""
+    is_file = job.kind == "scored"
+    sources = [setting.source for setting in job.settings.values() if is_file]
     start = job.start.name if job.start else ""
     return tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -17,8 +17,14 @@ from rich.text import Text
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, column_title, shown, spread_of
 from benchharness.leaderboard.boards.entry import Entry, Intervals
-from benchharness.leaderboard.boards.published import PublishedBlock, PublishedCell
+from benchharness.leaderboard.boards.imported import imported_blocks
+from benchharness.leaderboard.boards.published import (
+    PublishedBlock,
+    PublishedCell,
+    published_blocks,
+)
 from benchharness.leaderboard.boards.reproduction import reproductions
+from benchharness.leaderboard.boards.systems import like_those_of
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.suites import title_of
@@ -424,6 +430,9 @@ def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
 _PUBLISHED_NAME_WIDTH = 16
 """Names are folded to it where a line is short."""
 
+_FEW_COLUMNS = 4
+"""Numbers beside which there is room for what is said of a row behind its name."""
+
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
     "imported": "measured elsewhere and brought by `bench import`, in percent, unranked; "
@@ -484,10 +493,39 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
         said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
         name = Text(visible(line.row.system))
         if said:
-            name.append("\n" + visible(", ".join(said)), style="dim")
+            gap = ", " if len(columns) <= _FEW_COLUMNS else "\n"
+            name.append(gap + visible(", ".join(said)), style="dim")
         table.add_row(name, *(row[column] for column in columns))
     return table
 
 
 def _numbers(cells: Sequence[PublishedCell], gap: str) -> Text:
     return Text(gap.join(cell.printed for cell in cells) or "-")
+
+
+def print_boards(
+    boards: Sequence[Board],
+    *,
+    details: bool = False,
+    published: Literal["none", "like", "all"] = "none",
+    sizes: Mapping[str, float] | None = None,
+) -> None:
+    """Prints boards, each with what it reproduces and what was imported.
+
+    Of published rows none, those of models like the board's (`sizes` are those of known models), or
+    all.
+    """
+    for board in boards:
+        render(board, Console(), details=details)
+        render_reproductions(board, Console(), details=details)
+        for block in imported_blocks(board):
+            render_published(block, Console())
+        for block in published_blocks(board) if published != "none" else ():
+            like = like_those_of(board, block, sizes or {}) if published == "like" else block
+            if like.lines:
+                left_out = len(block.lines) - len(like.lines)
+                render_published(like, Console(), left_out=left_out)
+            else:
+                said = f"{len(block.lines)} rows, none of a model like these"
+                title = f"{block.title}, published ({block.split})"
+                Console().print(Text(f"{title}: {said}; --all-published shows them.", style="dim"))

@@ -6,8 +6,8 @@
     headlines     one row per job: of the run that lists show, what they show (see record.py)
     marks         what the user says of rows: a name, or that no board shows them (see marks.py)
 
-A result enters the first four in one transaction. JSON is kept as text, not in a database's own JSON
-type, so that the same characters come back on every database.
+A result enters the first four in one transaction. JSON is kept as text, not in a database's own
+JSON type, so that the same characters come back on every database.
 """
 
 import hashlib

@@ -37,7 +37,6 @@ from benchharness.leaderboard.store.database import (
     reading,
     writing,
 )
-from benchharness.leaderboard.store.integrity import faults_in
 from benchharness.leaderboard.store.marks import (
     Mark,
     MarkKind,
@@ -361,9 +360,10 @@ class Store:
             if model is None:
                 return _listed_rows(session, *conditions)
             wanted = {model} if isinstance(model, str) else set(model)
-            stored = stored_names(wanted, read_marks(session))
-            rows = _listed_rows(session, _is_one_of(Headline.model, stored), *conditions)
-            return rows if stored == wanted else [row for row in rows if row.model in wanted]
+            marks = read_marks(session)
+            stored = Headline.model.in_(stored_names(wanted, marks))
+            rows = _listed_rows(session, stored, *conditions)
+            return [row for row in rows if row.model in wanted] if marks else rows
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
@@ -499,6 +499,8 @@ class Store:
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""
+        from benchharness.leaderboard.store.integrity import faults_in  # noqa: PLC0415  (seldom)
+
         return faults_in(self._engine)
 
     def back_up(self, target: Path) -> None:

@@ -31,7 +31,10 @@ def test_the_table_says_how_many_seeds(bench, stored):
     ended = bench("plan", "good", "bad", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     lines = [line.split() for line in ended.out.splitlines()]
-    assert ended.out.startswith("GLUE on mini data: good and bad")
+    assert ended.out.startswith("GLUE on mini data: good, bert and bad, bert")
+    assert ["task", "good", "bad", "difference", "p-value", "seeds", "now"] in [
+        x[:7] for x in lines
+    ]
     (row,) = (line for line in lines if line[:1] == ["RTE"])
     assert " ".join(row) == "RTE 82.00 ± 2.00 75.00 ± 5.00 +7.00 0.122 3 and 3 7"
     assert "alpha 0.05" in ended.out

@@ -77,7 +77,7 @@ def test_the_terminal_has_a_line_for_each_below_the_board(bench, minilm, monkeyp
     monkeypatch.setenv("COLUMNS", "120")
     ended = bench("leaderboard", "--db", "board.sqlite")
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
-    assert any(line.startswith("minilm (paper) CoLA mcc 47.1 47.5 -0.4 ±") for line in lines)
+    assert any(line.startswith("minilm CoLA mcc 47.1 47.5 -0.4 ±") for line in lines)
     assert any(line.startswith("QNLI accuracy 86.1 90.5 -4.4 ±1.") for line in lines)
     assert any(line.endswith("below") for line in lines)
 

@@ -49,7 +49,9 @@ def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
     assert "GLUE on mini data" in ended.out
     assert "50.0" in ended.out
     assert "2 of 2 jobs are finished." in ended.out
-    assert ended.out.endswith("report: results/leaderboard.html\n")
+    assert ended.out.splitlines()[-1].startswith(
+        "report: results/leaderboard.html; the table again: `bench leaderboard --suite glue"
+    )
     assert "<html" in Path("results/leaderboard.html").read_text()
     assert "[2/2] tiny CoLA seed" in ended.err
 
@@ -86,7 +88,7 @@ def test_a_report_that_shows_the_same_already_is_left_as_it_is(bench, fake_jobs)
     bench(*RUN)
     assert moment() > 1
     ended = bench(*RUN)
-    assert ended.out.endswith("report: results/leaderboard.html\n")
+    assert "report: results/leaderboard.html; " in ended.out
     assert moment() == 1, "left"
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=7)))

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import build_cell, shown
 from benchharness.leaderboard.boards.grouping import evaluation_fingerprints
+from benchharness.leaderboard.boards.naming import recipe_names
 from benchharness.leaderboard.report.plots.axis import (
     Axis,
     date_axis,
@@ -47,10 +48,7 @@ class _Run:
     code: str
     seconds: float
     score: float
-
-    @property
-    def recipe(self) -> str:
-        return f"{self.row.recipe}, {self.row.precision}"
+    recipe: str
 
 
 _Batch = Sequence[_Run]
@@ -91,12 +89,16 @@ def _runs_of(
 ) -> list[_Run]:
     """The runs with a score of the task on the board's rows, oldest first."""
     found = []
+    names = recipe_names(run.row for run in past if task in run.row.scores)
     for run in past:
         cell = build_cell(task, [run.row], board.rule)
         seconds = seconds_of(run.row.finished)
         if cell and seconds is not None and _is_same_data(run.row, task, evaluated):
-            score = 100 * cell.median
-            found.append(_Run(row=run.row, code=run.code, seconds=seconds, score=score))
+            name = names[run.row.recipe_label, run.row.recipe_digest]
+            score, recipe = 100 * cell.median, f"{name}, {run.row.precision}"
+            found.append(
+                _Run(row=run.row, code=run.code, seconds=seconds, score=score, recipe=recipe)
+            )
     return sorted(found, key=lambda run: (run.seconds, run.row.key))
 
 
@@ -136,20 +138,11 @@ def _figure(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -
 
 
 def _by_recipe(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
-    """By recipe and precision; values that differ under one name are told apart by their digest."""
-    digests: dict[str, set[str]] = {}
-    for run in runs:
-        digests.setdefault(run.recipe, set()).add(run.row.recipe_digest)
+    """By recipe and precision."""
     found: dict[str, list[_Run]] = {}
     for run in runs:
-        several = len(digests[run.recipe]) > 1
-        name = f"{run.recipe} ~{run.row.recipe_digest[:4]}" if several else run.recipe
-        found.setdefault(name, []).append(run)
+        found.setdefault(run.recipe, []).append(run)
     return found
-
-
-def _recipe(run: _Run) -> str:
-    return f"{run.row.recipe_label}, {run.row.precision}"
 
 
 def _batches(runs: Sequence[_Run]) -> Iterator[_Batch]:

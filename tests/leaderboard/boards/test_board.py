@@ -156,7 +156,10 @@ def test_other_values_are_another_entry_and_tasks_are_joined_by_their_values() -
     assert [(e.rank, round(e.score or 0, 3)) for e in board.entries] == [(1, 0.7), (2, 0.6)]
     for entry in board.entries:
         assert len({run.recipe_digest for run in entry.runs}) == 1
-        assert entry.recipe_label == f"paper ~{entry.variant}"
+    assert [entry.recipe_label for entry in board.entries] == [
+        "paper, values bbbbbbb",
+        "paper, values aaaaaaa",
+    ]
 
 
 def test_two_checkpoints_of_one_name_never_share_an_entry() -> None:
@@ -166,7 +169,10 @@ def test_two_checkpoints_of_one_name_never_share_an_entry() -> None:
     assert len({entry.recipe_label for entry in board.entries}) == 2
     for entry in board.entries:
         assert len({run.weights for run in entry.runs}) == 1
-        assert entry.recipe_label == f"paper ~{entry.variant}"
+    assert {entry.name for entry in board.entries} == {
+        "minilm, weights other",
+        "minilm, weights revision of minilm",
+    }
 
 
 def test_seeds_of_two_checkpoints_of_one_name_are_no_spread() -> None:

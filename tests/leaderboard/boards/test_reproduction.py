@@ -146,15 +146,24 @@ def test_a_diagnostic_set_has_no_dev_split_to_differ_by() -> None:
 def test_the_table_has_a_line_for_each_comparison() -> None:
     rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("[b]\u202e/minilm", data="hub")
     console = Console(width=120, file=StringIO(), color_system=None)
-    render_reproductions(one_board(rows), console)
+    render_reproductions(one_board(rows), console, details=True)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "GLUE, reproduction of published scores"
-    assert "minilm (paper) CoLA mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
+    assert "minilm CoLA mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
     assert "the source does not say whether it is accuracy or f1" in " ".join(lines)
-    assert text.count("[b]\\u202e/minilm (paper)") == 1
-    assert text.count("minilm (paper)") == 2
+    assert text.count("[b]\\u202e/minilm") == 1
     assert "\u202e" not in text
+
+
+def test_of_many_comparisons_only_their_verdicts_are_counted_unasked() -> None:
+    rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("roberta-base", data="hub")
+    console = Console(width=300, file=StringIO(), color_system=None)
+    render_reproductions(one_board(rows), console)
+    line = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "1 within noise" in line
+    assert "not comparable" in line
+    assert line.endswith("--details shows them.")
 
 
 def test_without_a_comparison_there_is_no_table() -> None:

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 import pytest
 from rich.console import Console
 
+from benchharness.leaderboard.boards import terminal
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.terminal import render
+from benchharness.leaderboard.boards.terminal import print_boards, render
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.suites import title_of
 from tests.helpers.boards import (
@@ -19,9 +20,9 @@ from tests.helpers.boards import (
 from tests.helpers.gold import check_gold
 
 
-def printed(board: Board, width: int = 80, **options: object) -> str:
+def printed(board: Board, width: int = 80, *, details: bool = False, **options: object) -> str:
     file = io.StringIO()
-    render(board, Console(file=file, width=width, **options))  # type: ignore[arg-type]
+    render(board, Console(file=file, width=width, **options), details=details)  # type: ignore[arg-type]
     return file.getvalue()
 
 
@@ -71,15 +72,18 @@ def test_markup_in_names_is_text(name: str) -> None:
 
 def test_incomplete_and_failed_entries_say_so() -> None:
     text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)], width=120)
-    assert "5 of 9" in text
-    assert "1 failed" in text
+    assert "no score (GLUE-9): nobody has run MNLI, QNLI, RTE, WNLI" in text
+    assert "1 run failed (`bench list runs`): minilm." in text
+    assert "5 of 9" in of([*make_rows(), *make_rows("other")[:5]], width=120)
 
 
 def test_another_precision_is_said() -> None:
     rows = [*make_rows(), *make_rows(precision="bf16")]
     text = of(rows, width=120)
-    assert text.count("bf16") == 1
-    assert "fp32" not in text
+    assert "minilm, bf16" in text
+    assert "minilm, fp32" in text
+    assert "bf16: minilm." in of(make_rows(precision="bf16"), width=120)
+    assert "fp32" not in of(make_rows(), width=120)
 
 
 def test_legend_names_rule_data_seeds_and_spread() -> None:
@@ -103,11 +107,15 @@ def test_flag_is_marked_and_explained() -> None:
 
 
 def test_seeds_have_their_mean_and_ends_below_the_median() -> None:
-    lines = [line.split() for line in of(make_rows(values=[0.5, 0.61, 0.9])).splitlines()]
+    rows = make_rows(values=[0.5, 0.61, 0.9])
+    lines = [line.split() for line in of(rows, details=True, width=100).splitlines()]
     assert ["mean", *["67.0"] * 10] in lines
     assert ["min", *["50.0"] * 10] in lines
     assert ["max", *["90.0"] * 10] in lines
-    assert lines[4][:4] == ["1", "minilm", "61.0", "61.0"]
+    assert ["spread", *["±20.7"] * 10] in lines
+    assert ["seeds", *["3"] * 10] in lines
+    assert lines[4][:5] == ["1", "minilm", "61.0", "±20.7", "61.0"]
+    assert "mean" not in of(rows)
 
 
 def test_collapsed_seeds_are_counted() -> None:
@@ -134,7 +142,56 @@ def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
     assert "ensembles and baselines stand below the models and have no rank." in of(rows)
 
 
+def test_columns_without_a_value_are_left_out() -> None:
+    text = of([make_row(seed=seed, scores=0.5 + seed / 10) for seed in range(2)])
+    assert text.splitlines()[1].split() == ["model", "RTE"]
+    assert "minilm 55.0 ±7.1" in " ".join(text.split())
+
+
+MODELS = (
+    "bert-base-uncased bert-large-uncased roberta-base roberta-large deberta-v3-base "
+    "deberta-v3-large deberta-v3-small deberta-v3-xsmall electra-base-discriminator "
+    "bert-mini electra-small-discriminator albert-base-v2 distilbert-base-uncased "
+    "distilroberta-base xlnet-base-cased mpnet-base minilm modernbert-base "
+    "modernbert-large tinybert-4l-312d mobilebert-uncased spanbert-base-cased "
+    "funnel-small-base convbert-base "
+)
+
+
+def lines_of(rows: Iterable[RunRow], monkeypatch: pytest.MonkeyPatch, **options: object) -> int:
+    file = io.StringIO()
+    monkeypatch.setattr(terminal, "Console", lambda: Console(file=file, width=80))
+    print_boards([one_board(rows)], **options)  # type: ignore[arg-type]
+    assert max(map(len, file.getvalue().splitlines())) <= 80
+    return len(file.getvalue().splitlines())
+
+
+def test_24_models_of_five_seeds_are_45_lines_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        row
+        for place, model in enumerate(MODELS.split())
+        for row in make_rows(model, [0.6 + (place + seed) / 100 for seed in range(5)], data="hub")
+    ]
+    for name in ("majority", "bag-of-words"):
+        facts = {"kind": "floor", "weights": f"floor:{name}", "recipe": "floor"}
+        rows += make_rows(name, [0.4], data="hub", **facts)
+    assert len(MODELS.split()) == 24
+    assert lines_of(rows, monkeypatch) <= 45
+
+
+def test_published_rows_beside_one_of_rte_are_40_lines_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        make_row("bert-base-uncased", seed=n, scores=0.66 + n / 100, data="hub", parameters=110e6)
+        for n in range(5)
+    ]
+    assert 20 < lines_of(rows, monkeypatch, published="like") <= 40
+    assert lines_of(rows, monkeypatch, published="all") > 150
+
+
 def test_nothing_finished_yet() -> None:
     text = of([make_failed_row()])
-    assert "0 of 9" in text
     assert "no run has finished" in text

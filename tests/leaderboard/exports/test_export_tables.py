@@ -149,7 +149,7 @@ def test_boards_are_narrowed(board: Board) -> None:
     assert the_model([third])[0].model == "third"
     with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
         narrowed([board], ["nobody"], [])
-    with pytest.raises(BenchError, match="say which with --model: first:paper:fp32, second"):
+    with pytest.raises(BenchError, match="say which with --model: first, second"):
         the_model([board])
     with pytest.raises(BenchError, match="one model, and 2 fit: say which with --model: third, fi"):
         the_model([third, *narrowed([board], ["first"], [])])

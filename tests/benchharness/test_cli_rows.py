@@ -1,0 +1,192 @@
+"""`bench rename`, `hide` and `delete`, and names that are enough, through the command line."""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.store.store import open_store
+from tests.helpers.results import make_evaluation, make_job, make_result
+
+DB = ("--db", "board.sqlite")
+RATE = {"learning_rate": 3e-4, "epochs": 3}
+
+
+def run(model, seed=1, score=0.5, task="glue/rte", chosen=()):
+    """A run of the paper's recipe, or with values that were set."""
+    job = make_job(model=model, seed=seed, task=task, recipe="paper", precision="fp32")
+    if chosen:
+        settings = {
+            name: replace(setting, value=chosen.get(name, setting.value), source="--set")
+            if name in chosen
+            else setting
+            for name, setting in job.settings.items()
+        }
+        job = replace(job, settings=settings, overridden=True)
+    evaluation = make_evaluation(job, task, "dev", scores={"accuracy": score})
+    return replace(make_result(job), evaluations=(evaluation,))
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for seed in (1, 2):
+            store.add_result(run("minilm", seed, 0.6))
+            store.add_result(run("minilm", seed, 0.7, chosen=RATE))
+            store.add_result(run("bert-base-uncased", seed, 0.8))
+
+
+def rows(bench):
+    """The board: each row's name with its median."""
+    (board,) = json.loads(bench("leaderboard", *DB, "--json").out)
+    return {e["name"]: e["tasks"]["glue/rte"]["median"] for e in board["entries"]}
+
+
+def test_rows_are_called_by_what_was_set_everywhere(bench, stored):
+    assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
+    assert "minilm, lr 3e-4, 3 epochs" in bench("leaderboard", *DB).out
+    for form in ("csv", "markdown", "latex"):
+        assert "lr 3e-4, 3 epochs" in bench("export", "--format", form, *DB).out
+    assert "lr 3e-4, 3 epochs" in bench("list", "runs", *DB).out
+    assert bench("report", "--out", "page.html", *DB).code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "minilm, lr 3e-4, 3 epochs" in page
+    assert not re.search(r"~[0-9a-f]{4}\b", page)
+
+
+def test_compare_is_headed_by_what_differs(bench, stored):
+    ended = bench("compare", "minilm:paper", "minilm:lr=3e-4", *DB)
+    assert ended.code == 0, ended.err
+    head = next(line for line in ended.out.splitlines() if line.strip().startswith("task"))
+    assert "paper" in head
+    assert "lr 3e-4, 3 epochs" in head
+    assert "one" not in head.split()
+    assert "minilm and minilm, lr 3e-4, 3 epochs" in ended.out
+
+
+@pytest.mark.parametrize("name", ["bert", "bert-base", "BERT-base-unc", "bert-base-uncased:paper"])
+def test_a_name_that_is_enough_is_taken(bench, stored, name):
+    assert bench("compare", name, "minilm:lr=3e-4", "--task", "rte", *DB).code == 0
+    assert bench("export", "--model", name, *DB).out.count("bert-base-uncased") == 1
+    assert bench("show", "rte", *DB).out.startswith("name: glue/rte\n")
+
+
+def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
+    ended = bench("rename", "minilm:lr=3e-4", "hot", *DB)
+    assert (ended.code, ended.err) == (0, "")
+    assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
+    with open_store("board.sqlite") as store:
+        assert list(store.faults()) == []
+        # A new seed of the row, and a run that it does not hold, come to the right rows.
+        store.add_result(run("minilm", 3, 0.9, chosen=RATE))
+        store.add_result(run("minilm", 3, 0.6))
+        assert {row.model for row in store.runs(model="hot")} == {"hot"}
+        assert len(store.runs(model="hot")) == len(store.runs(model="minilm")) == 3
+        assert store.models() == ["bert-base-uncased", "hot", "minilm"]
+    assert rows(bench)["hot"] == 0.7
+    back = shlex.split(ended.out.partition("To undo it: ")[2])[1:]
+    assert back == ["rename", "hot", "minilm"]
+    bench("rename", "bert", "BERT of ours", *DB)
+    assert "BERT of ours" in rows(bench)
+    assert bench("compare", "BERT_of_ours", "hot", *DB).code == 0
+
+
+def test_names_that_would_mislead_are_refused(bench, stored):
+    for name in ("bert-base-uncased", "a:b", " ", "\u202e"):
+        ended = bench("rename", "minilm", name, *DB)
+        assert (ended.code, ended.out) == (2, ""), name
+    assert "already" in bench("rename", "minilm", "bert-base-uncased", *DB).err
+    ended = bench("rename", "nobody", "x", *DB)
+    assert "no row of a board is called 'nobody'" in ended.err
+
+
+def test_hidden_rows_are_on_no_board_and_come_back(bench, stored):
+    ended = bench("hide", "minilm:lr=3e-4", *DB)
+    assert "To show it again: bench hide minilm:lr=3e-4 --undo" in ended.out
+    assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
+    assert "1 row is hidden" in bench("leaderboard", *DB).out
+    assert "3e-4" not in bench("export", *DB).out
+    assert bench("list", "runs", *DB).out.count("lr 3e-4") == 2
+    told = bench("hide", *DB).out
+    assert told.startswith("minilm, lr 3e-4, 3 epochs (GLUE): bench hide minilm:")
+    bench(*shlex.split(told.partition("): bench ")[2].strip()), *DB)
+    assert "minilm, lr 3e-4, 3 epochs" in rows(bench)
+    assert bench("hide", *DB).out == "no row is hidden.\n"
+
+
+def test_deleted_runs_come_back_from_their_archive(bench, stored):
+    with open_store("board.sqlite") as store:
+        before = list(store.stored_runs())
+    ended = bench("delete", "--model", "minilm", "--task", "rte", *DB)
+    assert ended.code == 2
+    assert "delete 4 runs" in ended.err
+    assert "say --yes" in ended.err
+    with open_store("board.sqlite") as store:
+        assert store.count() == 6
+    ended = bench("delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
+    assert ended.code == 0, ended.err
+    assert "minilm, lr 3e-4, 3 epochs, GLUE RTE: 2" in ended.err
+    with open_store("board.sqlite") as store:
+        assert store.count() == 2
+        assert list(store.faults()) == []
+    assert set(rows(bench)) == {"bert-base-uncased"}
+    back = shlex.split(ended.out.partition("To get them back: ")[2])[1:]
+    assert bench(*back).code == 0
+    with open_store("board.sqlite") as store:
+        assert sorted(map(str, store.stored_runs())) == sorted(map(str, before))
+
+
+def test_one_run_is_deleted_by_its_key_and_nothing_without_words(bench, stored):
+    with open_store("board.sqlite") as store:
+        key = store.runs(model="bert-base-uncased")[0].key
+    assert bench("delete", key[:10], "--yes", *DB).code == 0
+    with open_store("board.sqlite") as store:
+        assert key not in {row.key for row in store.runs()}
+        assert store.count() == 5
+    assert "nothing to delete" in bench("delete", "--yes", *DB).err
+    assert bench("delete", "--model", "nobody", "--yes", *DB).code == 2
+
+
+def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):
+    with open_store("board.sqlite") as store:
+        first = store.newest()
+    bench("hide", "minilm", *DB)
+    with open_store("board.sqlite") as store:
+        second = store.newest()
+    bench("delete", "--model", "minilm", "--yes", *DB)
+    with open_store("board.sqlite") as store:
+        third = store.newest()
+    assert len({first, second, third}) == 3
+
+
+def test_the_help_of_run_has_its_options_under_heads(bench):
+    text = bench("run", "--help").out
+    heads = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
+    assert heads == [
+        "What to run:",
+        "How to train:",
+        "Where to compute:",
+        "What to trust:",
+        "What comes out:",
+        "Other options:",
+    ]
+    assert text.index("--model") < text.index("How to train:") < text.index("--recipe")
+    assert text.partition("Other options:")[2].split() == [
+        *("-h,", "--help", "Show", "this", "message", "and", "exit.")
+    ]
+
+
+def test_models_fit_80_columns_and_are_a_row_a_line_in_a_pipe(bench, monkeypatch):
+    from benchharness.models import MODELS
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, bench("list", "models").out.splitlines())) <= 80
+    monkeypatch.delenv("COLUMNS")
+    lines = bench("list", "models").out.splitlines()
+    for spec in MODELS.values():
+        (line,) = (line for line in lines if line.split()[:1] == [spec.name])
+        assert spec.title in line

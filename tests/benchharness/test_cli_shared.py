@@ -1,0 +1,152 @@
+"""Nothing that is shared (page, exports, cards) has a path, a home or the user's name in it."""
+
+import getpass
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.boards import sharing
+from benchharness.leaderboard.boards.sharing import path_label, without_paths
+from benchharness.leaderboard.job import Setting, Start
+from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.store import open_store
+from tests.helpers.boards import SCORES
+from tests.helpers.results import make_evaluation, make_job, make_result
+
+DB = ("--db", "board.sqlite")
+USER = "annabella-q"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home with data and a checkpoint in it; one folder's name has a space."""
+    folder = tmp_path / "home" / USER
+    (folder / "glue data").mkdir(parents=True)
+    (folder / "my-bert").mkdir()
+    for cached in (sharing._home, sharing._users):
+        cached.cache_clear()
+    for name, value in {"HOME": folder, "USER": USER, "LOGNAME": USER}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.chdir(tmp_path)
+    yield folder
+    monkeypatch.undo()
+    for cached in (sharing._home, sharing._users):
+        cached.cache_clear()
+
+
+def runs(home):
+    """What `bench run --model DIR --data DIR` stores: finished, failed, and scored from files."""
+    data, checkpoint = str(home / "glue data"), str(home / "my-bert")
+    facts = {"data": data, "checkpoint": checkpoint, "model": "my-bert", "precision": "fp32"}
+    rte = make_job(task="glue/rte", recipe="paper", **facts)
+    for task in SCORES:
+        job = make_job(task=task, recipe="paper", **facts)
+        source = f"{home}/recipes/mine.toml: learning_rate"
+        job = replace(
+            job,
+            settings={**job.settings, "learning_rate": Setting(value=3e-5, source=source)},
+            start=Start(kind="checkpoint", name=f"{home}/other-bert", model="bert"),
+        )
+        evaluations = [
+            make_evaluation(
+                job, t, s, scores={n + s.removeprefix("dev"): v for n, v in SCORES[t].items()}
+            )
+            for t, s in job.predicted_splits
+        ]
+        told = {"machine": {"cache": [f"{home}/.cache"], "note": f"file://{home}/x"}}
+        yield replace(make_result(job), evaluations=tuple(evaluations), provenance=told)
+    trace = (
+        f'Traceback:\n  File "{home}/lib/torch/nn.py", line 3\nat ~{USER}/x and {data}/RTE/dev.tsv'
+    )
+    failed = replace(job, task="glue/rte", seed=9, fingerprints=rte.fingerprints)
+    yield Failure.of(failed, "failed", f"{data}/RTE/dev.tsv is not UTF-8.", trace)
+    job = make_job(
+        task="glue/rte", seed=0, recipe="scored here", kind="scored", **facts | {"model": "theirs"}
+    )
+    settings = {"predictions": Setting(value="sha256:0", source=f"../home/{USER}/p/rte.tsv")}
+    yield make_result(replace(job, settings=settings, weights="scored"))
+
+
+@pytest.fixture
+def stored(home):
+    with open_store("board.sqlite") as store:
+        for run in runs(home):
+            add = store.add_failure if isinstance(run, Failure) else store.add_result
+            add(run)
+    return home
+
+
+def shared(bench, *more):
+    """Every kind of file that is made for others, by name."""
+    found = {}
+    for form in ("csv", "json", "markdown", "latex"):
+        ended = bench("export", "--format", form, *DB, *more)
+        assert ended.code == 0, ended.err
+        found[form] = ended.out
+    for form in ("model-index", "eval-results", "every-eval-ever"):
+        ended = bench("export", "--format", form, "--model", "my-bert", *DB, *more)
+        assert ended.code == 0, ended.err
+        found[form] = ended.out
+    for intervals in ("--intervals", "--no-intervals"):
+        ended = bench("report", "--out", "page.html", intervals, *DB, *more)
+        assert ended.code == 0, ended.err
+        found[f"page {intervals}"] = Path("page.html").read_text(encoding="utf-8")
+    return found
+
+
+def test_nothing_shared_has_the_home_the_data_folder_or_the_user(bench, stored):
+    secrets = (USER, str(stored), str(stored.parent), str(stored / "glue data"), getpass.getuser())
+    for name, text in shared(bench).items():
+        assert len(text) > 100
+        for secret in secrets:
+            if secret != "root":
+                assert secret not in text, (
+                    name,
+                    secret,
+                    text[max(0, text.find(secret) - 90) :][:200],
+                )
+    page = Path("page.html").read_text(encoding="utf-8")
+    label = path_label(str(stored / "glue data"))
+    assert label.startswith("glue data#")
+    assert f"files in {label}" in page
+    assert f"{label}/RTE/dev.tsv is not UTF-8." in page
+    assert path_label(str(stored / "my-bert")) in page
+    assert "mine.toml#" in page
+    lines = json.loads(bench("export", "--format", "json", *DB).out)
+    assert {line["data"] for line in lines} == {label}
+
+
+def test_show_paths_shows_them(bench, stored):
+    found = shared(bench, "--show-paths")
+    for name in ("csv", "json", "page --intervals"):
+        assert str(stored / "glue data") in found[name]
+    assert str(stored / "my-bert") in found["page --no-intervals"]
+
+
+def test_the_page_links_to_the_same_runs(bench, stored):
+    """What is hidden is no part of a job's key."""
+    with open_store("board.sqlite") as store:
+        keys = [row.key for row in store.runs() if row.status == "finished"]
+    bench("report", "--out", "page.html", *DB)
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert all(f'id="run-{key[:16]}"' in page for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see /srv/x/y.tsv.", "see y.tsv#e8ef14."),
+        ("https://huggingface.co/a/b glue/rte and/or 3/4 // /", "same"),
+        ("./a/b ../a MNLI-m/mm", "same"),
+    ],
+)
+def test_only_paths_of_this_machine_are_hidden(text, shown):
+    found = without_paths(text)
+    if shown == "same":
+        assert found == text
+    else:
+        assert found == f"see {path_label('/srv/x/y.tsv')}."
+    assert os.sep + "srv" not in found

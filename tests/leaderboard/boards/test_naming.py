@@ -1,0 +1,172 @@
+"""What rows are called: by what was set, and by what differs; names that the command line takes."""
+
+import shlex
+from typing import Any
+
+import pytest
+
+from benchharness.leaderboard.boards.board import Board, select_entry
+from benchharness.leaderboard.boards.naming import full_label, heads, is_called, short_name
+from benchharness.leaderboard.job import Setting, recipe_words, setting_word, value_text
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.errors import BenchError
+from tests.helpers.boards import make_row, make_rows, one_board
+
+PAPER = {"learning_rate": 2e-5, "epochs": 10.0, "batch_size": 16}
+
+
+def settings_of(**chosen: Any) -> dict[str, Setting]:
+    paper = {name: Setting(value=value, source="a paper") for name, value in PAPER.items()}
+    return paper | {n: Setting(value=value, source="--set") for n, value in chosen.items()}
+
+
+def rows(model: str = "minilm", level: float = 0.5, **chosen: Any) -> list[RunRow]:
+    """A model's runs by its paper's recipe, or with these values set."""
+    digest = repr(sorted(chosen.items()))
+    facts = {"overridden": bool(chosen), "settings": settings_of(**chosen)}
+    return make_rows(model, [level], recipe_digest=digest, **facts)
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return one_board(
+        [
+            *rows(level=0.9),
+            *rows(level=0.8, learning_rate=3e-4, epochs=3.0),
+            *rows(level=0.7, learning_rate=3e-4),
+            *rows("bert", 0.6, best_checkpoint=True, warmup_ratio=0.06),
+        ]
+    )
+
+
+def test_what_was_set_is_the_rows_name(board: Board) -> None:
+    assert [entry.name for entry in board.entries] == [
+        "minilm",
+        "minilm, lr 3e-4, 3 epochs",
+        "minilm, lr 3e-4",
+        "bert, best checkpoint, warmup ratio 0.06",
+    ]
+    assert [entry.beside_name for entry in board.entries] == ["paper", "", "", ""]
+    assert not any("~" in entry.name + entry.recipe_label for entry in board.entries)
+
+
+def test_a_shell_takes_names_unquoted(board: Board) -> None:
+    names = [full_label(entry) for entry in board.entries]
+    assert names[1] == "minilm:lr=3e-4,epochs=3:fp32"
+    for entry in board.entries:
+        for name in (full_label(entry), short_name(entry, board.entries)):
+            assert shlex.quote(name) == name
+            assert select_entry(board, name) is entry
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("minilm:paper", 0),
+        ("minilm:epochs=3", 1),
+        ("minilm:lr=0.0003,epochs=3", 1),
+        ("minilm:learning_rate=3e-04:epochs=3", 1),
+        ("minilm:lr=3e-4", 2),
+        ("minilm:lr=3e-4:fp32", 2),
+        ("bert", 3),
+        ("bert:warmup_ratio=0.06", 3),
+        ("bert:paper+set", 3),
+        ("bert:paper+set:fp32", 3),
+    ],
+)
+def test_a_name_that_is_enough_is_taken(board: Board, name: str, row: int) -> None:
+    assert select_entry(board, name) is board.entries[row]
+
+
+def test_a_name_of_several_rows_says_which_there_are(board: Board) -> None:
+    with pytest.raises(BenchError, match=r"say minilm:paper or minilm:lr=3e-4,epochs=3 or "):
+        select_entry(board, "minilm")
+    assert select_entry(board, "minilm:lr=5e-5") is None
+    assert select_entry(board, "minilm:bf16") is None
+
+
+def test_names_of_earlier_versions_are_taken(board: Board) -> None:
+    for entry in board.entries[1:3]:
+        assert len(entry.variant) == 4
+        for old in (f"minilm:paper+set ~{entry.variant}", f"minilm:paper+set~{entry.variant}:fp32"):
+            assert select_entry(board, old) is entry
+    assert not is_called(board.entries[0], f"minilm:paper ~{board.entries[1].variant}")
+
+
+def test_rows_of_one_recipe_are_told_apart_by_what_differs() -> None:
+    other = {**settings_of(), "learning_rate": Setting(value=5e-5, source="another version")}
+    facts = {"recipe_digest": "b" * 12, "settings": other}
+    found = one_board([*rows(level=0.9), *make_rows(values=[0.8], **facts)])
+    assert [entry.name for entry in found.entries] == ["minilm, lr 2e-5", "minilm, lr 5e-5"]
+    assert select_entry(found, "minilm:lr=5e-5") is found.entries[1]
+
+
+def test_what_is_first_told_apart_may_be_the_name_of_a_third_row() -> None:
+    older = {**settings_of(), "learning_rate": Setting(value=3e-5, source="another version")}
+    longer = settings_of(learning_rate=3e-5) | {"epochs": Setting(value=3.0, source="a paper")}
+    found = one_board(
+        [
+            *rows(level=0.9),
+            *make_rows(values=[0.8], recipe_digest="b" * 12, settings=older),
+            *make_rows(values=[0.7], recipe_digest="c", overridden=True, settings=longer),
+        ]
+    )
+    names = [entry.name for entry in found.entries]
+    assert len(set(names)) == 3, names
+    for entry in found.entries:
+        assert select_entry(found, full_label(entry)) is entry
+
+
+def test_a_sweep_says_what_was_tried() -> None:
+    points = [
+        make_row(
+            scores=0.5 + place / 10,
+            recipe_digest=str(rate),
+            overridden=True,
+            is_sweep=True,
+            settings=settings_of(learning_rate=rate, epochs=3.0),
+        )
+        for place, rate in enumerate((2e-5, 3e-5))
+    ]
+    (entry,) = one_board(points).entries
+    assert entry.name == "minilm, sweep of lr, 3 epochs"
+    assert entry.recipe_label == "sweep of lr, 3 epochs, best of 2 on dev"
+    assert full_label(entry) == "minilm:sweep=lr,epochs=3:fp32"
+
+
+def test_columns_are_headed_by_what_differs(board: Board) -> None:
+    minilm, both, rate, bert = board.entries
+    assert heads([minilm, bert]) == ("minilm", "bert")
+    assert heads([minilm, both]) == ("paper", "lr 3e-4, 3 epochs")
+    assert heads([both, rate]) == ("3 epochs", "minilm, lr 3e-4")
+    precisions = one_board([*rows(), *make_rows(values=[0.4], precision="bf16")])
+    assert heads(precisions.entries) == ("fp32", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3e-4, "3e-4"),
+        (1.5e-5, "1.5e-5"),
+        (0.001, "1e-3"),
+        (0.06, "0.06"),
+        (3.0, "3"),
+        (100_000, "100000"),
+        (0, "0"),
+        (True, "true"),
+        ("train:0.1", "train:0.1"),
+    ],
+)
+def test_values_are_written_as_in_papers(value: Any, text: str) -> None:
+    assert value_text(value) == text
+
+
+def test_words_of_settings() -> None:
+    assert setting_word("epochs", [1.0]) == ("1 epoch", "epochs=1")
+    assert setting_word("best_checkpoint", [False]) == (
+        "no best checkpoint",
+        "best_checkpoint=false",
+    )
+    assert setting_word("learning_rate", [3e-5, 2e-5]) == ("lr 2e-5/3e-5", "lr=2e-5/3e-5")
+    assert setting_word("select_on", ["train:0.1"])[1] == "select_on=train_0.1"
+    assert recipe_words("paper+set", [make_row()]) == (("paper+set", "paper+set"),)
