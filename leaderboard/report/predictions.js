@@ -2,6 +2,7 @@
 "use strict";
 
 const STEP = 20; // examples that are shown at once, and by each "more"
+const NEAR = 200; // an example that fewer stand before is shown among them
 const list = document.querySelector(".examples");
 const tools = document.querySelector(".tools");
 const controls = {
@@ -45,8 +46,7 @@ function draw() {
   const shown = found.slice(0, limit);
   list.replaceChildren(...shown.map(elementOf));
   const left = found.length - shown.length;
-  tools.parentElement.querySelector(".more")?.remove();
-  if (left) list.after(moreButton(left));
+  putMore(left ? moreButton(left) : null);
   const said = `${found.length.toLocaleString("en")} of ${records.length.toLocaleString("en")} examples match`;
   tools.parentElement.querySelector(".count").textContent = found.length < records.length ? said : "";
 }
@@ -65,7 +65,12 @@ function moreButton(left) {
     draw();
     list.children[first]?.querySelector("a").focus();
   });
-  return makeElement("p", { className: "more" }, button);
+  return button;
+}
+
+function putMore(button) {
+  tools.parentElement.querySelector(".more")?.remove();
+  if (button) list.after(makeElement("p", { className: "more" }, button));
 }
 
 function redraw() {
@@ -115,8 +120,7 @@ function remember() {
 }
 
 function followAddress() {
-  const hash = decodeURIComponent(location.hash.slice(1));
-  const asked = /^example-(\d+)$/.exec(hash);
+  const asked = /^#example-(\d+)$/.exec(location.hash);
   if (asked) {
     showExample(Number(asked[1]));
     return;
@@ -132,14 +136,19 @@ function followAddress() {
   draw();
 }
 
-// One example by its number: the list is drawn as far as it.
+// One example by its number: among the others where few stand before it, else alone.
 function showExample(number) {
   const at = matches().findIndex(({ place }) => place === number);
-  limit = Math.max(limit, Math.ceil((at + 1) / STEP) * STEP);
-  if (limit > 10 * STEP) {
-    controls.order.value = "place"; // not thousands of others before it
-    list.replaceChildren(...records.filter(({ place }) => place === number).map(elementOf));
-  } else draw();
+  const record = records.find(({ place }) => place === number);
+  if (record && (at < 0 || at >= NEAR)) {
+    list.replaceChildren(elementOf(record));
+    const button = makeElement("button", { type: "button", textContent: "Show the others" });
+    button.addEventListener("click", redraw);
+    putMore(button);
+  } else {
+    limit = Math.max(limit, Math.ceil((at + 1) / STEP) * STEP);
+    draw();
+  }
   document.getElementById(`example-${number}`)?.scrollIntoView();
 }
 

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,14 @@ def test_csv_json_lines_parquet_and_a_dataset_hold_the_same(tmp_path: Path) -> N
     assert set(frame["model"]) == {"'=model()"}  # no formula
     numbers = frame[frame["task"] == "glue/stsb"]["predicted"]
     assert numbers.astype(float).tolist() == [p.label for p in splits[1].predictions]  # type: ignore[union-attr]
+
+
+def test_a_hidden_gold_answer_is_no_answer() -> None:
+    split = exported("glue/rte")
+    hidden = tuple(replace(example, label=None) for example in split.examples)  # type: ignore[call-arg]
+    for row in prediction_rows(replace(split, examples=hidden)):
+        assert (row["gold"], row["right"]) == (None, None)
+        assert row["predicted"]
 
 
 def test_nothing_exported_is_a_dataset_without_rows() -> None:

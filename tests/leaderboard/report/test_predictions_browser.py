@@ -107,9 +107,16 @@ def test_a_cell_of_the_matrix_leads_to_its_examples_and_the_address_keeps_them(
 
 
 def test_a_link_leads_to_its_example(browser: "Browser", path: Path) -> None:
-    last = len(mini(TASK, "dev"))
-    with opened(browser, path, anchor=f"#example-{last}") as found:
-        assert last in shown(found)
+    with opened(browser, path) as found:
+        choose(found, "order", "place")
+        assert found.page.url.endswith("#order=place")
+        for number, others in ((30, 39), (250, 0)):
+            found.run("(hash) => { location.hash = hash; }", f"example-{number}")
+            found.page.wait_for_selector(f"#example-{number}")
+            assert len(shown(found)) == others + 1
+        found.page.get_by_role("button", name="Show the others").click()
+        assert shown(found) == list(range(1, 21))
+        assert found.complaints == []
 
 
 def test_without_scripts_the_hardest_stand_there(browser: "Browser", path: Path) -> None:
