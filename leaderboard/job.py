@@ -307,17 +307,19 @@ def recipe_words(label: str, jobs: Iterable[WithSettings]) -> tuple[Word, ...]:
     Values of which the jobs have several are joined, "lr 2e-5/3e-5"; of a sweep they are what was
     tried.
     """
-    known = list(jobs)
-    values: dict[str, dict[str | float, None]] = {}
+    known, chosen = list(jobs), set[str]()
+    found: dict[str, dict[str | float, None]] = {}
     for job in known:
         for name, setting in job.settings.items():
-            if setting.source == SET:
-                values.setdefault(name, {})[setting.value] = None
+            found.setdefault(name, {})[setting.value] = None
+            if setting.source.partition(",")[0] == SET:  # "--set, one of 2e-5, 3e-5" of a sweep
+                chosen.add(name)
+    swept = [name for name in found if known[0].is_sweep and len(found[name]) > 1]
+    values = {name: found[name] for name in found if name in chosen or name in swept}
     if not values:
         return (Word(label, unquoted(label)),)
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
-    swept = [name for name, found in values.items() if known[0].is_sweep and len(found) > 1]
     if swept:
         names = [_SHORT.get(name, name) for name in swept]
         shown = " and ".join(name.replace("_", " ") for name in names)

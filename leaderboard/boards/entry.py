@@ -77,7 +77,8 @@ class Entry:
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
     an ensemble or a baseline (`kind`), or predictions of others. `words` are what was set and what
     tells the entry from others of its model (see naming.py), of which its name leaves the first
-    `unsaid` out: the paper's recipe, or all where the user has named the row. `variant` are four
+    `unsaid` out: the paper's recipe, or all where the user has named the row; it says the precision
+    where another row differs in nothing else. `variant` are four
     digits that told rows apart in earlier versions, and that scripts may still use. Of a sweep the
     best point stands here, task by task; `points` is how many were tried, 0 for any other recipe.
     `uncertainty` has the intervals, where they were asked for.
@@ -94,6 +95,7 @@ class Entry:
     missing: tuple[str, ...]
     words: tuple[Word, ...]
     unsaid: int = 0
+    says_precision: bool = False
     rank: int | None = None
     variant: str = ""
     points: int = 0
@@ -128,7 +130,9 @@ class Entry:
     @property
     def name(self) -> str:
         """What the row is called wherever it stands: "minilm", "minilm, lr 3e-4, 3 epochs"."""
-        return ", ".join((self.model, *(word.shown for word in self.words[self.unsaid :])))
+        precision = (self.precision,) if self.says_precision else ()
+        words = (word.shown for word in self.words[self.unsaid :])
+        return ", ".join((self.model, *words, *precision))
 
     @property
     def beside_name(self) -> str:

@@ -45,12 +45,20 @@ def _apart(entries: Sequence[Entry]) -> list[Entry]:
         alike[entry.name].append(number)
     for numbers in alike.values():
         if len(numbers) > 1:
-            words = _differences([named[number] for number in numbers])
-            for number, more in zip(numbers, words, strict=True):
-                known = named[number].words
-                added = tuple(word for word in more if word not in known)
-                named[number] = replace(named[number], words=(*known, *added))
+            found = _differences([named[number] for number in numbers])
+            for number, more in zip(numbers, found, strict=True):
+                entry = named[number]
+                words = tuple(w for w in more if w not in (*entry.words, _precision(entry)))
+                named[number] = replace(
+                    entry,
+                    words=(*entry.words, *words),
+                    says_precision=entry.says_precision or _precision(entry) in more,
+                )
     return named
+
+
+def _precision(entry: Entry) -> Word:
+    return Word(entry.precision, unquoted(entry.precision))
 
 
 def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
@@ -187,7 +195,7 @@ def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
 _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
     _settings,
-    lambda entries: [(Word(e.precision, unquoted(e.precision)),) for e in entries],
+    lambda entries: [(_precision(entry),) for entry in entries],
     _starts,
     _tasks,
     _weights,
@@ -213,7 +221,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _said(entry: Entry) -> tuple[str, ...]:
-    return (entry.model, *(word.shown for word in entry.words))
+    return (entry.model, *(word.shown for word in entry.words), entry.precision)
 
 
 # What a row may be called on the command line.

@@ -308,8 +308,7 @@ def _said_of_rows(board: Board) -> dict[str, list[str]]:
 def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
         yield f"best of {entry.points} on dev"
-    said = ("fp32", *(word.shown for word in entry.words))
-    if entry.is_single and entry.precision not in said:
+    if entry.is_single and entry.precision != "fp32" and not entry.says_precision:
         yield entry.precision
     yield from entry.start_labels
     yield from entry.selection_labels

@@ -15,7 +15,7 @@ from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import LEVEL, Entry
 from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from benchharness.leaderboard.comparing.uncertainty import Known
-from benchharness.leaderboard.job import Stage
+from benchharness.leaderboard.job import Stage, recipe_words
 from benchharness.leaderboard.statistics import Interval, holm, median_deviation, median_interval
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
@@ -120,7 +120,7 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
     for entry in sorted(board.entries, key=_finished):
         if (stage := stage_of(entry)) is not None:
-            steps = groups.setdefault((stage.run, entry.recipe, entry.precision), {})
+            steps = groups.setdefault((stage.run, _recipe(entry), entry.precision), {})
             _check_alike(steps.values(), (stage, entry))
             steps[stage.step] = (stage, entry)
     return [
@@ -134,6 +134,11 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
         for (run, recipe, precision), steps in groups.items()
         if len(steps) > 1
     ]
+
+
+def _recipe(entry: Entry) -> str:
+    """What was set, or the recipe's name; versions of one recipe are one here."""
+    return ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
 
 
 def _finished(entry: Entry) -> str:
