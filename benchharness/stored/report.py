@@ -8,7 +8,7 @@ from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.plots.section import Background, BoardKey
-from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.report.write import About, write_report
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
@@ -52,7 +52,7 @@ def make_report(
         past = store.past_runs(_runs(boards))
         background = Background(sizes=known_sizes(), past=past, stages=stages)
         details = _details(store, boards)
-        write_report(out, boards, details, generated, background, notes=notes, mark=mark)
+        write_report(out, boards, details, generated, background, about=About(notes=notes, mark=mark))
     except OSError as error:
         raise BenchError(
             f"the report {out} could not be written: {error.strerror or error}. Give another "
@@ -105,6 +105,7 @@ def known_sizes() -> Sizes:
                 parameters=spec.parameters * 1e6,
                 backbone=None if spec.backbone is None else spec.backbone * 1e6,
                 is_dense=spec.family not in NOT_DENSE,
+                family=spec.family,
             )
             for name in (spec.checkpoint.rpartition("/")[2], *spec.aliases, spec.name):
                 found[name.lower()] = size
