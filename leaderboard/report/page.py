@@ -26,7 +26,7 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 Places = Mapping[str, str]
 """By the ids of sections that stand in files of their own, the address of the file."""
 
-INLINE_RUNS = 100
+INLINE_RUNS = 120
 """Runs whose sections need no script; those of more would make the page slow to open."""
 
 
@@ -112,9 +112,7 @@ def build_page(
     background = background or Background()
     sections, facts = _read(details)
     tables = tuple(
-        build_table(
-            board, number, background.sizes, background.contrasts.get(board_key(board), {})
-        )
+        build_table(board, number, background.sizes, background.contrasts.get(board_key(board), {}))
         for number, board in enumerate(boards, start=1)
     )
     plots = (
@@ -154,13 +152,25 @@ def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterato
     """Each failed run once."""
     rows = {run.key: run for entry in entries for run in entry.failures}
     for run in rows.values():
-        yield FailedRun(model=run.model, task=run.task, seed=run.seed, status=run.status,
-                        error=run.error, href="#" + run_anchor(run.key))
+        yield FailedRun(
+            model=run.model,
+            task=run.task,
+            seed=run.seed,
+            status=run.status,
+            error=run.error,
+            href="#" + run_anchor(run.key),
+        )
     for section in others:
         if section.error:
             job = section.job
-            yield FailedRun(model=job.model, task=job.task, seed=job.seed, status=section.status,
-                            error=section.error, href="#" + section.anchor)
+            yield FailedRun(
+                model=job.model,
+                task=job.task,
+                seed=job.seed,
+                status=section.status,
+                error=section.error,
+                href="#" + section.anchor,
+            )
 
 
 def _parts(
@@ -191,9 +201,7 @@ def entry_runs(entry: Entry, groups: Iterable[Group], *, is_packed: bool = False
     )
 
 
-def groups_of(
-    board: Board, entry: Entry, sections: Mapping[str, RunSection]
-) -> Iterator[Group]:
+def groups_of(board: Board, entry: Entry, sections: Mapping[str, RunSection]) -> Iterator[Group]:
     """The runs of an entry, task by task, with the sections of those that have one."""
     views = reproduction_views(board, entry)
     by_task: dict[str, list[RunRow]] = {}

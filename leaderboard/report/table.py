@@ -158,8 +158,12 @@ def build_table(
         has_bars=any(cell.bar for row in rows for cell in (row.score, *row.cells)),
         reproduced=reproduced_entries(board),
         contrasts=tuple(
-            (*(_row_anchor(board, board.entries[place]) for place in pair), _verdicts(board, found))
-            for pair, found in contrasts.items()
+            (
+                _row_anchor(board, board.entries[one]),
+                _row_anchor(board, board.entries[other]),
+                _verdicts(board, found),
+            )
+            for (one, other), found in contrasts.items()
         ),
     )
 

@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.page import (
     Group,
     Places,
@@ -35,7 +34,16 @@ from benchharness.tasks.suites import distinct_title
 _HERE = Path(__file__).parent
 
 _STYLES = ("style.css", "plots.css")
-_SCRIPTS = ("unpack.js", "tip.js", "table.js", "compare.js", "copy.js", "plots.js", "state.js", "page.js")
+_SCRIPTS = (
+    "unpack.js",
+    "tip.js",
+    "table.js",
+    "compare.js",
+    "copy.js",
+    "plots.js",
+    "state.js",
+    "page.js",
+)
 """What the page carries, each file in an element of its own, whose digest is in the policy."""
 
 
@@ -145,8 +153,21 @@ def write_runs(
             ids += [run_anchor(run.key) for run in entry.runs]
             places |= dict.fromkeys(ids, f"{folder.name}/{name}")
             mark = _digest(about.version, about.title, *ids, *_facts(groups))
-            if not _shows(folder / name, mark):
-                _write_entry(folder / name, page.name, board, entry, read, about, mark)
+            if _shows(folder / name, mark):
+                continue
+            sections = {run.key: build_run(read(run.key)) for run in entry.runs}
+            html = _render(
+                "runs.html.j2",
+                (),
+                entry=entry_runs(entry, groups_of(board, entry, sections)),
+                board=board,
+                page=page.name,
+                about=about,
+                kind=_KIND,
+                mark=mark,
+            )
+            with whole_file(folder / name) as file:
+                file.write(html.encode("utf-8"))
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
@@ -156,30 +177,6 @@ def write_runs(
 def _facts(groups: Iterable[Group]) -> Iterator[str]:
     """What groups say beside their runs."""
     return (f"{group.statistics} {group.reproductions}" for group in groups)
-
-
-def _write_entry(  # noqa: PLR0913
-    path: Path,
-    page: str,
-    board: Board,
-    entry: Entry,
-    read: Callable[[str], Result | Failure],
-    about: About,
-    mark: str,
-) -> None:
-    sections = {run.key: build_run(read(run.key)) for run in entry.runs}
-    html = _render(
-        "runs.html.j2",
-        (),
-        entry=entry_runs(entry, groups_of(board, entry, sections)),
-        board=board,
-        page=page,
-        about=about,
-        kind=_KIND,
-        mark=mark,
-    )
-    with whole_file(path) as file:
-        file.write(html.encode("utf-8"))
 
 
 def _shows(path: Path, mark: str) -> bool:
