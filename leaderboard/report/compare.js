@@ -57,7 +57,7 @@ function sheetOf(board, records, remove) {
   const caption = makeElement("caption", { className: "unseen", textContent: "Chosen rows, task by task" });
   table.prepend(caption);
   const scroll = makeElement("div", { className: "scroll", tabIndex: 0 }, table);
-  scroll.setAttribute("role", "region");
+  scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", "Side by side");
   return [makeElement("p", { className: "quiet", textContent: text }), scroll];
 }
@@ -76,7 +76,7 @@ function testsSaid(rows, tests) {
     : [];
   if (untested.length && rows[0].kind === "measured") {
     const names = untested.map(({ name }) => name).join(", ");
-    said.push(`Not tested here against ${rows[0].name}: ${names}; \`bench compare\` tests any two.`);
+    said.push(`Not tested here against ${rows[0].name}: ${names}. The command bench compare tests any two.`);
   }
   return said.join(" ");
 }

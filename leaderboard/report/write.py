@@ -207,7 +207,9 @@ def _digests(texts: Iterable[str]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    text = (_HERE / name).read_text(encoding="utf-8")
+    """A file of ours without its comments and indentation."""
+    lines = map(str.strip, (_HERE / name).read_text(encoding="utf-8").splitlines())
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
         raise ValueError(f"{name} would end its own element: it contains '</'")
     return Markup(text)  # noqa: S704 - our own file, just checked

@@ -243,7 +243,9 @@ def test_failure_to_write_leaves_the_old_report(
 
 def test_hundreds_of_runs_take_seconds() -> None:
     many = [
-        replace(run, job=replace(run.job, model=f"m{number}", weights=f"{run.job.weights} {number}"))
+        replace(
+            run, job=replace(run.job, model=f"m{number}", weights=f"{run.job.weights} {number}")
+        )
         for number in range(4)
         for run in make_runs()
     ]

@@ -157,7 +157,8 @@ def test_two_runs_are_drawn_and_one_is_not() -> None:
 def test_suite_score_stands_open_where_a_model_has_it() -> None:
     whole = plots_of(html_of([*suite_of("minilm", 0.6), *suite_of("tiny", 0.5)]))
     assert whole.index("GLUE-9 against parameters") < whole.index('<details class="others">')
-    part = plots_of(html_of([plotted(), plotted("tiny"), plotted(task="glue/cola")]))
+    cola = [plotted(name, task="glue/cola") for name in ("minilm", "tiny")]
+    part = plots_of(html_of([plotted(), plotted("tiny"), plotted("small"), *cola]))
     assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 
