@@ -18,12 +18,12 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import tell_notes
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.page import Pages
+from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.answers import check_folder, write_pages
 from benchharness.stored.boards import lacking_plugins
-from benchharness.stored.report import make_report
+from benchharness.stored.report import Wanted, make_report
 from benchharness.tasks.errors import BenchError
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
@@ -42,6 +42,18 @@ Predictions = Annotated[
         help="Write a page of every prediction for each cell too, into a folder beside the report.",
     ),
 ]
+Title = Annotated[str, typer.Option("--title", help="The page's heading.")]
+Description = Annotated[
+    str, typer.Option("--description", help="A sentence or two below the heading.")
+]
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--split/--no-split",
+        help="Write the details of runs into a folder beside the page, or all into the page. "
+        "Default: into a folder from 1,500 runs on.",
+    ),
+]
 
 
 @with_plugins
@@ -51,6 +63,9 @@ def report(  # noqa: PLR0913  (one parameter for each option)
     db: Database = DATABASE,
     out: Out = REPORT,
     intervals: Intervals = None,
+    title: Title = "Leaderboard",
+    description: Description = "",
+    split: Split = None,
     predictions: Predictions = False,
     no_texts: NoTexts = False,
     show_paths: ShowPaths = False,
@@ -72,14 +87,14 @@ def report(  # noqa: PLR0913  (one parameter for each option)
             notes.extend(written.notes)
             return written.pages
 
-        make_report(
-            store,
-            path,
-            suite or (),
+        wanted = Wanted(
+            title=title,
+            description=description,
             intervals=intervals,
+            split=split,
             show_paths=show_paths,
-            pages=pages if predictions else None,
         )
+        make_report(store, path, suite or (), wanted=wanted, pages=pages if predictions else None)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
     typer.echo(visible(f"report: {out}"))

@@ -15,7 +15,7 @@ from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.examples import PredictedTask, System
-from benchharness.leaderboard.report.page import Pages
+from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.report.predictions import write_predictions
 from benchharness.leaderboard.report.rows import row_anchor
 from benchharness.leaderboard.report.table import group_anchor
