@@ -83,8 +83,8 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="NAME,NAME",
-        help="Only these columns, in this order: of a table score, tasks (rte), rank, recipe, "
-        "precision and seeds; of csv and json those that they have.",
+        help="Only these columns, in this order: of a table rank, recipe, precision, seeds (they "
+        "stand first), score and tasks (rte); of csv and json those that they have.",
     ),
 ]
 Published = Annotated[

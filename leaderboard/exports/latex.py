@@ -6,11 +6,12 @@ The text needs booktabs, with `siunitx` that package too, and compiles with pdfl
 xelatex alike.
 """
 
+import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from benchharness.leaderboard.boards.board import Board
@@ -30,8 +31,14 @@ _SIZES = ((9.0, 4.0), (9.0, 3.0), (8.0, 3.0), (8.0, 2.0), (7.0, 2.0))
 """Sizes of type with the space on each side of a column, in points, the nicest first. They are told
 as numbers, because \\small is larger in some classes."""
 
-_SMALL = 6.0
-"""The size of a spread."""
+_SMALL, _NOTE_SIZE = 6.0, 7.0
+"""The sizes of a spread and of the notes."""
+
+_LEADING = 2.0
+"""What a line has above its size."""
+
+_PAGE = 430.0
+"""Points of rows and notes on a page: its 550 without caption, heads, rules and headings."""
 
 _NAMES = 0.4
 """The share of the width that names may take before they are folded."""
@@ -51,7 +58,7 @@ def to_latex(
     for table in build_tables(boards, choice):
         seen[table.suite] += 1
         number = f"-{seen[table.suite]}" if seen[table.suite] > 1 else ""
-        texts.append(_environment(table, siunitx, f"tab:{table.suite}{number}"))
+        texts.extend(_environments(table, siunitx, f"tab:{table.suite}{number}"))
     return head + "\n".join(texts)
 
 
@@ -99,7 +106,7 @@ def _is_known(character: str) -> bool:
     return known or (ord(character) < 0x180 and base.isascii())
 
 
-_LONG = 12
+_LONG = 10
 """So many characters in a row need a place where they may be folded."""
 
 
@@ -262,7 +269,9 @@ def _name_width(row: TableRow, size: float) -> float:
 
 
 def _fact_width(table: Table, name: str, size: float) -> float:
-    return max(_width(text, size) for text in (name, *(row.fact(name) for row in table.rows)))
+    return max(
+        _width(text, size) for text in (name.capitalize(), *(row.fact(name) for row in table.rows))
+    )
 
 
 # The text of a table.
@@ -275,35 +284,76 @@ _HEADINGS = {
 }
 
 
-def _environment(table: Table, siunitx: bool, label: str) -> str:
-    layout = _layout(table, siunitx)
-    marks = _marks(table)
-    lines = [
-        rf"\begin{{{layout.environment}}}[t]",
-        r"\centering",
-        rf"\caption{{{latex_escaped(table.title)}.}}",
-        rf"\label{{{label}}}",
-        r"\vspace{4pt}",
-        rf"\fontsize{{{layout.size:g}}}{{{layout.size + 2:g}}}\selectfont",
-        rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}",
-    ]
+def _environments(table: Table, siunitx: bool, label: str) -> Iterator[str]:
+    """The table, in several floats where one would be higher than a page; notes are in the last."""
+    layout, marks = _layout(table, siunitx), _marks(table)
+    notes = list(_note_lines(table, marks))
+    height = _NOTE_SIZE * 1.4 * (1 + _width(" ".join(notes), _NOTE_SIZE) / layout.width)
+    parts = list(_parts(table.rows, layout, _PAGE - height))
+    for number, rows in enumerate(parts):
+        is_last = number == len(parts) - 1
+        yield "\n".join(
+            [
+                rf"\begin{{{layout.environment}}}[t]",
+                r"\centering",
+                rf"\caption{{{latex_escaped(table.title)}{', continued' if number else ''}.}}",
+                *([] if number else [rf"\label{{{label}}}"]),
+                r"\vspace{4pt}",
+                rf"\fontsize{{{layout.size:g}}}{{{layout.size + _LEADING:g}}}\selectfont",
+                rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}",
+                *_panels(replace(table, rows=rows), siunitx, layout, marks),
+                *(_minipage(notes) if is_last else ()),
+                rf"\end{{{layout.environment}}}",
+                "",
+            ]
+        )
+
+
+def _parts(
+    rows: Sequence[TableRow], layout: _Layout, last_room: float
+) -> Iterator[tuple[TableRow, ...]]:
+    """The rows, as many at once as a page has room for, and the notes below the last of them."""
+    leading = (layout.size + _LEADING) * len(layout.panels)
+    rest = [(row, _line_count(row, layout) * leading) for row in rows]
+    while len(rest) > 1 and sum(height for _, height in rest) > last_room:
+        part, height = [], 0.0
+        while len(rest) > 1 and (not part or height + rest[0][1] <= _PAGE):
+            row, more = rest.pop(0)
+            part.append(row)
+            height += more
+        yield tuple(part)
+    yield tuple(row for row, _ in rest)
+
+
+def _line_count(row: TableRow, layout: _Layout) -> int:
+    """How many lines a row takes, with a heading or a rule that may stand above it."""
+    lines = 1
+    if layout.folded:
+        # A folded line is two thirds full or more.
+        lines = math.ceil(1.5 * _name_width(row, layout.size) / layout.folded)
+    return lines + (not layout.beside and any(cell.spread for cell in row.cells))
+
+
+def _panels(table: Table, siunitx: bool, layout: _Layout, marks: dict[str, str]) -> Iterator[str]:
     for place, columns in enumerate(layout.panels):
-        facts = table.facts if place == 0 else ()
-        lines += [r"\par\medskip"] if place else []
-        lines += _tabular(table, siunitx, layout, columns, facts, marks)
-    lines += [
-        r"\par\smallskip",
-        r"\begin{minipage}{\linewidth}",
-        r"\fontsize{7}{8.5}\selectfont\raggedright",
-        *(_breaking_words(note) for note in table.notes),
-        *(
-            rf"\textsuperscript{{{mark}}}\,{_breaking_words(meaning)}."
-            for meaning, mark in marks.items()
-        ),
-        r"\end{minipage}",
-        rf"\end{{{layout.environment}}}",
-    ]
-    return "\n".join(lines) + "\n"
+        if place:
+            yield r"\par\medskip"
+        facts = () if place else table.facts
+        yield from _tabular(table, siunitx, layout, columns, facts, marks)
+
+
+def _note_lines(table: Table, marks: dict[str, str]) -> Iterator[str]:
+    yield from map(_breaking_words, table.notes)
+    for meaning, mark in marks.items():
+        yield rf"\textsuperscript{{{mark}}}\,{_breaking_words(meaning)}."
+
+
+def _minipage(notes: Sequence[str]) -> Iterator[str]:
+    yield r"\par\smallskip"
+    yield r"\begin{minipage}{\linewidth}"
+    yield rf"\fontsize{{{_NOTE_SIZE:g}}}{{8.5}}\selectfont\raggedright"
+    yield from notes
+    yield r"\end{minipage}"
 
 
 def _breaking_words(text: str) -> str:

@@ -105,7 +105,7 @@ def build_tables(
         chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]
         found = [names[word] for word in chosen if word in names]
         numbers = [name for name in found if name not in FACTS]
-        if numbers:
+        if numbers and board.entries:
             shown_facts = [name for name in found if name in FACTS]
             yield _build_table(board, dict.fromkeys(numbers), dict.fromkeys(shown_facts), choice)
 
@@ -152,7 +152,7 @@ def _build_table(
         title=f"{board.title} on {board.data_label}",
         facts=facts,
         columns=tuple(titles),
-        rows=tuple(_told_apart(rows)),
+        rows=tuple(_told_apart(rows, facts)),
         notes=tuple(_notes(board, columns, facts, choice)),
     )
 
@@ -184,8 +184,11 @@ def _official(model: str) -> str:
     return names.most_common(1)[0][0] if names else model
 
 
-def _told_apart(rows: Sequence[TableRow]) -> Iterator[TableRow]:
-    """The rows with names that are nobody else's: of several recipes each has its own behind it."""
+def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[TableRow]:
+    """The rows with names that are nobody else's: of several recipes each has its own behind it.
+
+    What is among the `facts` that are shown need not be told again.
+    """
     for row in rows:
         if row.group == "published":
             yield row
@@ -196,7 +199,7 @@ def _told_apart(rows: Sequence[TableRow]) -> Iterator[TableRow]:
         parts = [
             row.fact(fact)
             for fact in ("recipe", "precision")
-            if len({each.fact(fact) for each in same}) > 1
+            if fact not in facts and len({each.fact(fact) for each in same}) > 1
         ]
         yield replace(row, official=f"{name} ({', '.join(parts)})" if parts else name)
 

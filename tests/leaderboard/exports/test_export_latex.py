@@ -159,33 +159,38 @@ def _boards() -> list[Board]:
 
 
 def _is_there(file: str) -> bool:
+    if not shutil.which("pdflatex"):
+        return False
     found = subprocess.run(("kpsewhich", file), capture_output=True, check=False)
     return found.returncode == 0
 
 
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+@pytest.mark.skipif(not _is_there("booktabs.sty"), reason="LaTeX or booktabs is not installed")
 @pytest.mark.parametrize("options", ["", "twocolumn"])
-@pytest.mark.parametrize("siunitx", [False, True])
-def test_no_box_is_overfull(tmp_path: Path, options: str, *, siunitx: bool) -> None:
-    packages = ["booktabs", *(["siunitx"] if siunitx else [])]
-    if missing := [name for name in packages if not _is_there(f"{name}.sty")]:
-        pytest.skip(f"{' and '.join(missing)}.sty is not installed")
-    texts = [
-        to_latex(_boards(), choice, siunitx=siunitx)
-        for choice in (
-            Choice(),
-            Choice(spread=False),
-            WITH_PUBLISHED,
-            Choice(columns=("rank", "recipe", "seeds", "score", "rte", "cb", "squad/v2.0")),
-        )
-    ]
+def test_no_box_is_overfull(tmp_path: Path, options: str) -> None:
+    boards = _boards()
+    columns = ("rank", "recipe", "seeds", "score", "rte", "cb", "squad/v2.0")
+    choices = (Choice(), Choice(spread=False), WITH_PUBLISHED, Choice(columns=columns))
+    text = "\n\\clearpage\n".join(to_latex(boards, choice) for choice in choices)
+    assert _complaints(tmp_path, text, options, ["booktabs"]) == []
+
+
+@pytest.mark.soak  # siunitx takes ten seconds
+@pytest.mark.skipif(not _is_there("siunitx.sty"), reason="siunitx.sty is not installed")
+@pytest.mark.parametrize("choice", [Choice(), replace(WITH_PUBLISHED, spread=False)])
+def test_columns_of_siunitx_fit(tmp_path: Path, choice: Choice) -> None:
+    text = to_latex(_boards()[:3], choice, siunitx=True)
+    assert "S[table-format=2.1" in text
+    assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "siunitx"]) == []
+
+
+def _complaints(folder: Path, text: str, options: str, packages: Iterable[str]) -> list[str]:
+    """What pdflatex says of boxes, floats and letters in a paper with these tables."""
     uses = "".join(rf"\usepackage{{{name}}}" for name in packages)
-    page = "\n\\clearpage\n".join(texts)
-    document = rf"\documentclass[{options}]{{article}}{uses}\begin{{document}}{page}\end{{document}}"
-    (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
+    paper = rf"\documentclass[{options}]{{article}}{uses}\begin{{document}}{text}\end{{document}}"
+    (folder / "paper.tex").write_text(paper, encoding="utf-8")
     command = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex")
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
-    log = (tmp_path / "paper.log").read_text(encoding="latin-1")
+    ended = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=120)
+    log = (folder / "paper.log").read_text(encoding="latin-1")
     assert ended.returncode == 0, log[-2000:]
-    assert re.findall(r"Overfull.*|.*Float too large.*", log) == []
-    assert log.count("Missing character") == 0
+    return re.findall(r"Overfull.*|.*Float too large.*|Missing character.*", log)
