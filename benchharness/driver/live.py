@@ -210,7 +210,8 @@ class _Pace:
     """
 
     def __init__(self) -> None:
-        self._starts: list[float] = []
+        self._starts: list[float] = []  # of jobs that began after another's first step
+        self._first_step: float | None = None
         self._factors = _Factors()
 
     def learn(self, run: Running, at: float) -> None:
@@ -221,7 +222,9 @@ class _Pace:
             told, step, steps = run.last
             of_a_step = (told - since) / (step - first) if step > first else 0.0
             start = max(0.0, since - of_a_step - run.since)
-            self._starts.append(start)
+            if self._first_step is not None and run.since > self._first_step:
+                self._starts.append(start)
+            self._first_step = min(since, self._first_step or since)
             work -= start
             if first > steps / 10:  # it has resumed
                 work *= steps / max(1, steps - first)
@@ -229,8 +232,13 @@ class _Pace:
 
     @property
     def start_seconds(self) -> float:
-        """About how long a job takes until its first step."""
-        return (sum(self._starts) + 0.3 * _START_SECONDS) / (len(self._starts) + 0.3)
+        """About how long a job takes until its first step, once others have had theirs.
+
+        Those that begin with the run also wait for libraries to be imported, which others find.
+        """
+        if self._first_step is None:
+            return _START_SECONDS
+        return (sum(self._starts) + 0.3 * _WARM_SECONDS) / (len(self._starts) + 0.3)
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
         """About how many seconds a job still takes, one of these that run or another."""
@@ -296,6 +304,9 @@ group. Little: two jobs say more of a machine than any estimate."""
 
 _START_SECONDS = 5.0
 """What estimates reckon until the first step."""
+
+_WARM_SECONDS = 2.0
+"""The same where the libraries are imported."""
 
 
 def _work(job: LiveJob) -> float:
