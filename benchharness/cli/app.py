@@ -31,6 +31,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("run:run", "Fine-tune, score, store and show."),
+    "watch": Command("watch:watch", "Watch a run from another terminal."),
     "show": Command("show:show", "Show a run, a model, a task, a suite."),
     "leaderboard": Command("leaderboard:leaderboard", "Show the leaderboard as a table."),
     "report": Command("report:report", "Write the leaderboard as an HTML page."),

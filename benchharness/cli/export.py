@@ -25,6 +25,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
+from benchharness.leaderboard.boards.naming import called
 from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
     every_eval_ever_record,
@@ -32,6 +33,7 @@ from benchharness.leaderboard.exports.cards import (
     to_every_eval_ever,
     to_model_index,
 )
+from benchharness.leaderboard.exports.latex import to_latex
 from benchharness.leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
 from benchharness.leaderboard.exports.predictions import (
     ExportedSplit,
@@ -40,12 +42,13 @@ from benchharness.leaderboard.exports.predictions import (
     write_jsonl,
     write_parquet,
 )
-from benchharness.leaderboard.exports.table import to_latex, to_markdown
+from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.answers import exported_splits
 from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
+from benchharness.stored.contrasts import ties_of
 from benchharness.tasks.errors import BenchError
 
 
@@ -63,11 +66,13 @@ class Format(StrEnum):
     EVERY_EVAL_EVER = "every-eval-ever"
 
 
-WRITERS: dict[Format, Callable[[Sequence[Board]], str]] = {
-    Format.CSV: lambda boards: to_csv(score_lines(boards)),
-    Format.JSON: lambda boards: to_json(score_lines(boards)),
-    Format.MARKDOWN: to_markdown,
-    Format.LATEX: to_latex,
+TABLES = (Format.MARKDOWN, Format.LATEX)
+"""What is read by people, as a table a board."""
+
+WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
+"""What has columns to choose."""
+
+CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
     Format.MODEL_INDEX: to_model_index,
     Format.EVAL_RESULTS: to_eval_results,
     Format.EVERY_EVAL_EVER: lambda boards: to_every_eval_ever(
@@ -85,14 +90,46 @@ Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
-        metavar="NAME",
-        help="Only this row: MODEL, or MODEL:RECIPE where it has several; repeatable.",
+        "--models",
+        metavar="NAME[,NAME]",
+        help="Only these rows: MODEL, or MODEL:RECIPE where it has several; repeatable.",
         autocompletion=completed_by("stored_models"),
     ),
 ]
 InFormat = Annotated[
     Format,
     typer.Option("--format", metavar="|".join(Format), help="What to write them in."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAME,NAME",
+        help="Only these columns, in this order: of a table rank, recipe, precision, seeds (they "
+        "stand first), score and tasks (rte); of csv and json those that they have.",
+    ),
+]
+Published = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--published",
+        metavar="models|SYSTEM",
+        help="In a table, also published rows: of its models, or of a system; repeatable.",
+    ),
+]
+NoSpread = Annotated[
+    bool, typer.Option("--no-spread", help="In a table, leave out the spread over seeds.")
+]
+Siunitx = Annotated[
+    bool, typer.Option("--siunitx", help="In LaTeX, align the numbers by siunitx's columns.")
+]
+Ties = Annotated[
+    bool,
+    typer.Option(
+        "--ties",
+        help="In a table, make bold too what the test of `bench compare` does not tell apart from "
+        "the best; reads the examples.",
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -127,6 +164,11 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     task: Tasks = None,
     data: DataFilter = None,
     form: InFormat = Format.CSV,
+    columns: Columns = None,
+    published: Published = None,
+    no_spread: NoSpread = False,
+    siunitx: Siunitx = False,
+    ties: Ties = False,
     out: Out = None,
     predictions: Predictions = False,
     no_texts: NoTexts = False,
@@ -135,8 +177,10 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     db: Database = DATABASE,
 ) -> None:
     """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
+    chosen = tuple(word for word in (columns or "").split(",") if word)
     if no_texts and not (predictions and everything is None):
         raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
+    _check_format(form, columns=chosen, published=published, ties=ties, siunitx=siunitx)
     if everything is None:
         with open_store(db, create=False) as store:
             boards = _boards(store, suite or (), model or (), task or (), data)
@@ -144,13 +188,19 @@ def export(  # noqa: PLR0913  (one parameter for each option)
                 boards = list(map(shared_board, boards))
             if predictions:
                 _put_predictions(store, boards, form, out, texts=not no_texts)
-            else:
-                _put(_text(boards, form), out)
+                return
+            choice = Choice(
+                columns=chosen,
+                published=tuple(published or ()),
+                spread=not no_spread,
+                ties=ties_of(store, boards) if ties else {},
+            )
+        _put(_text(form, boards, choice, siunitx=siunitx), out)
         return
-    if suite or model or task or data or out or predictions:
+    if suite or model or task or data or out or columns or predictions:
         raise BenchError(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
-            "--data, --predictions and --out."
+            "--data, --columns, --predictions and --out."
         )
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
@@ -161,6 +211,30 @@ def export(  # noqa: PLR0913  (one parameter for each option)
         except OSError as error:
             raise _unwritable(everything, error) from error
     typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
+
+
+def _check_format(form: Format, **options: object) -> None:
+    """Raises BenchError where an option says nothing to the format."""
+    fits = {"columns": WITH_COLUMNS, "siunitx": (Format.LATEX,)}
+    for name, value in options.items():
+        formats = fits.get(name, TABLES)
+        if value and form not in formats:
+            raise BenchError(f"--{name} is for --format {' or '.join(formats)}, not {form}.")
+
+
+def _text(form: Format, boards: Sequence[Board], choice: Choice, *, siunitx: bool) -> str:
+    match form:
+        case Format.CSV:
+            return to_csv(score_lines(boards), choice.columns)
+        case Format.JSON:
+            return to_json(score_lines(boards), choice.columns)
+        case Format.MARKDOWN:
+            return to_markdown(boards, choice)
+        case Format.LATEX:
+            return to_latex(boards, choice, siunitx=siunitx)
+    if form not in CARDS:
+        raise BenchError(f"{form} is a format of predictions: add --predictions.")
+    return CARDS[form](boards)
 
 
 def _boards(
@@ -174,13 +248,16 @@ def _boards(
     wanted = wanted_tasks(store, suites, tasks) if tasks else ()
     names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
     boards = gather_boards(store, names, data)
-    return narrowed(boards, [stored_name(store, name) for name in models], wanted)
-
-
-def _text(boards: Sequence[Board], form: Format) -> str:
-    if form not in WRITERS:
-        raise BenchError(f"{form} is a format of predictions: add --predictions.")
-    return WRITERS[form](boards)
+    rows = [
+        stored_name(store, name)
+        for word in models
+        for name in (
+            [word]
+            if any(called(board.entries, word) for board in boards)
+            else filter(None, word.split(","))
+        )
+    ]
+    return narrowed(boards, rows, wanted)
 
 
 def _put_predictions(

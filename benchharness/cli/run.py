@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -47,6 +48,7 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
+from benchharness.driver.live import RunState
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -322,7 +324,7 @@ def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
             _import_ahead()
         with (
             interruption_told(schedule, store, "stored"),
-            Display(len(schedule.todo), schedule.weights, Console(stderr=True)) as display,
+            Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
             Listening(display, loggers, display.say) as watcher,
         ):
             yield watcher
