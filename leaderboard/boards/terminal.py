@@ -68,6 +68,8 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
         console.print(Text("nothing was measured here.", style="dim"))
+        for line in _hidden(board):
+            console.print(Text(line, style="dim"))
         return
     found = _fitting(board, console, details=details)
     for table in found.tables:
@@ -291,6 +293,10 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     yield from _intervals(board)
     for note, places in _notes(board).items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
+    yield from _hidden(board)
+
+
+def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
         yield f"{hidden} hidden; `bench hide` shows which."

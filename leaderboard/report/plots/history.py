@@ -64,7 +64,7 @@ def histories(board: Board, past: Sequence[PastRun], sections: Iterable[str]) ->
     keys, figures = frozenset(sections), list[Figure]()
     by_model: dict[str, list[PastRun]] = {}
     for run in past:
-        if run.row.is_single and not run.row.is_sweep:
+        if run.row.is_single and not run.row.is_sweep and not run.row.is_hidden:
             by_model.setdefault(run.row.model, []).append(run)
     models = dict.fromkeys(entry.model for entry in board.entries if entry.is_single)
     # The fingerprints of all splits that the board's runs were scored on.

@@ -92,9 +92,9 @@ def test_entries_of_one_model_are_told_apart_by_recipe_and_precision() -> None:
     named = named_entries(board_of(runs), "board-1")
     assert sorted(each.id for each in named) == [f"board-1-e{n}" for n in range(4)]
     assert sorted(each.name for each in named) == [
+        "minilm",
         "minilm, fast, bf16",
         "minilm, fast, fp32",
-        "minilm, paper",
         "tiny",
     ]
 
