@@ -196,7 +196,7 @@ def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence
     seeds = f", {number} seed{'' if number == 1 else 's'}" if entry.is_single else ""
     return System(
         name=name,
-        details=f"{entry.shown_recipe}, {entry.precision}{seeds}",
+        details=", ".join(filter(None, (entry.beside_name, entry.precision))) + seeds,
         seeds=tuple(str(r.job.seed) if entry.is_single else "" for r in results),
         keys=tuple(r.job.key for r in results),
         scores=tuple(
