@@ -46,7 +46,6 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
-from benchharness.driver.halving import Halving
 from benchharness.driver.live import RunState
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
@@ -208,11 +207,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         with Console(stderr=True).status("reading the data and the checkpoints"):
             planned = plan(request)
         _name_missing_rows(request, planned)
-        climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
+        climb = _halving(planned, request) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
-            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
+            climbing = f"{climb.sentence()}." if climb is not None else ""
+            _show_schedule(schedule, climbing, _left_out(planned), as_json=as_json)
             return
         if schedule.todo:
             _check_places(db, Path(out))
@@ -236,6 +236,13 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     raise typer.Exit(code)
 
 
+def _halving(planned: Plan, request: Request) -> Any:
+    """The rungs of a sweep by halving, whose module no other run needs."""
+    return import_module("benchharness.driver.halving").Halving(
+        planned, [task.name for task in request.tasks]
+    )
+
+
 def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
     """What JSON says of tasks that were skipped; nothing where none was."""
     return {"left_out": dict(planned.left_out)} if planned.left_out else {}
@@ -243,7 +250,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climb: Halving | None,
+    climbing: str,
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,
@@ -257,8 +264,8 @@ def _show_schedule(
     _announce(schedule, as_json=False)
     for line in schedule.lines():
         typer.echo(visible(line))
-    if climb is not None:
-        typer.echo(f"{climb.sentence()}.")
+    if climbing:
+        typer.echo(climbing)
 
 
 def _check_places(db: str, out: Path) -> None:
