@@ -216,7 +216,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
-            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
+            climbing = f"{climb.sentence()}." if climb is not None else ""
+            _show_schedule(schedule, climbing, _left_out(planned), as_json=as_json)
             return
         if schedule.todo:
             _check_places(db, Path(out))
@@ -255,7 +256,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climb: "Halving | None",
+    climbing: str,
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,
@@ -269,8 +270,8 @@ def _show_schedule(
     _announce(schedule, as_json=False)
     for line in schedule.lines():
         typer.echo(visible(line))
-    if climb is not None:
-        typer.echo(f"{climb.sentence()}.")
+    if climbing:
+        typer.echo(climbing)
 
 
 def _check_places(db: str, out: Path) -> None:

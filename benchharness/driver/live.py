@@ -242,16 +242,16 @@ class _Pace:
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
         """About how many seconds a job still takes, one of these that run or another."""
-        runs = {run.job.key: run for run in runs}
+        by_key = {run.job.key: run for run in runs}
         factors = self._factors.copy()
-        for run in runs.values():
-            if run.work is not None:
-                factors.add(run.job, run.work, run.share)
+        for each in by_key.values():
+            if each.work is not None:
+                factors.add(each.job, each.work, each.share)
 
         def seconds(job: LiveJob) -> float:
             work = _work(job) * factors.of(job)
             start = 0.0 if job.kind == "floor" else self.start_seconds
-            run = runs.get(job.key)
+            run = by_key.get(job.key)
             if run is None or run.progress.phase == "waiting":
                 return work + start
             if run.first is None:

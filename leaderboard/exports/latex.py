@@ -54,7 +54,7 @@ def to_latex(
     packages = ("booktabs", "siunitx") if siunitx else ("booktabs",)
     head = "".join(f"% \\usepackage{{{package}}} in the preamble\n" for package in packages)
     seen: Counter[str] = Counter()
-    texts = []
+    texts = list[str]()
     for table in build_tables(boards, choice):
         seen[table.suite] += 1
         number = f"-{seen[table.suite]}" if seen[table.suite] > 1 else ""
@@ -316,7 +316,7 @@ def _parts(
     leading = (layout.size + _LEADING) * len(layout.panels)
     rest = [(row, _line_count(row, layout) * leading) for row in rows]
     while len(rest) > 1 and sum(height for _, height in rest) > last_room:
-        part, height = [], 0.0
+        part, height = list[TableRow](), 0.0
         while len(rest) > 1 and (not part or height + rest[0][1] <= _PAGE):
             row, more = rest.pop(0)
             part.append(row)
