@@ -38,12 +38,14 @@ def shaded(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
     Only numbers of the same scores on the same split share a scale, so that a published test score
     is not seen as better than a dev score. A scale ends as far below the column's median as twice
     the best is above it: one model that has learned nothing takes no contrast from the others.
-    Baselines are shaded by the scale of the models.
+    Baselines are shaded by the scale of the models, and make it where these are too few.
     """
     rows = [_cells(row) for group in groups for row in group.rows]
-    scaled = [_cells(row) for group in groups if group.kind != "floor" for row in group.rows]
+    models = [_cells(row) for group in groups if group.kind != "floor" for row in group.rows]
+    width = len(rows[0]) if rows else 0
     scales = [
-        _scales([row[column] for row in scaled]) for column in range(len(rows[0]) if rows else 0)
+        _scales([row[column] for row in rows]) | _scales([row[column] for row in models])
+        for column in range(width)
     ]
     return tuple(
         replace(group, rows=tuple(_shaded_row(row, scales) for row in group.rows))

@@ -206,13 +206,13 @@ function addTools(board) {
 function addFacets(board) {
   const records = board.groups.flatMap((group) => group.records);
   const named = (name) => board.section.querySelector(`.facets [name=${name}]`);
+  const known = (place) => [...new Set(records.map(({ facets }) => facets[place]))].filter(Boolean);
   [["family", FAMILY], ["year", YEAR]].forEach(([name, place]) => {
-    const values = [...new Set(records.map(({ facets }) => facets[place]))].filter(Boolean);
-    values.sort(collator.compare);
+    const values = known(place).sort(collator.compare);
     named(name).append(...values.map((value) => new Option(value)));
     named(name).parentElement.hidden = values.length < 2;
   });
-  named("from").parentElement.hidden = new Set(records.map(({ facets }) => facets[SIZE])).size < 2;
+  named("from").parentElement.hidden = known(SIZE).length < 2;
 }
 
 // Columns that nobody wants to see, and those that are empty in the rows that are shown.

@@ -255,3 +255,9 @@ def test_hundreds_of_runs_take_seconds() -> None:
     parts = [html, *map(unpacked, re.findall(PACKED, html))]
     assert len(parts) > 1
     assert sum(part.count('class="run"') for part in parts) == len(many)
+
+
+def test_scripts_and_styles_stay_small(html: str) -> None:
+    parts = re.findall(r"<(script|style)>(.*?)</\1>", html, re.DOTALL)
+    assert len(parts) == 10
+    assert sum(len(text.encode()) for _, text in parts) < 60_000
