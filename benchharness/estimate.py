@@ -49,22 +49,23 @@ _CPU_FLOPS = 7e11
 _GPU_FLOPS = 1e14
 _TOKENS_PER_ROW = 50
 _START_SECONDS = 5.0
-_BASELINE_SECONDS = 2.0
+_BASELINE_SECONDS = 0.5
+_BASELINE_SECONDS_PER_ROW = 3e-4  # between the majority's and those of a bag of words
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     """Six operations for each parameter and token trained on, two for each predicted."""
-    if job.kind == "floor":
-        return _BASELINE_SECONDS
-    # Those of its encoder; of BERT-base where the model is not in the table.
-    parameters = (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
-    epochs = float(job.settings["epochs"].value)
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
         if split.endswith(":train"):
             trained += rows.get(fingerprint, 0)
         else:
             predicted += rows.get(fingerprint, 0)
+    if job.kind == "floor":
+        return _BASELINE_SECONDS + _BASELINE_SECONDS_PER_ROW * (trained + predicted)
+    # Those of its encoder; of BERT-base where the model is not in the table.
+    parameters = (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
+    epochs = float(job.settings["epochs"].value)
     tokens = _TOKENS_PER_ROW * (6 * trained * epochs + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import distinct_title
 
 
@@ -115,6 +116,17 @@ SIGNALS = Signals()
 def job_name(job: Job) -> str:
     """What a user calls a job: model, task and seed."""
     return f"{job.model} {distinct_title(job.task)} seed {job.seed}"
+
+
+def ending(outcome: Result | Failure) -> str:
+    """What a job has left behind, for a person: "mcc 0.500 in 2 s", or what went wrong."""
+    if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
+        return "its model cannot be used, and its other jobs are left out"
+    if isinstance(outcome, Failure):
+        return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
+    scores = outcome.evaluations[0].scores.items()
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in scores)
+    return f"{shown} in {duration(outcome.cost.seconds)}"
 
 
 def duration(seconds: float) -> str:

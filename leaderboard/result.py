@@ -290,6 +290,10 @@ class RunRow:
         """True for the predictions of one model, trained here or elsewhere."""
         return self.kind in SINGLE
 
+    def has_collapsed(self, task: str) -> bool:
+        """Whether a trained model has learned nothing of a task; a baseline has nothing to."""
+        return self.is_single and bool(COLLAPSED & set(self.flags.get(task, ())))
+
     @property
     def recipe_label(self) -> str:
         """The recipe as it is stored: "paper+set sweep"."""

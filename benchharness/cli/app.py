@@ -31,11 +31,13 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("run:run", "Fine-tune, score, store and show."),
+    "watch": Command("watch:watch", "Watch a run from another terminal."),
     "show": Command("show:show", "Show a run, a model, a task, a suite."),
     "leaderboard": Command("leaderboard:leaderboard", "Show the leaderboard as a table."),
     "report": Command("report:report", "Write the leaderboard as an HTML page."),
     "ensemble": Command("ensemble:ensemble", "Average stored predictions into one system."),
     "compare": Command("compare:compare", "Say on which tasks two systems differ."),
+    "predictions": Command("predictions:predictions", "Write a page of every prediction."),
     "curve": Command("curve:curve", "Say where a pretraining run still rises."),
     "plan": Command("plan:plan", "Say how many seeds tell two systems apart."),
     "baseline": Command("baseline:baseline", "Write the scores of stored runs, for `check`."),

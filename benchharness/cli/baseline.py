@@ -40,8 +40,14 @@ Limit = Annotated[
 ]
 Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The baseline to write.")]
 
-FEW_SEEDS = 5
-"""With fewer the tolerance is far above the spread: see docs/regression.md."""
+AllowWeak = Annotated[
+    bool,
+    typer.Option(
+        "--allow-weak",
+        help="Write tasks with collapsed runs or a single seed too; every check says that they are "
+        "weak.",
+    ),
+]
 
 
 @with_plugins
@@ -54,6 +60,7 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
     data: DataFilter = None,
     db: Database = DATABASE,
     out: Out = BASELINE,
+    allow_weak: AllowWeak = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the baseline of a model from its stored runs: scores, spreads, and what was right.
@@ -78,6 +85,16 @@ def baseline(  # noqa: PLR0913  (one parameter for each option)
                 "run those first."
             )
         made = _make(store, chosen, model)
+    unfit = [
+        f"{distinct_title(task)}: {sample.unfit}"
+        for task, sample in made.tasks.items()
+        if sample.unfit
+    ]
+    if unfit and not allow_weak:
+        raise BenchError(
+            f"no drop would be seen from this baseline ({'; '.join(unfit)}): run more seeds, name "
+            "the other tasks with --task, or mark them with --allow-weak. Nothing was written."
+        )
     _write(Path(out), made)
     _show(made, as_json=as_json)
     typer.echo(visible(f"baseline: {out}"), err=as_json)
@@ -126,6 +143,7 @@ def _show(made: Baseline, *, as_json: bool) -> None:
             "spread": None if sample.spread is None else round(sample.spread * 100, 2),
             "seeds": len(sample.seeds),
             "examples": sample.examples,
+            "collapsed": len(sample.collapsed),
         }
         for task, sample in made.tasks.items()
     ]
@@ -134,10 +152,11 @@ def _show(made: Baseline, *, as_json: bool) -> None:
         return
     for row in rows:
         row["task"] = distinct_title(row["task"])
-    print_table(rows, ("task", "mean", "spread", "seeds", "examples"), "nothing")
-    few = [row["task"] for row in rows if row["seeds"] < FEW_SEEDS]
-    if few:
+    columns = ("task", "mean", "spread", "seeds", "examples")
+    weak = {task: sample.weakness for task, sample in made.tasks.items() if sample.weakness}
+    print_table(rows, columns, "nothing")
+    for task, weakness in weak.items():
         typer.echo(
-            f"Fewer than {FEW_SEEDS} seeds of {', '.join(few)}: only large drops will be seen; "
-            "`bench run --seeds 10` makes more."
+            f"{distinct_title(task)} is marked as weak: {weakness}; only large drops will be seen, "
+            "and `bench run --seeds 10` makes more."
         )

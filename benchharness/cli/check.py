@@ -1,6 +1,7 @@
 """`bench check`: is a model worse than its baseline, beyond noise? For continuous integration."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
+from benchharness.driver.live import RunState
 from benchharness.driver.request import check_request
 from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.regression import Verdict
@@ -166,7 +168,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
 def _watching(schedule: Schedule, store: Store) -> Iterator[Watcher]:
     with (
         interruption_told(schedule, store, "kept"),
-        Display(len(schedule.todo), schedule.weights, Console(stderr=True)) as display,
+        Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
     ):
         yield display
 

@@ -1,23 +1,28 @@
 """Progress of a `bench run` on stderr: live lines in a terminal, plain ones elsewhere."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from statistics import fmean
 from types import TracebackType
 
 import typer
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from benchharness.cli.output import tell_notes
+from benchharness.driver.live import RunState
 from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
-from benchharness.progress import Progress, duration, job_name
-from benchharness.tasks.errors import ModelError, StoreError
+from benchharness.progress import Progress, duration, ending, job_name
+from benchharness.tasks.errors import StoreError
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
@@ -28,21 +33,12 @@ INTERRUPTED_SECONDS = 1.0
 
 
 class Display:
-    """Shows the jobs of one run.
+    """Shows the jobs of one run; a context manager. `state` is how far it is, at its beginning."""
 
-    `weights` are the expected seconds by job key, which the time left is reckoned with; a job
-    without one counts like an average one. Use it as a context manager.
-    """
-
-    def __init__(self, jobs: int, weights: Mapping[str, float], console: Console) -> None:
-        self._jobs = jobs
-        self._weights = weights
-        self._average = sum(weights.values()) / len(weights) if weights else 1.0
+    def __init__(self, state: RunState, console: Console) -> None:
+        self.state = state
         self._console = console
-        self._running: dict[str, tuple[Job, Progress]] = {}
-        self._done = self._failed = 0
-        self._done_weight = 0.0
-        self._start = self._last_line = time.monotonic()
+        self._last_line = time.monotonic()
         live = console.is_terminal and not console.is_dumb_terminal
         self._live = Live(console=console, get_renderable=self._render) if live else None
 
@@ -63,56 +59,111 @@ class Display:
 
     def report(self, job: Job, progress: Progress) -> None:
         """Takes what a running job says of itself."""
-        if progress.is_kept is None:
-            self._running[job.key] = (job, progress)
+        now = time.monotonic()
+        self.state.report(job.key, progress, now)
         if progress.note:
             self.say(f"{job_name(job)} {progress.note}.")
+        self.going_on(f"{job_name(job)}: {describe(progress)}")
+
+    def going_on(self, line: str) -> None:
+        """Says this of a job, where no terminal shows it live and nothing was said for a while."""
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
-            self.say(f"{self._headline()}; {describe(job, progress)}")
+            self.say(f"{headline(self.state, now)}; {line}")
 
     def finish(self, outcome: Result | Failure) -> None:
         """Takes what a job has left behind, and prints a line about it."""
-        job = outcome.job
-        self.leave_out(job)
-        self._failed += isinstance(outcome, Failure)
+        self._end(outcome.job, ending(outcome), is_failed=isinstance(outcome, Failure))
         self._last_line = time.monotonic()
-        self.say(f"[{self._done}/{self._jobs}] {job_name(job)}: {_ending(outcome)}")
+        self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
         """Takes that a job has not to be run any more."""
-        self._running.pop(job.key, None)  # where it has waited for another process
-        self._done += 1
-        self._done_weight += self._weight(job)
+        self._end(job, "is left out", is_left_out=True)
+
+    def _end(self, job: Job, text: str, **flags: bool) -> None:
+        self.state.end(job.key, text, time.monotonic(), **flags)
 
     def say(self, line: str) -> None:
         """Prints a line above what is live."""
         self._console.print(Text(visible(line)), soft_wrap=True)
 
-    def _weight(self, job: Job) -> float:
-        return self._weights.get(job.key, self._average)
-
     def _render(self) -> Group:
-        lines = [self._headline(), *(describe(*state) for state in self._running.values())]
-        return Group(*(Text(visible(line), no_wrap=True, overflow="ellipsis") for line in lines))
+        return bars(self.state, time.monotonic(), self._console)
 
-    def _headline(self) -> str:
-        failed = f", {self._failed} failed" if self._failed else ""
-        left = self._seconds_left()
-        time_left = "" if left is None else f", about {duration(left)} left"
-        return f"{self._done} of {self._jobs} jobs done{failed}{time_left}"
 
-    def _seconds_left(self) -> float | None:
-        """The time left at the pace so far; None before anything can be said."""
-        running = (self._weight(job) * fraction(p) for job, p in self._running.values())
-        done = self._done_weight + sum(running)
-        missing = self._jobs - self._done - len(self._running)
-        todo = sum((self._weight(job) for job, _ in self._running.values()), 0.0)
-        total = self._done_weight + todo + missing * self._average
-        if done <= 0 or total <= 0:
-            return None
-        return (time.monotonic() - self._start) * max(0.0, total - done) / done
+# How far a run is, as text.
+
+
+def headline(state: RunState, now: float) -> str:
+    """The whole run in a line."""
+    failed = f", {state.failed} failed" if state.failed else ""
+    left = duration(state.seconds_left(now))
+    return f"{len(state.ended)} of {len(state.jobs)} jobs done{failed}, about {left} left"
+
+
+def ending_line(state: RunState, key: str) -> str:
+    """A job that has ended: "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s"."""
+    ended = state.ended[key]
+    place = list(state.ended).index(key) + 1
+    return f"[{place}/{len(state.jobs)}] {ended.job.name}: {ended.text}"
+
+
+def bars(state: RunState, now: float, console: Console) -> Group:
+    """The whole run, and below it a bar for each running job, with its learning curve."""
+    remaining, left = state.remaining(now), state.seconds_left(now)
+    running = list(state.running.values())
+    shown, bar = running[:MOST_BARS], max(8, console.width // 6)
+    names = [Text(visible(run.job.name)) for run in shown]
+    rows = Table.grid(padding=(0, 1), expand=True)
+    rows.add_column(
+        no_wrap=True,
+        overflow="ellipsis",
+        width=min(console.width // 3, max((name.cell_len for name in names), default=0)),
+    )
+    rows.add_column(width=bar)
+    rows.add_column(no_wrap=True, width=4, justify="right")
+    rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for name, run in zip(names, shown, strict=True):
+        curve = "" if console.options.ascii_only else sparkline(run.losses)
+        facts = f"{duration(remaining(run.job))} left: {describe(run.progress)}"
+        rows.add_row(
+            name,
+            ProgressBar(total=1.0, completed=run.share, width=bar),
+            f"{run.share:.0%}",
+            Text(f"{curve} {facts}".strip()),
+        )
+    passed = now - state.started
+    share = passed / (passed + left) if passed + left > 0 else 0.0
+    whole = Table.grid(padding=(0, 1))
+    whole.add_row(
+        ProgressBar(total=1.0, completed=share, width=bar),
+        Text(headline(state, now), no_wrap=True, overflow="ellipsis"),
+    )
+    more = len(running) - len(shown)
+    return Group(whole, rows, *([Text(f"and {more} more run")] if more else []))
+
+
+MOST_BARS = 24
+"""More running jobs are counted."""
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 8) -> str:
+    """A curve as a few characters: the means of as many stretches, from the lowest to the highest.
+
+    Empty for fewer than two values.
+    """
+    if len(values) < 2:
+        return ""
+    width = min(width, len(values))
+    cuts = [round(place * len(values) / width) for place in range(width + 1)]
+    means = [fmean(values[start:end]) for start, end in pairwise(cuts)]
+    low, high = min(means), max(means)
+    scale = (len(_LEVELS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_LEVELS[round((mean - low) * scale)] for mean in means)
 
 
 @contextmanager
@@ -136,16 +187,9 @@ def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[N
         raise
 
 
-def fraction(progress: Progress) -> float:
-    """How much of a job is done, reckoning that training is nearly all of it."""
-    share = progress.step / progress.steps if progress.steps else 0.0
-    shares = {"training": 0.9 * share, "saving": 0.9 * share, "predicting": 0.9 + 0.1 * share}
-    return shares.get(progress.phase, 0.0)
-
-
-def describe(job: Job, progress: Progress) -> str:
-    """One line about a running job."""
-    parts = [f"{job_name(job)}: {progress.phase}"]
+def describe(progress: Progress) -> str:
+    """Where a running job is, in words."""
+    parts = [progress.phase]
     if progress.phase == "training":
         parts.append(f"epoch {progress.epoch:.2f}")
     if progress.steps:
@@ -155,13 +199,3 @@ def describe(job: Job, progress: Progress) -> str:
     if progress.examples_per_second:
         parts.append(f"{progress.examples_per_second:.0f} examples/s")
     return ", ".join(parts)
-
-
-def _ending(outcome: Result | Failure) -> str:
-    if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
-        return "its model cannot be used, and its other jobs are left out"
-    if isinstance(outcome, Failure):
-        return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
-    scores = outcome.evaluations[0].scores.items()
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in scores)
-    return f"{shown} in {duration(outcome.cost.seconds)}"

@@ -1,10 +1,11 @@
-"""`bench export` and `bench import`: scores for others, and whole stores as archives."""
+"""`bench export` and `bench import`: scores and predictions for others, and whole stores."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -14,6 +15,7 @@ from benchharness.cli.options import (
     AsJson,
     Database,
     DataFilter,
+    NoTexts,
     ShowPaths,
     Suites,
     Tasks,
@@ -23,18 +25,30 @@ from benchharness.cli.options import (
 from benchharness.cli.output import counting, print_json, tell_notes
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
+from benchharness.leaderboard.boards.naming import called
 from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
+    every_eval_ever_record,
     to_eval_results,
     to_every_eval_ever,
     to_model_index,
 )
+from benchharness.leaderboard.exports.latex import to_latex
 from benchharness.leaderboard.exports.lines import narrowed, score_lines, to_csv, to_json
-from benchharness.leaderboard.exports.table import to_latex, to_markdown
+from benchharness.leaderboard.exports.predictions import (
+    ExportedSplit,
+    write_csv,
+    write_every_eval_ever,
+    write_jsonl,
+    write_parquet,
+)
+from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
-from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
+from benchharness.stored.answers import exported_splits
 from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
+from benchharness.stored.contrasts import ties_of
 from benchharness.tasks.errors import BenchError
 
 
@@ -43,6 +57,8 @@ class Format(StrEnum):
 
     CSV = "csv"
     JSON = "json"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
     MARKDOWN = "markdown"
     LATEX = "latex"
     MODEL_INDEX = "model-index"
@@ -50,11 +66,13 @@ class Format(StrEnum):
     EVERY_EVAL_EVER = "every-eval-ever"
 
 
-WRITERS: dict[Format, Callable[[Sequence[Board]], str]] = {
-    Format.CSV: lambda boards: to_csv(score_lines(boards)),
-    Format.JSON: lambda boards: to_json(score_lines(boards)),
-    Format.MARKDOWN: to_markdown,
-    Format.LATEX: to_latex,
+TABLES = (Format.MARKDOWN, Format.LATEX)
+"""What is read by people, as a table a board."""
+
+WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
+"""What has columns to choose."""
+
+CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
     Format.MODEL_INDEX: to_model_index,
     Format.EVAL_RESULTS: to_eval_results,
     Format.EVERY_EVAL_EVER: lambda boards: to_every_eval_ever(
@@ -62,21 +80,71 @@ WRITERS: dict[Format, Callable[[Sequence[Board]], str]] = {
     ),
 }
 
+PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] = {
+    Format.CSV: write_csv,
+    Format.JSONL: write_jsonl,
+    Format.PARQUET: write_parquet,
+}
+
 Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
-        metavar="NAME",
-        help="Only this row: MODEL, or MODEL:RECIPE where it has several; repeatable.",
+        "--models",
+        metavar="NAME[,NAME]",
+        help="Only these rows: MODEL, or MODEL:RECIPE where it has several; repeatable.",
         autocompletion=completed_by("stored_models"),
     ),
 ]
 InFormat = Annotated[
     Format,
-    typer.Option("--format", metavar="|".join(Format), help="What to write the scores in."),
+    typer.Option("--format", metavar="|".join(Format), help="What to write them in."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAME,NAME",
+        help="Only these columns, in this order: of a table rank, recipe, precision, seeds (they "
+        "stand first), score and tasks (rte); of csv and json those that they have.",
+    ),
+]
+Published = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--published",
+        metavar="models|SYSTEM",
+        help="In a table, also published rows: of its models, or of a system; repeatable.",
+    ),
+]
+NoSpread = Annotated[
+    bool, typer.Option("--no-spread", help="In a table, leave out the spread over seeds.")
+]
+Siunitx = Annotated[
+    bool, typer.Option("--siunitx", help="In LaTeX, align the numbers by siunitx's columns.")
+]
+Ties = Annotated[
+    bool,
+    typer.Option(
+        "--ties",
+        help="In a table, make bold too what the test of `bench compare` does not tell apart from "
+        "the best; reads the examples.",
+    ),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="The file to write. Default: stdout.")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="The file to write; of every-eval-ever with --predictions a folder. Default: stdout.",
+    ),
+]
+Predictions = Annotated[
+    bool,
+    typer.Option(
+        "--predictions",
+        help="Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever.",
+    ),
 ]
 Archive = Annotated[
     Path | None,
@@ -96,20 +164,43 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     task: Tasks = None,
     data: DataFilter = None,
     form: InFormat = Format.CSV,
+    columns: Columns = None,
+    published: Published = None,
+    no_spread: NoSpread = False,
+    siunitx: Siunitx = False,
+    ties: Ties = False,
     out: Out = None,
+    predictions: Predictions = False,
+    no_texts: NoTexts = False,
     show_paths: ShowPaths = False,
     everything: Archive = None,
     db: Database = DATABASE,
 ) -> None:
-    """Write the boards' scores as a table, a model card or a record; or the whole store."""
+    """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
+    chosen = tuple(word for word in (columns or "").split(",") if word)
+    if no_texts and not (predictions and everything is None):
+        raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
+    _check_format(form, columns=chosen, published=published, ties=ties, siunitx=siunitx)
     if everything is None:
-        boards = _boards(db, suite or (), model or (), task or (), data)
-        _put(WRITERS[form](boards if show_paths else list(map(shared_board, boards))), out)
+        with open_store(db, create=False) as store:
+            boards = _boards(store, suite or (), model or (), task or (), data)
+            if not show_paths:
+                boards = list(map(shared_board, boards))
+            if predictions:
+                _put_predictions(store, boards, form, out, texts=not no_texts)
+                return
+            choice = Choice(
+                columns=chosen,
+                published=tuple(published or ()),
+                spread=not no_spread,
+                ties=ties_of(store, boards) if ties else {},
+            )
+        _put(_text(form, boards, choice, siunitx=siunitx), out)
         return
-    if suite or model or task or data or out:
+    if suite or model or task or data or out or columns or predictions:
         raise BenchError(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
-            "--data and --out."
+            "--data, --columns, --predictions and --out."
         )
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
@@ -122,20 +213,96 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
 
 
+def _check_format(form: Format, **options: object) -> None:
+    """Raises BenchError where an option says nothing to the format."""
+    fits = {"columns": WITH_COLUMNS, "siunitx": (Format.LATEX,)}
+    for name, value in options.items():
+        formats = fits.get(name, TABLES)
+        if value and form not in formats:
+            raise BenchError(f"--{name} is for --format {' or '.join(formats)}, not {form}.")
+
+
+def _text(form: Format, boards: Sequence[Board], choice: Choice, *, siunitx: bool) -> str:
+    match form:
+        case Format.CSV:
+            return to_csv(score_lines(boards), choice.columns)
+        case Format.JSON:
+            return to_json(score_lines(boards), choice.columns)
+        case Format.MARKDOWN:
+            return to_markdown(boards, choice)
+        case Format.LATEX:
+            return to_latex(boards, choice, siunitx=siunitx)
+    if form not in CARDS:
+        raise BenchError(f"{form} is a format of predictions: add --predictions.")
+    return CARDS[form](boards)
+
+
 def _boards(
-    db: str,
+    store: Store,
     suites: Sequence[str],
     models: Sequence[str],
     tasks: Sequence[str],
     data: str | None,
 ) -> list[Board]:
     """What is exported, as the command's options name it."""
-    with open_store(db, create=False) as store:
-        wanted = wanted_tasks(store, suites, tasks) if tasks else ()
-        names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-        boards = gather_boards(store, names, data)
-        models = [stored_name(store, name) for name in models]
-    return narrowed(boards, models, wanted)
+    wanted = wanted_tasks(store, suites, tasks) if tasks else ()
+    names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
+    boards = gather_boards(store, names, data)
+    rows = [
+        stored_name(store, name)
+        for word in models
+        for name in (
+            [word]
+            if any(called(board.entries, word) for board in boards)
+            else filter(None, word.split(","))
+        )
+    ]
+    return narrowed(boards, rows, wanted)
+
+
+def _put_predictions(
+    store: Store, boards: Sequence[Board], form: Format, out: Path | None, *, texts: bool
+) -> None:
+    notes: dict[str, None] = {}
+
+    def noted() -> Iterator[ExportedSplit]:
+        for split in exported_splits(store, boards, texts=texts):
+            if split.reason:
+                notes[f"without gold answers: {split.reason}"] = None
+            yield split
+
+    if form is Format.EVERY_EVAL_EVER:
+        if out is None:
+            raise BenchError("every-eval-ever with --predictions is two files: give --out FOLDER.")
+        record = every_eval_ever_record(boards, datetime.now(UTC), __version__)
+        try:
+            path, count = write_every_eval_ever(out, record, noted())
+        except OSError as error:
+            raise _unwritable(out, error) from error
+        said = f"export: {path}, {count} samples beside it"
+    else:
+        count = _put_rows(form, noted(), out)
+        said = f"export: {out}, {count} predictions"
+    tell_notes(notes)
+    if out is not None:
+        typer.echo(visible(said))
+
+
+def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -> int:
+    write = PREDICTIONS.get(form)
+    if write is None:
+        raise BenchError(
+            f"predictions are written as {', '.join(PREDICTIONS)} or every-eval-ever, not {form}."
+        )
+    if out is None:
+        if form is Format.PARQUET:
+            raise BenchError("parquet is no text for a terminal: give --out FILE.")
+        return write(sys.stdout.buffer, splits)
+    try:
+        with whole_file(out) as file:
+            return write(file, splits)
+    except OSError as error:
+        raise _unwritable(out, error) from error
 
 
 def _put(text: str, out: Path | None) -> None:

@@ -116,6 +116,13 @@ DataFilter = Annotated[
         autocompletion=one_of("hub", "mini"),
     ),
 ]
+NoTexts = Annotated[
+    bool,
+    typer.Option(
+        "--no-texts",
+        help="Write no words of the data, whose licence may not allow passing them on.",
+    ),
+]
 TrustRemoteCode = Annotated[
     bool,
     typer.Option(

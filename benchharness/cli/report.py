@@ -1,5 +1,6 @@
 """`bench report`: the leaderboard as one HTML file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,16 +10,21 @@ from benchharness.cli.options import (
     DATABASE,
     REPORT,
     Database,
+    NoTexts,
     Out,
     ShowPaths,
     Suites,
     with_plugins,
 )
 from benchharness.cli.output import tell_notes
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
+from benchharness.stored.answers import check_folder, write_pages
 from benchharness.stored.boards import lacking_plugins
-from benchharness.stored.report import make_report
+from benchharness.stored.report import Wanted, make_report
+from benchharness.tasks.errors import BenchError
 
 Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
 Intervals = Annotated[
@@ -27,6 +33,25 @@ Intervals = Annotated[
         "--intervals/--no-intervals",
         help="Show 95 % intervals of scores and ranks, or not; they take reading every prediction. "
         "Default: show them for up to 250 runs.",
+    ),
+]
+Predictions = Annotated[
+    bool,
+    typer.Option(
+        "--predictions",
+        help="Write a page of every prediction for each cell too, into a folder beside the report.",
+    ),
+]
+Title = Annotated[str, typer.Option("--title", help="The page's heading.")]
+Description = Annotated[
+    str, typer.Option("--description", help="A sentence or two below the heading.")
+]
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--split/--no-split",
+        help="Write the details of runs into a folder beside the page, or all into the page. "
+        "Default: into a folder from 1,500 runs on.",
     ),
 ]
 
@@ -38,14 +63,40 @@ def report(  # noqa: PLR0913  (one parameter for each option)
     db: Database = DATABASE,
     out: Out = REPORT,
     intervals: Intervals = None,
+    title: Title = "Leaderboard",
+    description: Description = "",
+    split: Split = None,
+    predictions: Predictions = False,
+    no_texts: NoTexts = False,
     show_paths: ShowPaths = False,
     open_it: Open = False,
 ) -> None:
     """Write the HTML report: a table per suite, a section per run."""
+    if no_texts and not predictions:
+        raise BenchError("--no-texts is of pages of predictions: add --predictions.")
+    path, notes = Path(out), list[str]()
+    folder = path.with_name(f"{path.stem}-predictions")
+    if predictions:
+        check_folder(folder)
     with open_store(db, create=False) as store:
-        make_report(store, Path(out), suite or (), intervals=intervals, show_paths=show_paths)
-        lacking = () if suite else tuple(lacking_plugins(store))
-    tell_notes(lacking)
+
+        def pages(boards: Sequence[Board]) -> Pages:
+            written = write_pages(
+                store, boards, folder, path.name, texts=not no_texts, show_paths=show_paths
+            )
+            notes.extend(written.notes)
+            return written.pages
+
+        wanted = Wanted(
+            title=title,
+            description=description,
+            intervals=intervals,
+            split=split,
+            show_paths=show_paths,
+        )
+        make_report(store, path, suite or (), wanted=wanted, pages=pages if predictions else None)
+        notes.extend(() if suite else lacking_plugins(store))
+    tell_notes(notes)
     typer.echo(visible(f"report: {out}"))
     if open_it:
         typer.launch(str(Path(out).resolve()))

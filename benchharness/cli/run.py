@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -47,6 +48,7 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
+from benchharness.driver.live import RunState
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -214,7 +216,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
-            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
+            climbing = f"{climb.sentence()}." if climb is not None else ""
+            _show_schedule(schedule, climbing, _left_out(planned), as_json=as_json)
             return
         if schedule.todo:
             _check_places(db, Path(out))
@@ -253,7 +256,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climb: "Halving | None",
+    climbing: str,
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,
@@ -267,8 +270,8 @@ def _show_schedule(
     _announce(schedule, as_json=False)
     for line in schedule.lines():
         typer.echo(visible(line))
-    if climb is not None:
-        typer.echo(f"{climb.sentence()}.")
+    if climbing:
+        typer.echo(climbing)
 
 
 def _check_places(db: str, out: Path) -> None:
@@ -322,7 +325,7 @@ def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
             _import_ahead()
         with (
             interruption_told(schedule, store, "stored"),
-            Display(len(schedule.todo), schedule.weights, Console(stderr=True)) as display,
+            Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
             Listening(display, loggers, display.say) as watcher,
         ):
             yield watcher

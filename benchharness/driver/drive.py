@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple
 
+from benchharness.driver.live import LiveFile
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
@@ -111,7 +112,11 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
         holds=holds,
     )
     with open_store(db) as store:
-        with closing(holds), watch(schedule, store) as watcher:
+        with (
+            closing(holds),
+            watch(schedule, store) as shown,
+            LiveFile(shown, schedule, schedule.checkpoints.folder.parent) as watcher,
+        ):
             run = _Run(schedule, store, watcher, snapshots, force=force)
             _delete_finished(snapshots, holds, store, run.going)
             schedule.checkpoints.release(store, run.going)

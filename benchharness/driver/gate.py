@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from benchharness.leaderboard.result import Failure
 from benchharness.machine import cache_folder, library_versions, source_digest
 from benchharness.stored.samples import Samples, counted_tasks
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.suites import find_task
+from benchharness.tasks.suites import distinct_title, find_task
 
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3
@@ -99,7 +99,7 @@ def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
         ids,
         alpha=gate.alpha,
         unjudged=(*unfit, *failed),
-        notes=tuple(_notes(planned.jobs, now, gate.baseline)),
+        notes=(*_notes(planned.jobs, now, gate.baseline), *_weaknesses(now, gate.baseline)),
         may_change=gate.may_change,
     )
 
@@ -245,6 +245,13 @@ def _failure(failure: Failure) -> Unjudged:
         # A checkpoint that cannot be loaded is missing, and no job has failed.
         exit_code=NOT_COMPARED if failure.exit_code == NOT_COMPARED else FAILED_JOB,
     )
+
+
+def _weaknesses(tasks: Iterable[str], baseline: Baseline) -> Iterator[str]:
+    """Which samples of the baseline see little, each with the reason."""
+    for task in tasks:
+        if weakness := baseline.tasks[task].weakness:
+            yield f"The baseline of {distinct_title(task)} is weak: {weakness}."
 
 
 def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:

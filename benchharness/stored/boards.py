@@ -262,7 +262,7 @@ _HEAD_BYTES = 4096
 
 def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
     """Whether the report of these boards stands in the file already, word for word."""
-    mark = report_mark(store, (), last, intervals=None)
+    mark = report_mark(store, (), last)
     try:
         with out.open("rb") as file:
             return mark.encode() in file.read(_HEAD_BYTES)
@@ -271,13 +271,11 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
 
 
 def report_mark(
-    store: Store,
-    suites: Sequence[str],
-    last: Sequence[Board],
-    *,
-    intervals: bool | None,
-    show_paths: bool = False,
+    store: Store, suites: Sequence[str], last: Sequence[Board], options: Sequence[object] = ()
 ) -> str:
-    """A digest of what a report's content follows from, for its head."""
-    asked = [list(suites), [board.suite for board in last], intervals, show_paths]
+    """A digest of what a report's content follows from, for its head.
+
+    `options` are those of `bench report`, empty where nothing but the boards was asked for.
+    """
+    asked = [list(suites), [board.suite for board in last], list(options)]
     return digest([__version__, store.name, store.newest(), asked])

@@ -1,10 +1,13 @@
 """How far two systems are apart, by what they predicted of each example."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing.breakdown import match_runs
 from benchharness.leaderboard.comparing.contrast import (
     Contrast,
@@ -19,7 +22,7 @@ from benchharness.stored.boards import Rows
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
 from benchharness.stored.uncertainty import predicted_split
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import find_task
+from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
 
 
@@ -72,3 +75,36 @@ def _of_scores(found: Contrast, differences: Sequence[float], reach: Interval) -
     """What the stored scores alone say: an interval over seeds, where there are several."""
     several = len(differences) > 1
     return replace(found, interval=mean_interval([differences]).within(reach) if several else None)
+
+
+def ties_of(store: Store, boards: Sequence[Board]) -> dict[str, frozenset[str]]:
+    """By task, the labels of the models that the test does not tell apart from the best of a board.
+
+    P-values are corrected for all that are compared with the best of a column. Raises BenchError
+    where a pair cannot be tested.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for board in boards:
+        for task in board.tasks:
+            ranked = sorted(
+                (entry for entry in board.entries if entry.competes and task in entry.cells),
+                key=lambda entry: -entry.cells[task].median,
+            )
+            found[task] = found.get(task, frozenset()) | frozenset(
+                full_label(entry) for entry in _tied(store, board, task, ranked)
+            )
+    return found
+
+
+def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:
+    """Of entries, the best first, those that are not told apart from it."""
+    pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
+    contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
+    for other, each in zip(ranked[1:], correct(contrasts), strict=True):
+        if each.corrected is None:
+            raise BenchError(
+                f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
+                f"{distinct_title(task)}: {each.reason}"
+            )
+        if not each.is_shown:
+            yield other

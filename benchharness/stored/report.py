@@ -1,30 +1,62 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
+from benchharness.leaderboard.comparing.contrast import Contrast
+from benchharness.leaderboard.report.page import Places
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure
-from benchharness.leaderboard.report.plots.section import Background, BoardKey
-from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
+from benchharness.leaderboard.report.table import Contrasts
+from benchharness.leaderboard.report.write import About, write_report, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
-from benchharness.stored.boards import gather_boards, left_out, recent_suites, report_mark
+from benchharness.stored.boards import Rows, gather_boards, recent_suites, report_mark
+from benchharness.stored.contrasts import contrasts_of
 from benchharness.stored.uncertainty import add_uncertainty
 from benchharness.tasks.errors import BenchError
 
 MANY_RUNS = 250
-"""Reading more than so many takes longer than a report should."""
+"""Reading every prediction of more than so many runs takes longer than a report should."""
 
 MOST_RUNS = 500
-"""Runs of a report; more would make it slow to write and to open."""
+"""Runs of which plots against cost are drawn where the details stand in a folder of their own."""
+
+PACKED_RUNS = 1_500
+"""Runs whose details stand in the page; those of more would make it slow to write and to open."""
+
+MOST_PAIRS = 12
+"""Of neighbours on a board that are tested; each pair takes as long as `bench compare`."""
 
 NOT_DENSE = ("albert", "funnel")
 """Families in which a token does not pass every weight once: shared layers, pooled tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a report is to be like.
+
+    `intervals` None: where few runs need be read. `split`: the details of runs in a folder beside
+    the page; None: where they are many. `show_paths`: whole paths of this machine.
+    """
+
+    title: str = "Leaderboard"
+    description: str = ""
+    intervals: bool | None = None
+    split: bool | None = None
+    show_paths: bool = False
+
+
+_ANY = Wanted()
 
 
 def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
@@ -32,40 +64,64 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     out: Path,
     suites: Sequence[str] = (),
     *,
-    intervals: bool | None = None,
+    wanted: Wanted = _ANY,
     last: Sequence[Board] = (),
-    show_paths: bool = False,
+    pages: Callable[[Sequence[Board]], Pages] | None = None,
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the best rows; the report says so. Paths of this machine are in it with `show_paths`. It has
-    intervals or not, by default where few runs need be read. Raises BenchError where the file
-    cannot be written.
+    and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
+    prediction, to which the report then leads. Raises BenchError where a file cannot be written.
     """
     # Before others store more.
-    mark = report_mark(store, suites, last, intervals=intervals, show_paths=show_paths)
-    whole, boards, notes = _chosen(store, suites, last)
-    sure = intervals or (intervals is None and sum(1 for _ in _runs(boards)) <= MANY_RUNS)
+    asked = [] if wanted == _ANY else [*asdict(wanted).values()]
+    mark = report_mark(store, suites, last, asked)
+    boards, notes = _chosen(store, suites, last)
+    runs = sum(1 for _ in _runs(boards))
+    sure = wanted.intervals or (wanted.intervals is None and runs <= MANY_RUNS)
     if sure:
         boards = [add_uncertainty(board, store) for board in boards]
+    known = [data for board in boards for data in board.data]
+    if not wanted.show_paths:
+        boards = list(map(shared_board, boards))
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
-        stages, faults = _stages(store, whole, examples=bool(sure))
+        stages, faults = _stages(store, boards, examples=bool(sure))
         notes += faults
+        tests = {board_key(board): _neighbours(store, board) for board in boards if sure}
         past = store.past_runs(_runs(boards))
-        background = Background(sizes=known_sizes(), past=past, stages=stages)
-        details = _details(store, boards)
-        if not show_paths:
-            known = [data for board in boards for data in board.data]
-            boards, details = list(map(shared_board, boards)), map(shared_outcome, details)
+        links = {} if pages is None else pages(boards)
+        background = Background(
+            sizes=known_sizes(), past=past, stages=stages, contrasts=tests, predictions=links
+        )
+        about = About(title=wanted.title, description=wanted.description, version=__version__)
+        read = store.result if wanted.show_paths else partial(_shared_result, store)
+        places: Places = {}
+        detailed: Sequence[Board] = boards
+        if runs > PACKED_RUNS if wanted.split is None else wanted.split:
+            places = write_runs(out, boards, read, about, links)
+            detailed = best_of(boards, MOST_RUNS)
+            notes += _not_plotted(boards, detailed)
+        if not wanted.show_paths:
             notes = [without_paths(note, known) for note in notes]
-        write_report(out, boards, details, generated, background, notes=notes, mark=mark)
+        about = replace(about, notes=notes, mark=mark)
+        details = _details(read, detailed)
+        write_report(out, boards, details, generated, background, about=about, places=places)
     except OSError as error:
         raise BenchError(
-            f"the report {out} could not be written: {error.strerror or error}. Give another "
-            "--out; the results are stored."
+            f"the report {error.filename or out} could not be written: {error.strerror or error}. "
+            "Give another --out; the results are stored."
         ) from error
+
+
+def _not_plotted(boards: Sequence[Board], detailed: Sequence[Board]) -> Iterator[str]:
+    for board, shown in zip(boards, detailed, strict=True):
+        if len(shown.entries) < len(board.entries):
+            yield (
+                f"{board.title}: the plots against cost have the best {len(shown.entries):,} of "
+                f"{len(board.entries):,} rows; the table has all."
+            )
 
 
 def _stages(
@@ -79,26 +135,51 @@ def _stages(
     return curve_figures(store, whole, examples=examples)
 
 
+def _neighbours(store: Store, board: Board) -> Contrasts:
+    """The paired tests of rows next to each other, then of those with one row between them."""
+    places = [place for place, entry in enumerate(board.entries) if entry.competes]
+    pairs = [(a, b) for apart in (1, 2) for a, b in zip(places, places[apart:], strict=False)]
+    return {
+        pair: found
+        for pair in pairs[:MOST_PAIRS]
+        if (found := _contrasts(store, board, [board.entries[place] for place in pair]))
+    }
+
+
+def _contrasts(store: Store, board: Board, entries: Sequence[Entry]) -> Sequence[Contrast]:
+    """The tests of two entries; none where they share no seed, or were scored on other rows."""
+    tasks = tuple(task for task in board.tasks if all(task in e.cells for e in entries))
+    try:
+        return contrasts_of(store, Rows(board, tuple(entries), tasks), "dev", with_slices=False)
+    except BenchError:
+        return ()
+
+
 def _chosen(
     store: Store, suites: Sequence[str], last: Sequence[Board]
-) -> tuple[Sequence[Board], list[Board], list[str]]:
-    """The boards, what is shown of them, and what is said of what is left out."""
+) -> tuple[Sequence[Board], list[str]]:
+    """The boards, and what is said of suites that are not shown."""
     known = {board.suite for board in last}
     recent = None if suites else recent_suites(store, first=known)
     shown = suites or (recent.shown if recent else ())
-    whole = last if last and set(shown) == known else gather_boards(store, shown)
-    boards = best_of(whole, MOST_RUNS)
-    return whole, boards, [*left_out(whole, boards), *(recent.sentences if recent else ())]
+    boards = last if last and set(shown) == known else gather_boards(store, shown)
+    return boards, list(recent.sentences if recent else ())
 
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
     return (run for board in boards for entry in board.entries for run in entry.runs)
 
 
-def _details(store: Store, boards: Iterable[Board]) -> Iterator[Result | Failure]:
+def _shared_result(store: Store, key: str) -> Result | Failure:
+    return shared_outcome(store.result(key))
+
+
+def _details(
+    read: Callable[[str], Result | Failure], boards: Iterable[Board]
+) -> Iterator[Result | Failure]:
     """The runs of the boards, each read once and when it is needed."""
     for key in dict.fromkeys(run.key for run in _runs(boards)):
-        yield store.result(key)
+        yield read(key)
 
 
 def known_sizes() -> Sizes:
@@ -113,6 +194,7 @@ def known_sizes() -> Sizes:
                 parameters=spec.parameters * 1e6,
                 backbone=None if spec.backbone is None else spec.backbone * 1e6,
                 is_dense=spec.family not in NOT_DENSE,
+                family=spec.family,
             )
             for name in (spec.checkpoint.rpartition("/")[2], *spec.aliases, spec.name):
                 found[name.lower()] = size

@@ -36,7 +36,8 @@ class Samples:
         names = [f"{task}:{split}" for split in splits]
         found = {name: self._stored.rows(result.job, name).examples for name in names}
         self.ids |= {name: [e.id for e in examples] for name, examples in found.items()}
-        return sample_of(results, [value for _, value in order], found)
+        collapsed = [run.seed for run, _ in order if run.has_collapsed(task)]
+        return sample_of(results, [value for _, value in order], found, collapsed)
 
     def result(self, run: RunRow) -> Result:
         """A finished run, complete."""

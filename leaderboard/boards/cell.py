@@ -62,8 +62,7 @@ class Cell:
     @property
     def collapsed(self) -> int:
         """How many of the runs have learned nothing; a baseline has nothing to learn."""
-        trained = [run for run in self.runs if run.is_single]
-        return sum(bool(COLLAPSED & set(run.flags.get(self.task, ()))) for run in trained)
+        return sum(run.has_collapsed(self.task) for run in self.runs)
 
     @property
     def notes(self) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from benchharness.leaderboard.boards.cell import score_bounds
+from benchharness.leaderboard.comparing.answers import answer_of, gold_of, text_of
 from benchharness.leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
 from benchharness.leaderboard.comparing.resampling import (
     Pairs,
@@ -13,15 +13,7 @@ from benchharness.leaderboard.comparing.resampling import (
 )
 from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.statistics import Interval, holm, mcnemar_exact
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    Example,
-    PairExample,
-    Prediction,
-    SpanExample,
-    TagExample,
-)
-from benchharness.tasks.metrics.right import is_right, may_abstain
+from benchharness.tasks.metrics.right import is_right
 from benchharness.tasks.task import PairTask, Task
 
 ALPHA = 0.05
@@ -196,9 +188,6 @@ def _slices(
     return tuple(found)
 
 
-NO_ANSWER = "(no answer)"
-
-
 def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
     """The examples that flipped, the clearest first; None for numbers, which are never right."""
     if isinstance(splits[0].task, PairTask) and splits[0].task.is_regression:
@@ -220,63 +209,9 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
                 place=start + place,
                 split=split.split,
                 id=example.id,
-                text=_text_of(example),
-                gold=_gold_of(example),
+                text=text_of(example),
+                gold=gold_of(example),
                 one=one,
                 other=other,
-                answers=(_answer_of(task, ones[0], example), _answer_of(task, others[0], example)),
+                answers=(answer_of(task, ones[0], example), answer_of(task, others[0], example)),
             )
-
-
-def _span(task: Task, prediction: Any) -> str:
-    return "" if may_abstain(task) and prediction.abstains else str(prediction.text)
-
-
-def _answer_of(task: Task, prediction: Prediction, example: Example) -> str:
-    """A prediction as a reader sees it."""
-    found: Any = prediction
-    match example:
-        case ChoiceExample() if found.option < 0:
-            return found.text or NO_ANSWER
-        case ChoiceExample():
-            return example.options[int(found.option)]
-        case TagExample():
-            return _tagged(example.words, found.tags)
-        case SpanExample():
-            return _span(task, found) or NO_ANSWER
-        case PairExample():
-            return str(found.label)
-    raise AssertionError(f"{task.name} has no head type")
-
-
-def _gold_of(example: Example) -> str:
-    """The right answer as a reader sees it."""
-    match example:
-        case PairExample():
-            return str(example.label)
-        case ChoiceExample():
-            return " | ".join(example.options[place] for place in example.gold or ())
-        case TagExample():
-            return _tagged(example.words, example.tags or ())
-        case SpanExample():
-            return " | ".join(dict.fromkeys(t for t, _ in example.answers or ())) or NO_ANSWER
-
-
-def _text_of(example: Example) -> str:
-    """What the question was; of a context on its own, nothing."""
-    match example:
-        case PairExample():
-            return (
-                example.text_a if example.text_b is None else f"{example.text_a} / {example.text_b}"
-            )
-        case ChoiceExample():
-            return example.question or example.context
-        case TagExample():
-            return " ".join(example.words)
-        case SpanExample():
-            return example.question
-
-
-def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
-    named = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True) if tag != "O"]
-    return " ".join(named) or "(no entity)"

@@ -144,6 +144,14 @@ _CORRELATIONS = ("mcc", "pearson", "spearman")
 
 
 def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version: str) -> str:
+    """The record as text, with a line a field."""
+    record = every_eval_ever_record(boards, made, library_version)
+    return json.dumps(record, indent=2, allow_nan=False) + "\n"
+
+
+def every_eval_ever_record(
+    boards: Iterable[Board], made: datetime, library_version: str
+) -> dict[str, Any]:
     """The record of one model's scores, made at that time by that version of benchharness.
 
     Raises BenchError where the boards hold several models or boards of one suite.
@@ -155,7 +163,7 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
     entries = the_model(listed)
     stamp = str(int(made.timestamp()))
     model = _model(entries[0])
-    record = {
+    return {
         "schema_version": _SCHEMA_VERSION,
         "evaluation_id": f"{'+'.join(board.suite for board in listed)}/{model['id']}/{stamp}",
         "evaluation_timestamp": max(run.finished for entry in entries for run in entry.runs),
@@ -172,7 +180,6 @@ def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version:
             _evaluation_result(board, line) for board in listed for line in _counted_lines(board)
         ],
     }
-    return json.dumps(record, indent=2, allow_nan=False) + "\n"
 
 
 def _model(entry: Entry) -> dict[str, Any]:

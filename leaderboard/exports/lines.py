@@ -119,31 +119,37 @@ _SELDOM = "selection"
 """Stands in an export only where some line of it has a value there."""
 
 
-def to_csv(lines: Iterable[ScoreLine]) -> str:
+def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
     """A header and a line a score; numbers with all their digits, nothing for None."""
     text = io.StringIO()
-    rows = _rows(lines)
+    rows = _rows(lines, columns)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0] if rows else [name for name in COLUMNS if name != _SELDOM])
+    writer.writerow(rows[0] if rows else columns or [n for n in COLUMNS if n != _SELDOM])
     for row in rows:
         writer.writerow([_csv_value(value) for value in row.values()])
     return text.getvalue()
 
 
-def _rows(lines: Iterable[ScoreLine]) -> list[dict[str, Any]]:
-    """The lines by column."""
+def _rows(lines: Iterable[ScoreLine], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The lines by column, these or all; BenchError where there is no such column."""
+    if unknown := [name for name in columns if name not in COLUMNS]:
+        raise BenchError(
+            f"--columns: no line has {' or '.join(map(repr, unknown))}: the columns are "
+            f"{', '.join(COLUMNS)}."
+        )
     rows = [asdict(line) for line in lines]
     left_out = set() if any(row[_SELDOM] for row in rows) else {_SELDOM}
-    return [{name: row[name] for name in COLUMNS if name not in left_out} for row in rows]
+    names = columns or [name for name in COLUMNS if name not in left_out]
+    return [{name: row[name] for name in names} for row in rows]
 
 
 def _csv_value(value: str | float | None) -> str | float | None:
     return inert(visible(value)) if isinstance(value, str) else value
 
 
-def to_json(lines: Iterable[ScoreLine]) -> str:
+def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
     """An object a score, with the names of ScoreLine; ASCII, and null for None."""
-    return json.dumps(_rows(lines), indent=2, allow_nan=False) + "\n"
+    return json.dumps(_rows(lines, columns), indent=2, allow_nan=False) + "\n"
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
@@ -153,11 +159,12 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     which nothing is left are left out. Raises BenchError where nothing at all is.
     """
     listed = list(boards)
-    found = [_narrowed(board, models, tasks) for board in listed]
+    missing = [n for n in models if not any(called(board.entries, n) for board in listed)]
+    found = [] if missing else [_narrowed(board, models, tasks) for board in listed]
     if kept := [board for board in found if board.entries and board.tasks]:
         return kept
     known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
-    wanted = " on ".join(" or ".join(names) for names in (models, tasks) if names)
+    wanted = " on ".join(" or ".join(names) for names in (missing or models, tasks) if names)
     raise BenchError(
         f"nothing stored matches{' ' + wanted if wanted else ''}: stored are "
         f"{', '.join(known) or 'no runs'}; `bench list runs` shows what there is."

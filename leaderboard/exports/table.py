@@ -1,95 +1,380 @@
 """A board as a plain table: what Markdown and LaTeX have in common."""
 
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, column_title, shown
+from benchharness.leaderboard.boards.cell import Cell, column_title, score_names, shown
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.naming import full_label
+from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow, published
+from benchharness.leaderboard.boards.systems import rows_of_model
 from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import find_task, title_of
+
+SCORE = "score"
+"""The name of the column of the suite's score."""
+
+FACTS = ("rank", "recipe", "precision", "seeds")
+"""Columns that say something of a row beside its numbers."""
+
+LIKE_OURS = "models"
+"""Stands for the published rows of the models of a board."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TableCell:
-    """A value times 100 with its spread, empty where there is none; `best` of its column or not."""
+class Choice:
+    """What a table shows of a board.
+
+    `columns` are names as a user has them ("score", "rte", "recipe"), in their order; without any
+    a format has its own. `published` are names of systems, or LIKE_OURS. `spread` says whether
+    values have theirs over seeds. `ties` are, by suite and
+    task, the labels of the entries that a test does not tell apart from the best.
+    """
+
+    columns: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
+    spread: bool = True
+    ties: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCell:
+    """A value times 100 with its spread, empty where there is none; `best` of its column or not.
+
+    `metric` is what a published value is of, where that is not all that the column's is the mean
+    of.
+    """
 
     value: str = ""
     spread: str = ""
     best: bool = False
+    metric: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TableRow:
-    """One entry; `rank` is empty where it has none."""
+class TableRow:
+    """One entry, or a published row; `facts` are by the names in FACTS.
 
-    rank: str
+    `group` is the kind of row: "model", "scored", "ensemble", "baseline", "published"; `source`
+    says where the last was printed.
+    """
+
+    group: str
     model: str
-    recipe: str
-    cells: tuple[_TableCell, ...]
+    official: str
+    facts: Mapping[str, str]
+    cells: tuple[TableCell, ...]
+    source: str = ""
+
+    def fact(self, name: str) -> str:
+        """A fact, empty where it has none."""
+        return self.facts.get(name, "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Table:
-    """One board. `columns` name the cells of a row, `notes` are sentences for below the table."""
+class Table:
+    """One board. `facts` and `columns` are those shown, `columns` name the cells of a row.
 
+    A title of a column may have two lines. `notes` are sentences for below the table.
+    """
+
+    suite: str
     title: str
+    facts: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[_TableRow, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...]
 
 
-def _build_table(board: Board) -> _Table:
-    """The table of a board: its score, where it has every task of it, and its tasks."""
-    scored = set(board.rule.cells) <= set(board.tasks)
-    names = tuple(column_title(task, board.rule) for task in board.tasks)
-    return _Table(
+def build_tables(
+    boards: Iterable[Board], choice: Choice, facts: Sequence[str] = ()
+) -> Iterator[Table]:
+    """The table of each board that has one of the columns; `facts` are shown where none is chosen.
+
+    Raises BenchError where a column or a published system is on no board.
+    """
+    listed = list(boards)
+    _check_columns(listed, choice.columns)
+    _check_published(listed, choice.published)
+    for board in listed:
+        names = _columns_of(board)
+        chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]
+        found = [names[word] for word in chosen if word in names]
+        numbers = [name for name in found if name not in FACTS]
+        if numbers and board.entries:
+            shown_facts = [name for name in found if name in FACTS]
+            yield _build_table(board, dict.fromkeys(numbers), dict.fromkeys(shown_facts), choice)
+
+
+def _default(board: Board) -> Iterator[str]:
+    """The score, where the board has every task of it, and its tasks."""
+    if set(board.rule.cells) <= set(board.tasks):
+        yield SCORE
+    yield from board.tasks
+
+
+def _columns_of(board: Board) -> dict[str, str]:
+    """What a user may call each column, in lower case, with its name."""
+    names = {name: name for name in (*FACTS, *_default(board))}
+    for task in board.tasks:
+        for word in (task, task.partition("/")[2], title_of(task)):
+            names.setdefault(word.lower(), task)
+    return names
+
+
+def _check_columns(boards: Sequence[Board], columns: Iterable[str]) -> None:
+    known = {word for board in boards for word in _columns_of(board)}
+    unknown = [word for word in columns if word.lower() not in known]
+    if unknown:
+        tasks = dict.fromkeys(task for board in boards for task in board.tasks)
+        names = ", ".join((*FACTS, SCORE, *tasks))
+        raise BenchError(
+            f"--columns: no table has {' or '.join(map(repr, unknown))}: the columns are {names}."
+        )
+
+
+def _build_table(
+    board: Board, columns: Iterable[str], facts: Iterable[str], choice: Choice
+) -> Table:
+    columns, facts = tuple(columns), tuple(facts)
+    rows = [_build_row(board, entry, columns, choice) for entry in board.entries]
+    others = (
+        _published_row(board, row, columns) for row in _published_rows(board, choice.published)
+    )
+    rows += (row for row in others if any(cell.value for cell in row.cells))
+    titles = (SCORE if name == SCORE else column_title(name, board.rule, "\n") for name in columns)
+    return Table(
+        suite=board.suite,
         title=f"{board.title} on {board.data_label}",
-        columns=("score", *names) if scored else names,
-        rows=tuple(_build_row(board, entry, scored=scored) for entry in board.entries),
-        notes=tuple(_notes(board, scored=scored)),
+        facts=facts,
+        columns=tuple(titles),
+        rows=tuple(_told_apart(rows, facts)),
+        notes=tuple(_notes(board, columns, facts, choice)),
     )
 
 
-def _build_row(board: Board, entry: Entry, *, scored: bool) -> _TableRow:
-    cells = [_build_cell(board, entry, task) for task in board.tasks]
-    return _TableRow(
-        rank="" if entry.rank is None else str(entry.rank),
+def _build_row(board: Board, entry: Entry, columns: Iterable[str], choice: Choice) -> TableRow:
+    low, high = entry.seeds
+    return TableRow(
+        group="baseline" if entry.kind == "floor" else entry.kind,
         model=entry.model,
-        recipe=", ".join((entry.shown_recipe, *entry.selection_labels)),
-        cells=(_score(board, entry), *cells) if scored else tuple(cells),
+        official=_official(entry.model),
+        facts={
+            "rank": "" if entry.rank is None else str(entry.rank),
+            "recipe": ", ".join((entry.shown_recipe, *entry.selection_labels)),
+            "precision": entry.precision,
+            "seeds": str(low) if low == high else f"{low}-{high}",
+        },
+        cells=tuple(
+            _score(board, entry, choice)
+            if name == SCORE
+            else _build_cell(board, entry, task=name, choice=choice)
+            for name in columns
+        ),
     )
 
 
-def _score(board: Board, entry: Entry) -> _TableCell:
+def _official(model: str) -> str:
+    """What papers call a model: the name that most published rows of it have."""
+    names = Counter(row.system for row in rows_of_model(model))
+    return names.most_common(1)[0][0] if names else model
+
+
+def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[TableRow]:
+    """The rows with names that are nobody else's: of several recipes each has its own behind it.
+
+    What is among the `facts` that are shown need not be told again.
+    """
+    for row in rows:
+        if row.group == "published":
+            yield row
+            continue
+        ours = [each for each in rows if each.group == row.group and each.model != row.model]
+        name = row.model if row.official in {each.official for each in ours} else row.official
+        same = [each for each in rows if each.group == row.group and each.model == row.model]
+        parts = [
+            row.fact(fact)
+            for fact in ("recipe", "precision")
+            if fact not in facts and len({each.fact(fact) for each in same}) > 1
+        ]
+        yield replace(row, official=f"{name} ({', '.join(parts)})" if parts else name)
+
+
+def _score(board: Board, entry: Entry, choice: Choice) -> TableCell:
     if entry.score is None:
-        return _TableCell()
+        return TableCell()
     models = (other.score for other in board.entries if other.competes)
     scores = [score for score in models if score is not None]
     best = entry.competes and len(scores) > 1 and shown(entry.score) == shown(max(scores))
-    return _TableCell(value=shown(entry.score), spread=_spread(entry.spread), best=best)
+    spread = _spread(entry.spread) if choice.spread else ""
+    return TableCell(value=shown(entry.score), spread=spread, best=best)
 
 
-def _build_cell(board: Board, entry: Entry, task: str) -> _TableCell:
+def _build_cell(board: Board, entry: Entry, *, task: str, choice: Choice) -> TableCell:
     cell: Cell | None = entry.cells.get(task)
     if cell is None:
-        return _TableCell()
+        return TableCell()
     value = shown(cell.median)
-    best = entry.competes and value == board.best(task)
-    return _TableCell(value=value, spread=_spread(cell.spread), best=best)
+    is_tied = full_label(entry) in choice.ties.get(task, ())
+    best = entry.competes and (value == board.best(task) or is_tied)
+    spread = _spread(cell.spread) if choice.spread else ""
+    return TableCell(value=value, spread=spread, best=best)
 
 
 def _spread(spread: float | None) -> str:
     return "" if spread is None else shown(spread)
 
 
-def _notes(board: Board, *, scored: bool) -> Iterator[str]:
-    yield "Values are times 100, the median over seeds; ± is the sample standard deviation."
-    if scored:
+def _check_published(boards: Sequence[Board], names: Iterable[str]) -> None:
+    names = tuple(names)
+    if names and not any(board.is_whole for board in boards):
+        raise BenchError(
+            "--published: published numbers are of whole official data, and these boards are not."
+        )
+    for name in names:
+        rows = (row for board in boards for row in _published_rows(board, [name]))
+        if next(rows, None) is None:
+            raise BenchError(
+                f"--published: no published row of these suites is of {name!r}: "
+                "`bench list published` shows them."
+            )
+
+
+def _published_rows(board: Board, names: Iterable[str]) -> Iterator[PublishedRow]:
+    """The published rows on the dev splits of a board's suite that these names stand for."""
+    models = {entry.model for entry in board.entries if entry.is_single}
+    ours = [row for model in sorted(models) for row in rows_of_model(model)]
+    wanted = set(names)
+    for row in published(board.suite) if board.is_whole else ():
+        if row.split == "dev" and (row.system in wanted or (LIKE_OURS in wanted and row in ours)):
+            yield row
+
+
+def _published_row(board: Board, row: PublishedRow, columns: Iterable[str]) -> TableRow:
+    return TableRow(
+        group="published",
+        model=row.system,
+        official=row.system,
+        facts={"recipe": ", ".join(_said(row))},
+        source=", ".join((row.source, row.place, *_said(row))),
+        cells=tuple(_published_cell(board, row, name) for name in columns),
+    )
+
+
+def _said(row: PublishedRow) -> Iterator[str]:
+    """Of what its numbers are, where the source says so, and who has measured them, if another."""
+    if row.protocol != "unsaid":
+        yield row.protocol
+    if row.by:
+        yield f"by {row.by}"
+
+
+def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
+    """What the row prints of a column: the mean of all that the column's is of, or one of these."""
+    if name == SCORE:
+        found = [cell for cell in row.of(board.suite) if cell.scores == (board.rule.name,)]
+        return TableCell(value=found[0].printed if found else "")
+    names, cells = score_names(name, board.rule), row.of(name)
+    by_name = {cell.scores[0]: cell for cell in cells if len(cell.scores) == 1}
+    if all(each in by_name for each in names):
+        values = [by_name[each] for each in names]
+        if len(values) == 1:
+            return TableCell(value=values[0].printed)
+        return TableCell(value=f"{fmean(cell.value for cell in values):.1f}")
+    partial: Sequence[PublishedCell] = [c for c in cells if set(c.scores) <= set(names)]
+    if not partial:
+        return TableCell()
+    titles = dict.fromkeys(metric_title(name, score) for score in partial[0].scores)
+    return TableCell(value=partial[0].printed, metric=" or ".join(titles))
+
+
+def _notes(
+    board: Board,
+    columns: Sequence[str],
+    facts: Sequence[str],
+    choice: Choice,
+) -> Iterator[str]:
+    """The protocol: of what the values are, and what a reader must know of some."""
+    counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
+    several = max(counts, default=0) > 1
+    number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else "no"
+    seeds = f"{number} seed{'s' if several or not counts else ''}"
+    is_spread = several and choice.spread
+    spread = "; ± is the sample standard deviation" if is_spread else ""
+    yield f"Values are times 100, the median over {seeds}{spread}."
+    yield from _metric_notes(board, [name for name in columns if name != SCORE])
+    if SCORE in columns:
         yield f"The score is {board.rule.name}."
+    if any(entry.competes for entry in board.entries):
+        tied = any(choice.ties.get(task) for task in columns)
+        test = "and what a paired test (p < 0.05, corrected by Holm) does not tell apart from it"
+        yield f"The best of the models {f'{test} are' if tied else 'is'} bold."
     if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
+    if "recipe" not in facts:
+        yield from _recipe_notes(board)
+    yield from _flag_notes(board, columns)
+
+
+def _recipe_notes(board: Board) -> Iterator[str]:
+    """How the models were fine-tuned: "Recipes: paper (minilm); lr 3e-4 (tiny)."."""
+    found: dict[str, list[str]] = {}
+    for entry in board.entries:
+        if entry.competes:
+            recipe = ", ".join((entry.shown_recipe, *entry.selection_labels))
+            found.setdefault(recipe, []).append(entry.model)
+    if len(found) == 1:
+        yield f"Recipe: {next(iter(found))}."
+    elif found:
+        parts = (f"{recipe} ({', '.join(models)})" for recipe, models in found.items())
+        yield f"Recipes: {'; '.join(parts)}."
+
+
+def _metric_notes(board: Board, tasks: Iterable[str]) -> Iterator[str]:
+    """Of which metric each task's value is; those that have accuracy are not listed."""
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        names = dict.fromkeys(metric_title(task, name) for name in score_names(task, board.rule))
+        label = " and ".join(names)
+        found.setdefault(f"the mean of {label}" if len(names) > 1 else label, []).append(
+            title_of(task)
+        )
+    parts = [f"{', '.join(tasks)}: {label}" for label, tasks in found.items()]
+    if parts:
+        yield f"{'; '.join(parts)}."
+
+
+def metric_title(task: str, name: str) -> str:
+    """A score's metric as papers write it: "accuracy", "F1", "Matthews correlation"."""
+    every = [metric.name for metric in (*find_task(task).metrics, *find_task(task).details)]
+    metric = max((each for each in every if name.startswith(each)), key=len, default=name)
+    return _METRICS.get(metric, metric)
+
+
+_METRICS = {
+    "mcc": "Matthews correlation",
+    "f1": "F1",
+    "f1a": "F1a",
+    "em": "exact match",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+
+
+def _flag_notes(board: Board, columns: Iterable[str]) -> Iterator[str]:
+    """What is odd with some runs: "1 of 5 seeds collapsed (constant predictions): tiny WNLI"."""
+    found: dict[str, list[str]] = {}
+    for entry in board.entries:
+        for task in columns:
+            for note in entry.cells[task].notes if task in entry.cells else ():
+                found.setdefault(note, []).append(f"{entry.model} {title_of(task)}")
+    for note, places in found.items():
+        yield f"{note[:1].upper()}{note[1:]}: {', '.join(places)}."
 
 
 # Boards as Markdown tables (GitHub's), the best of each column in bold.
@@ -98,9 +383,10 @@ _MARKS = re.compile(r"([\\`*_{}\[\]#+!|~:@$])")
 """What may begin something: emphasis, code, a link, an image, a cell, an address, a formula."""
 
 
-def to_markdown(boards: Iterable[Board]) -> str:
+def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
     """A heading, a table and its notes for each board."""
-    return "\n\n".join(_section(_build_table(board)) for board in boards) + "\n"
+    tables = build_tables(boards, choice, facts=("rank", "recipe"))
+    return "\n\n".join(map(_section, tables)) + "\n"
 
 
 def _markdown_escaped(text: str) -> str:
@@ -109,15 +395,17 @@ def _markdown_escaped(text: str) -> str:
     return _MARKS.sub(r"\\\1", plain)
 
 
-def _section(table: _Table) -> str:
-    heads = ["#", "model", "recipe", *map(_markdown_escaped, table.columns)]
-    heads[0] = r"\#"
-    rules = ["--:", ":--", ":--", *("--:" for _ in table.columns)]
+def _section(table: Table) -> str:
+    before = ["rank"] if "rank" in table.facts else []
+    after = [name for name in table.facts if name not in before]
+    titles = [title.replace("\n", "-") for title in table.columns]
+    heads = [*(r"\#" for _ in before), "model", *after, *map(_markdown_escaped, titles)]
+    rules = [*("--:" for _ in before), ":--", *(":--" for _ in after), *("--:" for _ in titles)]
     rows = [
         [
-            row.rank or "–",
+            *(row.fact(name) or "–" for name in before),
             _markdown_escaped(row.model),
-            _markdown_escaped(row.recipe),
+            *(_markdown_escaped(row.fact(name)) for name in after),
             *map(_markdown_cell, row.cells),
         ]
         for row in table.rows
@@ -127,7 +415,8 @@ def _section(table: _Table) -> str:
         "",
         *map(_line, [heads, rules, *rows]),
         "",
-        *table.notes,
+        *map(_markdown_escaped, table.notes),
+        *(_markdown_escaped(f"{row.model}: {row.source}.") for row in table.rows if row.source),
     ]
     return "\n".join(lines)
 
@@ -136,91 +425,7 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _markdown_cell(cell: _TableCell) -> str:
+def _markdown_cell(cell: TableCell) -> str:
     value = f"**{cell.value}**" if cell.best else cell.value or "–"
+    value += f" ({_markdown_escaped(cell.metric)})" if cell.metric else ""
     return f"{value} ± {cell.spread}" if cell.spread else value
-
-
-# Boards as LaTeX tables with booktabs, the best of each column in bold.
-#
-# The text needs no package but booktabs and compiles with pdflatex, lualatex and xelatex alike.
-
-_MEANINGS = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "`": r"\textasciigrave{}",
-    '"': r"\char34{}",
-    # After \\ a bracket or a star would be taken for an option of the line before.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "–": r"\textendash{}",
-    "±": r"\ensuremath{\pm}",
-    **{mark: "\\" + mark for mark in "{}$&#%_"},
-}
-"""What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
-
-_LIGATURE = re.compile(r"([-',])(?=\1)")
-"""Two of these would become a dash or a quotation mark."""
-
-_LATIN = "ßæøåÆØÅ"
-
-
-def to_latex(boards: Iterable[Board]) -> str:
-    """A table environment for each board."""
-    head = "% \\usepackage{booktabs} in the preamble\n"
-    return head + "\n".join(_environment(_build_table(board)) for board in boards)
-
-
-def latex_escaped(text: str) -> str:
-    """The text as it reads, on one line; letters that not every engine has become "U+4E2D"."""
-    plain = "".join(_MEANINGS.get(character) or _letter(character) for character in visible(text))
-    return _LIGATURE.sub(r"\1{}", plain)
-
-
-def _letter(character: str) -> str:
-    base = unicodedata.normalize("NFD", character)[0]
-    if character.isascii() or character in _LATIN or (ord(character) < 0x180 and base.isascii()):
-        return character
-    return f"\\texttt{{U+{ord(character):04X}}}"
-
-
-def _environment(table: _Table) -> str:
-    heads = ["\\#", "model", "recipe", *map(latex_escaped, table.columns)]
-    rows = [
-        [
-            row.rank or "--",
-            latex_escaped(row.model),
-            latex_escaped(row.recipe),
-            *map(_latex_cell, row.cells),
-        ]
-        for row in table.rows
-    ]
-    caption = " ".join(latex_escaped(sentence) for sentence in (table.title + ".", *table.notes))
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{caption}}}",
-        rf"\begin{{tabular}}{{rll{'r' * len(table.columns)}}}",
-        r"\toprule",
-        _latex_line(heads),
-        r"\midrule",
-        *map(_latex_line, rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _latex_line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _latex_cell(cell: _TableCell) -> str:
-    value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value or "--"
-    return rf"{value} {{\footnotesize\ensuremath{{\pm}}{cell.spread}}}" if cell.spread else value

@@ -174,6 +174,9 @@ def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -
     return None
 
 
+FEW_SEEDS = 5
+"""With fewer the tolerance is far above the spread: see docs/regression.md."""
+
 RIGHT_RULE = 2
 """Goes up when other predictions count as right. Rule 1, which a baseline without this field was
 written by, took an answer's text alone, even where the model preferred no answer (SQuAD 2.0)."""
@@ -187,7 +190,8 @@ class Sample:
     for each scored split ("glue/cola:dev") one text for each seed, of one character for each
     example in the split's order: "1" where it was right, "0" where not, by the rule `right_rule`.
     `beginnings` are the first losses of each seed and `maker` what they were computed by; a
-    baseline that was written before they were looked at has none.
+    baseline that was written before they were looked at has none. `collapsed` are the seeds whose
+    run has learned nothing, which baselines tell since version 0.2.
     """
 
     conditions: Conditions
@@ -197,6 +201,26 @@ class Sample:
     beginnings: tuple[Beginning, ...] = ()
     maker: str = ""
     right_rule: int = RIGHT_RULE
+    collapsed: tuple[int, ...] = ()
+
+    @property
+    def unfit(self) -> str:
+        """Why a drop from these runs says little or nothing, as a clause; empty where it does.
+
+        Runs that collapsed leave a low mean or a spread that hides any drop; one seed has none.
+        """
+        if self.collapsed:
+            return (
+                f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
+                f"{', '.join(map(str, self.collapsed))})"
+            )
+        return "it has one seed, which shows no spread" if len(self.seeds) < 2 else ""
+
+    @property
+    def weakness(self) -> str:
+        """The same, or that there are few seeds."""
+        few = len(self.seeds) < FEW_SEEDS
+        return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
 
     @property
     def first_losses(self) -> dict[int, Beginning]:
@@ -229,6 +253,7 @@ class Sample:
             beginnings=tuple(Beginning.from_json(row) for row in data.get("beginnings", ())),
             maker=str(data.get("maker", "")),
             right_rule=int(data.get("right_rule", 1)),
+            collapsed=tuple(data.get("collapsed", ())),
         )
         if fault := _fault(sample):
             raise ValueError(fault)
@@ -242,6 +267,8 @@ def _fault(sample: Sample) -> str:
         return "a seed is not a whole number"
     if not runs or len(sample.scores) != runs or not all(map(math.isfinite, sample.scores)):
         return f"{runs} seeds need as many scores"
+    if set(sample.collapsed) - set(sample.seeds):
+        return "a seed that collapsed is not among the seeds"
     for split, outcomes in sample.right.items():
         texts = [outcome for outcome in outcomes if isinstance(outcome, str)]
         if len(texts) != runs or len(set(map(len, texts))) != 1 or set("".join(texts)) - {*"01"}:
@@ -253,10 +280,12 @@ def sample_of(
     results: Sequence[Result],
     scores: Sequence[float],
     examples: Mapping[str, Sequence[Example]],
+    collapsed: Sequence[int] = (),
 ) -> Sample:
     """The sample of one task's results, each of another seed, and of their scores.
 
-    `examples` are those of the splits that count, by "task:split". Raises DataError where they are
+    `examples` are those of the splits that count, by "task:split", and `collapsed` the seeds whose
+    run has learned nothing. Raises DataError where they are
     not those that were predicted.
     """
     return Sample(
@@ -269,6 +298,7 @@ def sample_of(
         },
         beginnings=tuple(map(beginning_of, results)),
         maker=maker_of(results[0]),
+        collapsed=tuple(collapsed),
     )
 
 

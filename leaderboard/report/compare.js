@@ -22,17 +22,6 @@ function chooseById(boards, ids) {
   drawComparisons(boards);
 }
 
-function rememberChosen() {
-  const ids = [...chosen.keys()].map((id) => id.replace("row-", ""));
-  const here = location.href.split("#")[0];
-  history.replaceState(null, "", ids.length ? `${here}#compare=${ids.join(",")}` : here);
-}
-
-function idsInAddress() {
-  const found = /^#compare=([0-9a-f,]+)$/.exec(location.hash);
-  return found ? found[1].split(",").map((id) => `row-${id}`) : null;
-}
-
 function drawComparisons(boards) {
   for (const board of boards) drawComparison(board, boards);
   const tray = document.querySelector(".tray");
@@ -47,7 +36,7 @@ function drawComparison(board, boards) {
   panel.hidden = records.length === 0;
   const remove = (record) => {
     choose(board, record, false);
-    rememberChosen();
+    remember();
     drawComparisons(boards);
     if (!panel.hidden) panel.querySelector("h3").focus();
   };
@@ -56,19 +45,40 @@ function drawComparison(board, boards) {
 
 function sheetOf(board, records, remove) {
   const rows = records.map((record) => describe(board, record));
+  const tests = records.map((record) => contrastOf(board, records[0], record));
   const first = rows[0].name;
   const text =
     rows.length === 1
       ? "Choose another row to see it beside this one."
       : `Differences are to ${first}, of the same scores on the same split; a number that shares ` +
-        "none says what it is of. The best of each line is bold. The address of this page leads here.";
-  const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows));
+        "none says what it is of. The best of each line is bold. The address of this page leads here. " +
+        testsSaid(rows, tests);
+  const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows, tests));
   const caption = makeElement("caption", { className: "unseen", textContent: "Chosen rows, task by task" });
   table.prepend(caption);
   const scroll = makeElement("div", { className: "scroll", tabIndex: 0 }, table);
-  scroll.setAttribute("role", "region");
+  scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", "Side by side");
   return [makeElement("p", { className: "quiet", textContent: text }), scroll];
+}
+
+// The paired tests of two rows, by column: those of neighbours were made when the page was written.
+function contrastOf(board, one, other) {
+  board.contrasts ??= JSON.parse(board.section.dataset.contrasts ?? "[]");
+  const found = board.contrasts.find(([a, b]) => [a, b].includes(one.id) && [a, b].includes(other.id));
+  return one === other ? null : found?.[2];
+}
+
+function testsSaid(rows, tests) {
+  const untested = rows.filter((row, place) => place && !tests[place] && row.kind === "measured");
+  const said = tests.some(Boolean)
+    ? ["* is a difference that chance does not explain: paired test over examples, corrected for the tasks; its note has p."]
+    : [];
+  if (untested.length && rows[0].kind === "measured") {
+    const names = untested.map(({ name }) => name).join(", ");
+    said.push(`Not tested here against ${rows[0].name}: ${names}. The command bench compare tests any two.`);
+  }
+  return said.join(" ");
 }
 
 function describe(board, record) {
@@ -77,7 +87,7 @@ function describe(board, record) {
   const cells = board.heads.map((head, column) => readCell(row.cells[column], head));
   return {
     name: row.querySelector(".name").textContent,
-    details: row.querySelector("th small").textContent,
+    details: row.querySelector(".said").textContent.trim(),
     kind: group.body.className,
     title: group.body.dataset.title,
     cells,
@@ -113,26 +123,30 @@ function headOf(rows, records, remove) {
   return makeElement("thead", {}, line);
 }
 
-function bodyOf(board, rows) {
+function bodyOf(board, rows, tests) {
   const body = makeElement("tbody");
   board.heads.forEach((head, column) => {
     const cells = rows.map((row) => row.cells[column]);
     if (head.dataset.basis === undefined || cells.every(({ value }) => value === null)) return;
     const task = makeElement("th", { scope: "row", textContent: head.textContent.trim() });
-    task.title = head.title;
-    body.append(makeElement("tr", {}, task, ...compareCells(cells)));
+    task.title = notes.get(head) ?? head.title;
+    const said = tests.map((test) => test?.[head.textContent.trim()] ?? "");
+    body.append(makeElement("tr", {}, task, ...compareCells(cells, said)));
   });
   return body;
 }
 
 // The best is marked among the numbers that are of the same as the first row's.
-function compareCells(cells) {
+function compareCells(cells, said) {
   const [base] = cells;
   const like = cells.filter(({ value, basis }) => value !== null && basis === base.basis);
   const best = like.length > 1 && like.includes(base) ? Math.max(...like.map(rounded)) : null;
-  return cells.map((cell) => {
+  return cells.map((cell, place) => {
     const isBest = like.includes(cell) && rounded(cell) === best;
-    return comparedCell(cell, isBest, cell === base ? cell.spread : difference(cell, base));
+    const found = comparedCell(cell, isBest, cell === base ? cell.spread : difference(cell, base));
+    found.title = said[place].replace(/^\* /, "");
+    if (said[place].startsWith("*")) found.lastChild.append("*");
+    return found;
   });
 }
 

@@ -7,18 +7,22 @@ for (const board of boards) {
   addSorting(board);
   addFolding(board);
   addTools(board);
+  addCopying(board);
+  followArrows(board.element);
   draw(board);
+  addPinning(board);
   board.element.addEventListener("change", ({ target }) => {
     const row = target.closest(".choose") && target.closest("tr");
     const record = row && board.groups.flatMap(({ records }) => records).find((r) => r.row === row);
     if (!record) return;
     choose(board, record, target.checked);
-    rememberChosen();
     drawComparisons(boards);
   });
 }
 
-document.querySelectorAll(".packed-runs").forEach(offerPackedRuns);
+for (const entry of document.querySelectorAll("details.entry[data-ids]")) {
+  entry.addEventListener("toggle", () => unpackEntry(entry));
+}
 
 const tray = document.querySelector(".tray");
 tray.querySelector(".see").addEventListener("click", () => {
@@ -28,7 +32,7 @@ tray.querySelector(".see").addEventListener("click", () => {
 });
 tray.querySelector(".clear").addEventListener("click", () => {
   chooseById(boards, []);
-  rememberChosen();
+  remember();
 });
 
 const theme = document.querySelector(".theme");
@@ -37,15 +41,17 @@ theme.addEventListener("change", () => {
   document.documentElement.dataset.theme = theme.querySelector("select").value;
 });
 
+// An address with "=" is a view of the page, any other leads to a part of it.
 function followAddress() {
-  const ids = idsInAddress();
-  if (ids) chooseById(boards, ids);
-  else if (location.hash) openTarget(decodeURIComponent(location.hash.slice(1)));
+  const said = location.hash.slice(1);
+  if (said.includes("=")) recall(new URLSearchParams(said));
+  else if (said) openTarget(decodeURIComponent(said));
 }
 
 async function finish() {
   for (const board of boards) {
     await addPackedRows(board);
+    addFacets(board);
     if (board.groups.some(({ records }) => records.length > STEP)) draw(board);
   }
   followAddress();

@@ -1,4 +1,5 @@
-// Choosing the axes of plots against cost, and pointing one model out in all plots of a board.
+// Choosing the score of plots against cost, pointing one model out in all plots of a board, and
+// saving a plot as a picture.
 // Without scripts every figure stands in the page.
 "use strict";
 
@@ -10,11 +11,13 @@ for (const section of document.querySelectorAll("section.plots")) {
   });
   section.addEventListener("click", (event) => {
     const mark = event.target.closest(".mark[data-href]");
-    if (mark) location.hash = mark.dataset.href;
+    if (mark) location.href = mark.dataset.href;
   });
+  addSaving(section);
+  section.addEventListener("unpacked", () => addSaving(section));
 }
 
-// All scores move out of their fold, and one figure is shown at a time.
+// All scores move out of their fold, and the figures of one are shown at a time.
 function chooseAxes(section) {
   const part = section.querySelector(".tradeoffs");
   if (!part) return;
@@ -22,24 +25,14 @@ function chooseAxes(section) {
   if (fold) fold.replaceWith(...fold.querySelectorAll(":scope > .choice"));
   const views = [...part.querySelectorAll(".choice")];
   const score = part.querySelector(".pick-score");
-  const cost = part.querySelector(".pick-cost");
-  fill(score, views);
-  score.parentElement.hidden = views.length < 2;
-  part.querySelector(".pickers").hidden = false;
-  const show = async () => {
+  score.replaceChildren(...views.map((view) => new Option(view.dataset.choice)));
+  part.querySelector(".pickers").hidden = views.length < 2;
+  const show = () => {
     const view = views[score.selectedIndex];
-    await unpackInside(section, view);
-    if (view !== views[score.selectedIndex]) return; // another one was chosen meanwhile
-    const chosen = cost.value;
-    const figures = [...view.querySelectorAll("figure")];
-    fill(cost, figures);
-    const place = figures.findIndex((figure) => figure.dataset.choice === chosen);
-    cost.selectedIndex = Math.max(place, 0);
     views.forEach((other) => { other.hidden = other !== view; });
-    figures.forEach((figure, number) => { figure.hidden = number !== cost.selectedIndex; });
+    return unpackInside(section, view);
   };
   score.addEventListener("change", show);
-  cost.addEventListener("change", show);
   show();
 }
 
@@ -54,10 +47,6 @@ async function unpackInside(section, element) {
   section.dispatchEvent(new Event("unpacked"));
 }
 
-function fill(select, elements) {
-  select.replaceChildren(...elements.map((each) => new Option(each.dataset.choice)));
-}
-
 // The chosen model stays lit; the one under the pointer is lit meanwhile.
 function pointOut(section) {
   const picker = section.querySelector(".pick-entry");
@@ -70,11 +59,66 @@ function pointOut(section) {
       mark.classList.add("lit");
     }
   };
-  picker.addEventListener("change", () => light(picker.value));
-  section.addEventListener("unpacked", () => light(picker.value));
+  const picked = () => picker.selectedOptions[0]?.dataset.entry;
+  picker.addEventListener("change", () => light(picked()));
+  section.addEventListener("unpacked", () => light(picked()));
   section.addEventListener("pointerover", (event) => {
     const mark = event.target.closest(".mark[data-entry]");
-    light(mark ? mark.dataset.entry : picker.value);
+    light(mark ? mark.dataset.entry : picked());
   });
-  section.addEventListener("pointerleave", () => light(picker.value));
+  section.addEventListener("pointerleave", () => light(picked()));
+}
+
+// A plot as a file: its styles become attributes, because a picture has no style sheet.
+const LOOKS = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin",
+  "opacity", "paint-order", "visibility", "font-family", "font-size", "font-weight", "text-anchor",
+];
+
+function addSaving(section) {
+  for (const figure of section.querySelectorAll("figure.plot:not(:has(.save))")) {
+    const title = figure.querySelector("figcaption b").textContent;
+    const buttons = ["SVG", "PNG"].map((kind) => {
+      const button = makeElement("button", { type: "button", textContent: kind, ariaLabel: `save ${title} as ${kind}` });
+      button.addEventListener("click", () => saveFigure(figure, title, kind));
+      return button;
+    });
+    figure.append(makeElement("p", { className: "save" }, ...buttons));
+  }
+}
+
+function pictureOf(svg) {
+  const copy = svg.cloneNode(true);
+  const copied = [copy, ...copy.querySelectorAll("*")];
+  [svg, ...svg.querySelectorAll("*")].forEach((element, place) => {
+    const looks = getComputedStyle(element);
+    for (const name of LOOKS) copied[place].setAttribute(name, looks.getPropertyValue(name));
+  });
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const ground = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  ground.setAttribute("d", `M-12,-12H${width + 12}V${height + 12}H-12z`);
+  ground.setAttribute("fill", getComputedStyle(document.body).backgroundColor);
+  copy.prepend(ground);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("viewBox", `-12 -12 ${width + 24} ${height + 24}`);
+  copy.setAttribute("width", width + 24);
+  copy.setAttribute("height", height + 24);
+  return copy;
+}
+
+async function saveFigure(figure, title, kind) {
+  const picture = pictureOf(figure.querySelector("svg.chart"));
+  const text = new XMLSerializer().serializeToString(picture);
+  let blob = new Blob([text], { type: "image/svg+xml" });
+  if (kind === "PNG") {
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    await image.decode();
+    const canvas = makeElement("canvas", { width: 3 * image.width, height: 3 * image.height });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    blob = await new Promise((done) => { canvas.toBlob(done); });
+  }
+  const href = URL.createObjectURL(blob);
+  makeElement("a", { href, download: `${title}.${kind.toLowerCase()}` }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60000);
 }

@@ -23,7 +23,9 @@ class CellView:
 
     `basis` says what the number is of ("dev accuracy"): only numbers of one basis are compared. It
     is empty where it is that of the column. `parts` are the numbers that it is the mean of, by
-    their own basis, where there are several.
+    their own basis, where there are several. `ends` are those of what is drawn below the number, in
+    percent: its 95 % interval, or the lowest and the highest seed. `heat` and `bar` are what
+    `shades.py` makes of them.
     """
 
     text: str
@@ -35,13 +37,18 @@ class CellView:
     best: bool = False
     basis: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
+    ends: tuple[float, float] | None = None
+    heat: int = 0
+    bar: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowView:
     """One row; `origin` says in a few words what made it, `place` where in a source it stands.
 
-    `ranks` are those that a ranked row may as well have, empty where they are its rank alone.
+    `href` leads to its runs or to its source. `ranks` are those that a ranked row may as well have,
+    empty where they are its rank alone. `family`, `size` (millions of parameters) and `year` are
+    what a page is filtered by, empty where they are not known.
     """
 
     anchor: str
@@ -56,17 +63,20 @@ class RowView:
     failed: str = ""
     href: str = ""
     place: str = ""
+    family: str = ""
+    size: str = ""
+    year: str = ""
 
     @property
     def words(self) -> str:
         """What a filter looks in."""
-        return f"{self.name} {self.details} {self.failed} {self.origin}"
+        return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property
     def orders(self) -> tuple[str, ...]:
         """What each column is sorted by, from left to right."""
         numbers = (cell.order for cell in (self.score, *self.cells))
-        return (self.rank, self.name, *numbers, self.origin)
+        return (self.rank, self.name, *numbers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,20 +1,24 @@
 // Tables: sorting, filtering, kinds of rows, columns. Rows are sorted among their own kind alone.
 // Without scripts the tables stand as they are, best first. A row is a record: its id, the words a
-// filter looks in, what each column is sorted by, and its element once it has one.
+// filter looks in, what each column is sorted by, its family, year and size, and its element once
+// it has one.
 "use strict";
 
 const STEP = 200; // rows of a kind that are shown at once, and by each "more"
-const LONG = 40; // lines from which on a table scrolls in a frame of its own, below its heads
+const FAMILY = 0, YEAR = 1, SIZE = 2; // places of facets
 const collator = new Intl.Collator("en", { numeric: true });
 
 function readBoard(section) {
   const element = section.querySelector("table.rows");
   const heads = [...element.tHead.rows[0].cells];
-  const board = { section, element, heads, column: null, order: null, words: [] };
+  const sheet = new CSSStyleSheet(); // made by script it is no inline style, so the policy allows it
+  document.adoptedStyleSheets.push(sheet);
+  const board = { section, element, heads, sheet, column: null, order: null, words: [], facets: ["", ""] };
   board.groups = [...element.tBodies].map((body) => readGroup(body, heads));
   const measured = board.groups.some((group) => !group.body.matches(".published, .imported"));
   for (const group of board.groups) {
     group.open = !(measured && group.body.matches(".published") && group.records.length > 5);
+    group.first = group.open;
   }
   return board;
 }
@@ -30,7 +34,8 @@ function readRow(row, heads) {
     const cell = row.cells[column];
     return head.dataset.order === "text" ? textOf(cell) : (cell.dataset.value ?? "");
   });
-  return { id: row.id, row, orders, words: wordsOf(row) };
+  const { family = "", year = "", size = "" } = row.dataset;
+  return { id: row.id, row, orders, facets: [family, year, size], words: wordsOf(row) };
 }
 
 function textOf(cell) {
@@ -38,8 +43,7 @@ function textOf(cell) {
 }
 
 function wordsOf(row) {
-  const said = [...row.querySelectorAll("th, .origin")].map((cell) => cell.textContent);
-  return said.join(" ").toLowerCase();
+  return `${row.querySelector("th").textContent} ${row.dataset.family ?? ""}`.toLowerCase();
 }
 
 async function addPackedRows(board) {
@@ -62,20 +66,35 @@ function rowOf(record) {
 function draw(board) {
   let found = 0;
   for (const group of board.groups) found += drawGroup(board, group);
-  const height = board.groups.reduce((sum, { body }) => sum + body.rows.length, 0);
-  board.element.parentElement.classList.toggle("long", height > LONG);
   const all = board.groups.reduce((sum, group) => sum + group.records.length, 0);
   const said = `${count(found)} of ${count(all)} rows match`;
-  board.section.querySelector(".count").textContent = board.words.length ? said : "";
+  board.section.querySelector(".count").textContent = isFiltered(board) ? said : "";
+  hideColumns(board);
+}
+
+function isFiltered({ words, facets, from, to }) {
+  return words.length > 0 || facets.some(Boolean) || from > 0 || to > 0;
+}
+
+function isMatch({ words, facets }, board) {
+  const size = Number(facets[SIZE]);
+  return (
+    board.words.every((word) => words.includes(word)) &&
+    board.facets.every((facet, place) => !facet || facets[place] === facet) &&
+    (!(board.from > 0) || size >= board.from) &&
+    (!(board.to > 0) || (size > 0 && size <= board.to))
+  );
 }
 
 function drawGroup(board, group) {
-  const match = ({ words }) => board.words.every((word) => words.includes(word));
-  const records = group.visible ? ordered(group.records.filter(match), board) : [];
-  const open = group.open || board.words.length > 0;
-  const rows = open ? records.slice(0, group.limit).map(rowOf) : [];
+  const filtered = isFiltered(board);
+  const found = filtered ? group.records.filter((record) => isMatch(record, board)) : group.records;
+  const records = group.visible ? ordered(found, board) : [];
+  const open = group.open || filtered;
+  group.shown = open ? records.slice(0, group.limit) : [];
+  const rows = group.shown.map(rowOf);
   const left = open ? records.length - rows.length : 0;
-  group.body.hidden = !group.visible || (board.words.length > 0 && records.length === 0);
+  group.body.hidden = !group.visible || (filtered && records.length === 0);
   group.head.querySelector("button").ariaExpanded = String(open);
   group.body.replaceChildren(group.head, ...rows, ...(left ? [moreRow(board, group, left)] : []));
   return records.length;
@@ -100,16 +119,19 @@ function count(number) {
 
 // Best first, then the other way, then as the board had them.
 function sortBy(board, column) {
-  const head = board.heads[column];
-  const first = head.dataset.order === "down" ? "descending" : "ascending";
+  const first = board.heads[column].dataset.order === "down" ? "descending" : "ascending";
   const second = first === "descending" ? "ascending" : "descending";
-  const next = { [first]: second, [second]: null };
-  const now = head.getAttribute("aria-sort");
-  board.order = now === null ? first : next[now];
-  board.column = board.order === null ? null : column;
+  const now = board.column === column ? board.order : null;
+  setOrder(board, column, now === null ? first : { [first]: second, [second]: null }[now]);
+}
+
+function setOrder(board, column, order) {
+  board.order = order;
+  board.column = order === null ? null : column;
   board.heads.forEach((each) => each.removeAttribute("aria-sort"));
-  if (board.order) head.setAttribute("aria-sort", board.order);
+  if (order) board.heads[column].setAttribute("aria-sort", order);
   draw(board);
+  pinHead(board);
 }
 
 function ordered(records, { heads, column, order }) {
@@ -132,7 +154,10 @@ function addSorting(board) {
   board.heads.forEach((head, column) => {
     const button = makeElement("button", { type: "button" }, ...head.childNodes);
     head.append(button);
-    button.addEventListener("click", () => sortBy(board, column));
+    button.addEventListener("click", () => {
+      sortBy(board, column);
+      remember();
+    });
   });
 }
 
@@ -145,31 +170,96 @@ function addFolding(board) {
     button.addEventListener("click", () => {
       group.open = !group.open;
       draw(board);
+      remember();
     });
   }
 }
 
 function addTools(board) {
   const tools = board.section.querySelector(".tools");
-  tools.querySelector("input[type=search]").addEventListener("input", (event) => {
-    board.words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const named = (name) => tools.querySelector(`[name=${name}]`);
+  tools.addEventListener("input", () => {
+    board.words = named("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+    board.facets = [named("family").value, named("year").value];
+    [board.from, board.to] = ["from", "to"].map((name) => Number(named(name).value));
+    const isOn = ({ value }) => tools.querySelector(`[value="${CSS.escape(value)}"]`).checked;
+    for (const group of board.groups) group.visible = isOn({ value: group.body.id });
+    for (const { value, checked } of tools.querySelectorAll("[name=view]")) {
+      board.section.classList.toggle(value, checked);
+    }
     draw(board);
   });
-  tools.querySelector(".kinds").addEventListener("change", ({ target }) => {
-    board.groups.find(({ body }) => body.id === target.value).visible = target.checked;
-    draw(board);
+  const menus = [...tools.querySelectorAll(".menu")];
+  document.addEventListener("click", ({ target }) => {
+    for (const menu of menus) if (!menu.contains(target)) menu.open = false;
   });
-  addColumnChoice(board, tools.querySelector(".columns"));
+  tools.addEventListener("keydown", ({ key, target }) => {
+    const menu = target.closest(".menu[open]");
+    if (key !== "Escape" || !menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
   tools.hidden = false;
 }
 
-// A style sheet made by script is no inline style, so the policy allows it.
-function addColumnChoice(board, tool) {
-  const sheet = new CSSStyleSheet();
-  document.adoptedStyleSheets.push(sheet);
-  tool.addEventListener("change", () => {
-    const hidden = [...tool.querySelectorAll("input:not(:checked)")].map(({ value }) => value);
-    const cells = hidden.map((place) => `#${board.element.id} tr > :nth-child(${place})`);
-    sheet.replaceSync(cells.length ? `${cells.join(", ")} { display: none; }` : "");
+// What rows can be filtered by: families, years and sizes, where they differ.
+function addFacets(board) {
+  const records = board.groups.flatMap((group) => group.records);
+  const named = (name) => board.section.querySelector(`.facets [name=${name}]`);
+  const known = (place) => [...new Set(records.map(({ facets }) => facets[place]))].filter(Boolean);
+  [["family", FAMILY], ["year", YEAR]].forEach(([name, place]) => {
+    const values = known(place).sort(collator.compare);
+    named(name).append(...values.map((value) => new Option(value)));
+    named(name).parentElement.hidden = values.length < 2;
   });
+  named("from").parentElement.hidden = known(SIZE).length < 2;
+}
+
+// Columns that nobody wants to see, and those that are empty in the rows that are shown.
+function hideColumns(board) {
+  const shown = board.groups.flatMap((group) => group.shown);
+  const off = [...board.section.querySelectorAll(".columns input:not(:checked)")].map(({ value }) => value);
+  board.hidden = board.heads.map((head, column) => {
+    if (off.includes(head.textContent.trim())) return true;
+    return column !== 1 && shown.length > 0 && shown.every(({ orders }) => orders[column] === "");
+  });
+  const cells = board.hidden.flatMap((is, column) => (is ? [`tr:not(.kind, .more) > :nth-child(${column + 1})`] : []));
+  board.sheet.replaceSync(cells.map((cell) => `.of-${board.element.id} ${cell} { display: none; }`).join(" "));
+  board.element.classList.toggle("unranked", board.hidden[0]);
+}
+
+// Heads stay in sight. A table that fits has no frame to scroll in, and its head sticks to the
+// window; above a wider one lies a copy of its head that sticks, and scrolls sideways with it.
+function pinHead(board) {
+  const { element } = board;
+  const scroll = element.parentElement;
+  const fits = element.offsetWidth <= scroll.clientWidth + 1;
+  scroll.classList.toggle("fits", fits);
+  board.pinned?.remove();
+  board.pinned = null;
+  if (fits) return;
+  const table = makeElement("table", { className: element.className }, element.tHead.cloneNode(true));
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    head.style.width = `${board.heads[column].getBoundingClientRect().width}px`;
+    const button = head.querySelector("button");
+    button?.replaceWith(...button.childNodes);
+    head.addEventListener("click", () => board.heads[column].querySelector("button").click());
+  });
+  table.style.width = `${element.offsetWidth}px`;
+  const strip = makeElement("div", {}, table);
+  strip.style.width = `${scroll.clientWidth + 2}px`;
+  board.pinned = makeElement("div", { className: "pinned", ariaHidden: "true" }, strip);
+  scroll.before(board.pinned);
+  strip.scrollLeft = scroll.scrollLeft;
+}
+
+function addPinning(board) {
+  const scroll = board.element.parentElement;
+  board.element.classList.add(`of-${board.element.id}`);
+  const observer = new ResizeObserver(() => pinHead(board));
+  observer.observe(board.element);
+  observer.observe(scroll.parentElement);
+  scroll.addEventListener("scroll", () => {
+    if (board.pinned) board.pinned.firstChild.scrollLeft = scroll.scrollLeft;
+  }, { passive: true });
 }

@@ -1,6 +1,6 @@
 """A board as the report's table shows it: every text and number ready, nothing left to compute."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from types import MappingProxyType
@@ -10,7 +10,9 @@ from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
+from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
+from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
     CellView,
     Column,
@@ -22,6 +24,7 @@ from benchharness.leaderboard.report.rows import (
     percent,
     row_anchor,
 )
+from benchharness.leaderboard.report.shades import shaded
 from benchharness.tasks.suites import title_of
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
@@ -33,6 +36,10 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     }
 )
 """The board's own kinds of rows in the order in which they stand, with what is said of them."""
+
+
+Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
+"""Tests of two entries, task by task, by the places of the entries on their board."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +86,11 @@ class TableView:
     has_best: bool
     has_ranks: bool
     has_intervals: bool
+    has_heat: bool
+    has_bars: bool
     reproduced: tuple[ReproducedEntry, ...]
+    contrasts: tuple[tuple[str, str, Mapping[str, str]], ...]
+    """Of two rows, by their ids: by the name of a column, what the paired test says of it."""
 
 
 def run_anchor(key: str) -> str:
@@ -108,14 +119,25 @@ def statistics(cell: Cell) -> Statistics:
     )
 
 
-def build_table(board: Board, number: int) -> TableView:
-    """The board as a table; `number` counts the report's boards from 1."""
+def build_table(
+    board: Board,
+    number: int,
+    sizes: Sizes = MappingProxyType({}),
+    contrasts: Contrasts = MappingProxyType({}),
+) -> TableView:
+    """The board as a table; `number` counts the report's boards from 1.
+
+    A task that no row has a number of has no column.
+    """
     cells = [cell for entry in board.entries for cell in entry.cells.values()]
     blocks = (*imported_blocks(board), *published_blocks(board))
+    known = {cell.task for cell in cells}.union(*(block.tasks for block in blocks))
     tasks = dict.fromkeys((*board.tasks, *(task for block in blocks for task in block.tasks)))
-    columns = tuple(build_column(board, task) for task in tasks)
+    columns = tuple(build_column(board, task) for task in tasks if task in known)
     anchor = f"board-{number}"
-    groups = tuple(_groups(board, columns, anchor))
+    own = tuple(_groups(board, columns, anchor, sizes))
+    others = (block_group(block, columns, anchor, sizes) for block in blocks)
+    groups = shaded((*own, *others))
     rows = [row for group in groups for row in group.rows]
     return TableView(
         anchor=anchor,
@@ -125,24 +147,52 @@ def build_table(board: Board, number: int) -> TableView:
         cite=board.rule.cite,
         score_basis=basis_of("dev", (board.rule.name,)),
         columns=columns,
-        groups=(*groups, *(block_group(block, columns, anchor) for block in blocks)),
+        groups=groups,
         seeds=_seeds(board),
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
         has_best=any(cell.best for row in rows for cell in (row.score, *row.cells)),
         has_ranks=any(row.ranks for row in rows),
         has_intervals=any(entry.uncertainty is not None for entry in board.entries),
+        has_heat=any(cell.heat for row in rows for cell in (row.score, *row.cells)),
+        has_bars=any(cell.bar for row in rows for cell in (row.score, *row.cells)),
         reproduced=reproduced_entries(board),
+        contrasts=tuple(
+            (
+                _row_anchor(board, board.entries[one]),
+                _row_anchor(board, board.entries[other]),
+                _verdicts(board, found),
+            )
+            for (one, other), found in contrasts.items()
+        ),
     )
 
 
-def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[RowGroup]:
+def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
+    """By column, the test in words, with a star where chance does not explain the difference."""
+    return {
+        build_column(board, found.task).name: ("* " if found.is_shown else "")
+        + f"{found.test}: p = {found.corrected:.2g} after Holm, difference "
+        f"{shown(found.difference)}"
+        + (
+            f", 95 % from {shown(found.interval.low)} to {shown(found.interval.high)}"
+            if found.interval
+            else ""
+        )
+        for found in contrasts
+        if found.corrected is not None
+    }
+
+
+def _groups(
+    board: Board, columns: Sequence[Column], anchor: str, sizes: Sizes
+) -> Iterator[RowGroup]:
     """The board's own rows, kind by kind, each in the order of the board."""
-    best = {task: board.best(task) for task in board.tasks}
+    best = {column.task: board.best(column.task) for column in columns}
     by_kind: dict[RowKind, list[RowView]] = {}
     for entry in board.entries:
         by_kind.setdefault("measured" if entry.kind == "model" else entry.kind, []).append(
-            _entry_row(board, entry, columns, best)
+            _entry_row(board, entry, columns, best, sizes)
         )
     for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
@@ -150,16 +200,26 @@ def _groups(board: Board, columns: Sequence[Column], anchor: str) -> Iterator[Ro
             yield RowGroup(anchor=f"{anchor}-{kind}", kind=kind, title=title, note=note, rows=rows)
 
 
-def _entry_row(
-    board: Board, entry: Entry, columns: Sequence[Column], best: Mapping[str, str]
-) -> RowView:
+def _row_anchor(board: Board, entry: Entry) -> str:
     names = (entry.model, entry.recipe, entry.precision, entry.variant)
+    return row_anchor(board.title, board.data_label, *names)
+
+
+def _entry_row(
+    board: Board,
+    entry: Entry,
+    columns: Sequence[Column],
+    best: Mapping[str, str],
+    sizes: Sizes,
+) -> RowView:
     failed, runs = len(entry.failures), entry.runs
     # The ranks that an entry may as well have, where they are not its own alone.
     label = "" if entry.uncertainty is None else entry.uncertainty.rank_label
     tied = () if entry.uncertainty is None else entry.uncertainty.tied
+    known = known_size(entry.model, sizes)
+    weights = [run.parameters for run in runs if run.parameters and entry.is_single]
     return RowView(
-        anchor=row_anchor(board.title, board.data_label, *names),
+        anchor=_row_anchor(board, entry),
         rank="" if entry.rank is None else str(entry.rank),
         ranks="" if label == str(entry.rank) else label,
         ranks_note=f"not told apart from {', '.join(tied)}" if tied else "",
@@ -170,6 +230,9 @@ def _entry_row(
         cells=tuple(_entry_cell(entry, column, best.get(column.task, "")) for column in columns),
         origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
         href="#" + group_anchor(entry, runs[0].task) if runs else "",
+        family=known.family if known else "",
+        size=f"{median(weights) / 1e6:.4g}" if weights else "",
+        year=max((run.finished[:4] for run in runs), default=""),
     )
 
 
@@ -194,8 +257,9 @@ def _score(board: Board, entry: Entry) -> CellView:
         text=shown(entry.score),
         spread=spread,
         order=percent(entry.score),
-        note=_joined(_seed_note(entry.seed_scores), _interval_note(_score_intervals(entry))),
+        note=_lined(_seed_note(entry.seed_scores), _interval_note(_score_intervals(entry))),
         best=top,
+        ends=_ends(_score_intervals(entry), entry.seed_scores),
     )
 
 
@@ -217,10 +281,11 @@ def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
         spread=numbers.spread,
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_joined(numbers.sentence, _interval_note(_cell_intervals(entry, column.task))),
+        note=_lined(numbers.sentence, _interval_note(_cell_intervals(entry, column.task))),
         flags="; ".join(cell.notes),
         best=entry.competes and numbers.median == best,
         parts=dict(_parts(cell, column)),
+        ends=_ends(_cell_intervals(entry, column.task), cell.values),
     )
 
 
@@ -247,8 +312,19 @@ def _interval_note(intervals: Intervals) -> str:
     return f"95 % from {low} to {high} over {intervals.scope}"
 
 
+def _ends(intervals: Intervals, values: Sequence[float]) -> tuple[float, float] | None:
+    """The ends of the interval, else the lowest and the highest seed, in percent."""
+    if intervals.both is not None:
+        return 100 * intervals.both.low, 100 * intervals.both.high
+    return (100 * min(values), 100 * max(values)) if len(values) > 1 else None
+
+
 def _joined(*notes: str) -> str:
     return ", ".join(note for note in notes if note)
+
+
+def _lined(*notes: str) -> str:
+    return "\n".join(note for note in notes if note)
 
 
 def _seeds(board: Board) -> str:

@@ -18,24 +18,24 @@ function parseHtml(html) {
   return template.content;
 }
 
-async function unpackRuns(holder) {
-  const html = await unpack(holder.querySelector("script"));
-  if (holder.isConnected) holder.replaceWith(parseHtml(html));
+async function unpackEntry(entry) {
+  const script = entry.querySelector(":scope > script");
+  if (!script) return;
+  const html = await unpack(script);
+  if (!script.isConnected) return;
+  script.previousElementSibling.remove();
+  script.replaceWith(parseHtml(html));
 }
 
-function offerPackedRuns(holder) {
-  const button = makeElement("button", { type: "button", textContent: "Show them" });
-  button.addEventListener("click", () => unpackRuns(holder));
-  holder.querySelector("p").append(" ", button);
-}
-
-// A link to a run, packed or not, opens it.
+// A link to a run, packed or not, opens it and all that it stands in.
 async function openTarget(id) {
-  const holder = document.querySelector(`[data-ids~="${CSS.escape(id)}"]`);
-  if (holder) await unpackRuns(holder);
+  const packed = document.querySelector(`[data-ids~="${CSS.escape(id)}"]`);
+  if (packed) await unpackEntry(packed);
   const target = document.getElementById(id);
-  if (target instanceof HTMLDetailsElement) target.open = true;
-  if (holder) location.replace(`#${id}`); // now that it is there, the address can lead to it
+  for (let each = target; each; each = each.parentElement) {
+    if (each instanceof HTMLDetailsElement) each.open = true;
+  }
+  if (target && packed) location.replace(`#${id}`); // now that it is there, the address can lead to it
 }
 
 function makeElement(name, properties = {}, ...children) {

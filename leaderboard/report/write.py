@@ -4,18 +4,29 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.page import build_page
-from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.page import (
+    Group,
+    Places,
+    build_page,
+    entry_runs,
+    groups_of,
+)
+from benchharness.leaderboard.report.plots.section import Background, Pages
 from benchharness.leaderboard.report.rows import RowView
+from benchharness.leaderboard.report.run import build_run
+from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.suites import distinct_title
@@ -23,8 +34,32 @@ from benchharness.tasks.suites import distinct_title
 _HERE = Path(__file__).parent
 
 _STYLES = ("style.css", "plots.css")
-_SCRIPTS = ("unpack.js", "table.js", "compare.js", "plots.js", "page.js")
+_SCRIPTS = (
+    "unpack.js",
+    "tip.js",
+    "table.js",
+    "compare.js",
+    "copy.js",
+    "plots.js",
+    "state.js",
+    "page.js",
+)
 """What the page carries, each file in an element of its own, whose digest is in the policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a page says of itself: its title, a sentence or two below it, and what made it."""
+
+    title: str = "Leaderboard"
+    description: str = ""
+    version: str = ""
+    notes: Sequence[str] = ()
+    mark: str = ""
+    """Stands in the page's head, so that one that shows the same already can be told."""
+
+
+_NOTHING = About()
 
 
 def write_report(  # noqa: PLR0913  (the parts of a page)
@@ -34,17 +69,17 @@ def write_report(  # noqa: PLR0913  (the parts of a page)
     generated: str,
     background: Background | None = None,
     *,
-    notes: Sequence[str] = (),
-    mark: str = "",
+    about: About = _NOTHING,
+    places: Places = MappingProxyType({}),
 ) -> None:
     """Write the report to `path`, whole or not at all, and make the folders above it.
 
     `details` are the runs that get a section of their own, one at a time, so that a caller can
     stream them; their predictions are not read. `generated` is the date and time in the header,
-    `background` what plots know besides, `notes` what the reader must know of the whole page.
-    `mark` stands in the page's head, so that one that shows the same already can be told.
+    `background` what plots and comparisons know besides, `about` what the page says of itself.
+    `places` are the files of sections that `write_runs` has written.
     """
-    html = render_report(boards, details, generated, background, notes=notes, mark=mark)
+    html = render_report(boards, details, generated, background, about=about, places=places)
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
@@ -55,28 +90,123 @@ def render_report(  # noqa: PLR0913  (those of write_report)
     generated: str,
     background: Background | None = None,
     *,
-    notes: Sequence[str] = (),
-    mark: str = "",
+    about: About = _NOTHING,
+    places: Places = MappingProxyType({}),
 ) -> str:
     """The report as text."""
-    styles, scripts = tuple(map(_asset, _STYLES)), tuple(map(_asset, _SCRIPTS))
-    # Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own.
+    return render_page(
+        "page.html.j2",
+        _STYLES,
+        _SCRIPTS,
+        page=build_page(boards, details, background, places),
+        generated=generated,
+        about=about,
+        folder=next((place.partition("/")[0] for place in places.values()), ""),
+    )
+
+
+def render_page(
+    template: str, style_names: Iterable[str], script_names: Iterable[str], **values: Any
+) -> str:
+    """A page with its styles and scripts, and the policy that allows nothing else.
+
+    Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own.
+    """
+    styles, scripts = tuple(map(_asset, style_names)), tuple(map(_asset, script_names))
+    allowed = _digests(scripts) or "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; "
+        f"style-src {_digests(styles)}; img-src data:; font-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+        "trusted-types report"
+    )
     return (
         _templates()
-        .get_template("page.html.j2")
-        .render(
-            page=build_page(boards, details, background),
-            generated=generated,
-            notes=notes,
-            mark=mark,
-            styles=styles,
-            scripts=scripts,
-            policy=f"default-src 'none'; script-src {_digests(scripts)}; "
-            f"style-src {_digests(styles)}; img-src data:; font-src data:; "
-            "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
-            "trusted-types report",
-        )
+        .get_template(template)
+        .render(styles=styles, scripts=scripts, policy=policy, **values)
     )
+
+
+# Details of runs in files of their own, beside the page: one for each entry.
+
+_KIND = "bench-runs"
+"""The name of the element that says what a file of runs shows."""
+
+
+def write_runs(
+    page: Path,
+    boards: Sequence[Board],
+    read: Callable[[str], Result | Failure],
+    about: About,
+    predictions: Pages = MappingProxyType({}),
+) -> Places:
+    """Write the details of all runs into a folder beside the page; what stands in which file.
+
+    A file that shows the same already is left as it is, and its runs are not read again; one of an
+    entry that is no longer there is deleted.
+    """
+    pages = {cell: f"../{address}" for cell, address in predictions.items()}
+    folder = page.with_suffix(".runs")
+    folder.mkdir(parents=True, exist_ok=True)
+    places: dict[str, str] = {}
+    names: set[str] = set()
+    for board in boards:
+        for entry in board.entries:
+            groups = [g for g in groups_of(board, entry, {}, pages) if g.anchor not in places]
+            if not groups:
+                continue
+            name = f"{_slug(entry.model)}-{_digest(groups[0].anchor)}.html"
+            names.add(name)
+            ids = [group.anchor for group in groups]
+            ids += [run_anchor(run.key) for run in entry.runs]
+            places |= dict.fromkeys(ids, f"{folder.name}/{name}")
+            mark = _digest(about.version, about.title, *ids, *_facts(groups))
+            if _shows(folder / name, mark):
+                continue
+            sections = {run.key: build_run(read(run.key)) for run in entry.runs}
+            html = render_page(
+                "runs.html.j2",
+                _STYLES,
+                (),
+                entry=entry_runs(entry, groups_of(board, entry, sections, pages)),
+                board=board,
+                page=page.name,
+                about=about,
+                kind=_KIND,
+                mark=mark,
+            )
+            with whole_file(folder / name) as file:
+                file.write(html.encode("utf-8"))
+    for old in folder.glob("*-*.html"):
+        if old.name not in names and _shows(old, ""):
+            old.unlink()
+    return places
+
+
+def _facts(groups: Iterable[Group]) -> Iterator[str]:
+    """What groups say beside their runs."""
+    return (f"{group.statistics} {group.reproductions} {group.predictions}" for group in groups)
+
+
+def _shows(path: Path, mark: str) -> bool:
+    """Whether a file is one of ours that shows this; with an empty mark, one of ours at all."""
+    try:
+        with path.open("rb") as file:
+            return f'name="{_KIND}" content="{mark}'.encode() in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+
+
+_HEAD_BYTES = 4096
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60] or "model"
+
+
+def _digest(*texts: str) -> str:
+    joined = "\0".join(texts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(joined).hexdigest()[:16]
 
 
 def _digests(texts: Iterable[str]) -> str:
@@ -86,7 +216,9 @@ def _digests(texts: Iterable[str]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    text = (_HERE / name).read_text(encoding="utf-8")
+    """A file of ours without its comments and indentation."""
+    lines = map(str.strip, (_HERE / name).read_text(encoding="utf-8").splitlines())
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
         raise ValueError(f"{name} would end its own element: it contains '</'")
     return Markup(text)  # noqa: S704 - our own file, just checked
@@ -104,8 +236,13 @@ def _templates() -> Environment:
         finalize=_as_text,
     )
     found.globals["packed_rows"] = partial(_packed_rows, templates=found)
-    found.filters.update(packed=_packed, json=json.dumps, task=distinct_title)
+    found.filters.update(packed=packed, json=json.dumps, task=distinct_title)
     return found
+
+
+def template_module(name: str) -> Any:
+    """The macros of a template, as functions that give HTML."""
+    return _templates().get_template(name).module
 
 
 def _as_text(value: Any) -> Any:
@@ -118,7 +255,7 @@ def _as_text(value: Any) -> Any:
 # Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.
 
 
-def _packed(text: str) -> Markup:
+def packed(text: str) -> Markup:
     """The text for a data element; the same text is always packed alike."""
     data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
     return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
@@ -132,8 +269,9 @@ def _packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
             "id": row.anchor,
             "words": visible(row.words),
             "orders": [visible(order) for order in row.orders],
+            "facets": [visible(row.family), visible(row.year), row.size],
             "html": board_row(row),
         }
         for row in rows
     ]
-    return _packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))
+    return packed(json.dumps(listed, ensure_ascii=False, separators=(",", ":")))

@@ -11,7 +11,7 @@ import pytest
 from filelock import Timeout
 
 from benchharness.tasks.errors import ModelError
-from tests.helpers.learned_engine import LearnedEngine
+from tests.helpers.learned_engine import CONSTANT, LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
 RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-baselines")
@@ -171,14 +171,40 @@ def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
     assert checked().code == 3
 
 
-def test_one_seed_is_no_baseline_to_compare_with(bench, learn):
+def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
-    ended = bench("baseline", "--model", "tiny", "--suite", "glue")
-    assert "Fewer than 5 seeds of SST-2, GLUE RTE" in ended.out
+    make = ("baseline", "--model", "tiny", "--suite", "glue")
+    ended = bench(*make)
+    assert (ended.code, ended.out) == (2, "")
+    assert "no drop would be seen from this baseline (SST-2: it has one seed" in ended.err
+    assert not Path("results/baseline.json").exists()
+    ended = bench(*make, "--allow-weak")
+    assert "SST-2 is marked as weak: it has one seed, which shows no spread" in ended.out
     ended = bench(*CHECK)
     assert ended.code == 4
     assert "the baseline has one seed, which shows no spread" in ended.err
+
+    bench(*RUN, "--seeds", "2")
+    assert "SST-2 is marked as weak: it has 2 seeds" in bench(*make).out
+    assert "bench: The baseline of GLUE RTE is weak: it has 2 seeds." in bench(*CHECK).err
+
+
+def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
+    learn(rte=CONSTANT)
+    bench(*RUN)
+    make = ("baseline", "--model", "tiny", "--suite", "glue")
+    ended = bench(*make)
+    assert ended.code == 2
+    collapsed = "5 of 5 seeds collapsed (seed 1, 2, 3, 4, 5)"
+    assert f"(GLUE RTE: {collapsed}): run more seeds" in ended.err
+    assert "SST-2" not in ended.err
+    assert bench(*make, "--task", "sst2").code == 0
+    assert bench(*make, "--allow-weak").code == 0
+    assert baseline()["tasks"]["glue/rte"]["collapsed"] == [1, 2, 3, 4, 5]
+    ended = bench(*CHECK)
+    assert f"bench: The baseline of GLUE RTE is weak: {collapsed}." in ended.err
+    assert "SST-2 is weak" not in ended.err
 
 
 @pytest.mark.parametrize(

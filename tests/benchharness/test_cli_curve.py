@@ -10,7 +10,7 @@ import pytest
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.report import make_report
+from benchharness.stored.report import Wanted, make_report
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.compared_runs import made
 
@@ -129,12 +129,13 @@ def test_the_page_has_a_plot_for_each_score(stored):
     assert section.count("small/step-1000") >= 3
 
 
-def test_a_page_that_shows_the_best_rows_has_the_whole_curve(stored, monkeypatch):
+def test_a_page_that_plots_the_best_rows_has_the_whole_curve(stored, monkeypatch):
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 8)
     with open_store("board.sqlite") as store:
-        make_report(store, Path("page.html"))
+        make_report(store, Path("page.html"), wanted=Wanted(split=True))
     page = Path("page.html").read_text(encoding="utf-8")
-    assert "the best 2 of 5 rows" in page
+    assert "have the best 2 of 5 rows; the table has all" in page
+    assert page.count('<tr id="row-') == 5
     section = page.split('<section class="stages"')[1].split("</section>")[0]
     assert "small/step-100," in section
     assert "rises from step 100 to step 300" in section

@@ -5,11 +5,27 @@ import pytest
 from rich.console import Console
 
 from benchharness.cli import display, output
-from benchharness.cli.display import Display, describe, fraction
-from benchharness.progress import Progress, duration
+from benchharness.cli.display import Display, describe, sparkline
+from benchharness.driver.live import LiveJob, RunState
+from benchharness.progress import Progress, duration, job_name
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 
 JOBS = [make_job(seed=seed) for seed in range(4)]
+
+
+def state(count, seconds=10.0):
+    """A run of so many of the jobs, one at a time."""
+    return RunState(
+        LiveJob(
+            key=job.key,
+            name=job_name(job),
+            group="",
+            task=job.task,
+            kind=job.kind,
+            seconds=seconds,
+        )
+        for job in JOBS[:count]
+    )
 
 
 def plain():
@@ -27,25 +43,15 @@ def training(step=15, steps=30):
 
 
 def test_a_line_about_a_running_job_has_its_numbers():
-    assert describe(JOBS[1], training()) == (
-        "tiny CoLA seed 1: training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s"
-    )
-    assert describe(JOBS[1], Progress(phase="loading")) == "tiny CoLA seed 1: loading"
+    assert describe(training()) == ("training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s")
+    assert describe(Progress(phase="loading")) == "loading"
 
 
-@pytest.mark.parametrize(
-    ("progress", "expected"),
-    [
-        (Progress(phase="loading"), 0.0),
-        (Progress(phase="encoding", step=1, steps=2), 0.0),
-        (Progress(phase="training", step=1, steps=2), 0.45),
-        (Progress(phase="saving", step=1, steps=2), 0.45),
-        (Progress(phase="predicting", step=1, steps=2), 0.95),
-        (Progress(phase="training"), 0.0),
-    ],
-)
-def test_fraction_of_a_job(progress, expected):
-    assert fraction(progress) == pytest.approx(expected)
+def test_a_curve_is_a_few_characters():
+    assert sparkline([0.7]) == ""
+    assert sparkline([0.9, 0.5, 0.1]) == "█▅▁"
+    assert sparkline([0.5, 0.5]) == "▁▁"
+    assert sparkline([*range(1000)]) == "▁▂▃▄▅▆▇█"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def test_durations(seconds, text):
 
 def test_a_finished_job_is_one_line_with_its_scores():
     console = plain()
-    with Display(4, {}, console) as shown:
+    with Display(state(4), console) as shown:
         shown.finish(make_result(JOBS[0]))
         shown.finish(make_failure(JOBS[1]))
         shown.finish(make_failure(JOBS[2], kind="killed"))
@@ -75,41 +81,25 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
     console = plain()
-    with Display(4, {}, console) as shown:
+    with Display(state(4), console) as shown:
         for _ in range(25):
             now[0] += 1
             shown.report(JOBS[0], training())
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 2
-    assert lines[0].startswith("0 of 4 jobs done, about 79 s left; tiny CoLA seed 0: training")
+    assert lines[0].startswith("0 of 4 jobs done, about 33 s left; tiny CoLA seed 0: training")
 
 
 def test_a_note_is_a_line_of_its_own_at_once():
     console = plain()
-    with Display(4, {}, console) as shown:
+    with Display(state(4), console) as shown:
         shown.report(JOBS[0], Progress(phase="loading", note="skips a \x1b[31msnapshot"))
     assert console.file.getvalue() == "tiny CoLA seed 0 skips a \\x1b[31msnapshot.\n"
 
 
-def test_time_left_counts_jobs_by_what_they_are_expected_to_take(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
-    console = plain()
-    weights = {JOBS[0].key: 10.0, JOBS[1].key: 30.0}
-    with Display(2, weights, console) as shown:
-        assert shown._seconds_left() is None
-        shown.report(JOBS[0], Progress(phase="loading"))
-        now[0] = 20.0
-        shown.finish(make_result(JOBS[0]))
-        shown.report(JOBS[1], Progress(phase="loading"))
-        assert shown._seconds_left() == pytest.approx(60.0)
-        shown.finish(make_result(JOBS[1]))
-        assert shown._seconds_left() == 0.0
-
-
 def test_jobs_left_out_count_as_done():
     console = plain()
-    with Display(2, {}, console) as shown:
+    with Display(state(2), console) as shown:
         shown.leave_out(JOBS[0])
         shown.finish(make_result(JOBS[1]))
     assert "[2/2]" in console.file.getvalue()
@@ -118,12 +108,14 @@ def test_jobs_left_out_count_as_done():
 def test_a_terminal_shows_live_lines_and_leaves_finished_ones(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     console = terminal()
-    with Display(2, {}, console) as shown:
+    with Display(state(2), console) as shown:
         shown.report(JOBS[0], training())
         time.sleep(0.6)
         shown.finish(make_result(JOBS[0]))
     text = console.file.getvalue()
     assert "0 of 2 jobs done" in text
+    assert "━" in text
+    assert "45%" in text
     assert "epoch 1.50, step 15/30, loss 0.5432, 99 examples/s" in text
     assert "[1/2] tiny CoLA seed 0: mcc 0.500 in 2 s" in text
 
@@ -131,7 +123,7 @@ def test_a_terminal_shows_live_lines_and_leaves_finished_ones(monkeypatch):
 def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     console = terminal()
-    with Display(1, {}, console) as shown:
+    with Display(state(1), console) as shown:
         shown.report(JOBS[0], training())
         shown.finish(make_result(JOBS[0]))
     assert "\x1b" not in console.file.getvalue()

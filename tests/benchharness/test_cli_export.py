@@ -10,6 +10,7 @@ import yaml
 
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import make_job, make_runs
+from tests.helpers.compared_runs import made
 from tests.helpers.results import make_failure, make_result
 
 ROWS = "model,task,metric,split,score,source\ntheirs,glue/rte,accuracy,dev,0.99,their blog\n"
@@ -66,6 +67,37 @@ def test_out_is_a_file(bench, db, tmp_path):
     assert list(out.parent.iterdir()) == [out]
 
 
+def test_tables_and_lines_have_the_columns_that_are_asked_for(bench, official):
+    table = ("export", "--format", "latex", "--db", official)
+    text = bench(*table, "--columns", "rte,seeds", "--models", "minilm,tiny").out
+    assert r"Model & Seeds & {RTE} \\" in text
+    one = bench(*table, "--task", "cola", "--model", "tiny", "--no-spread").out
+    assert "MiniLM" not in one
+    assert "pm" not in one
+    assert "47.5" in bench(*table, "--published", "models").out
+    lines = bench("export", "--columns", "model,score", "--db", official).out.splitlines()
+    assert lines[0] == "model,score"
+
+
+def test_what_a_test_does_not_tell_apart_is_bold_too(bench, tmp_path):
+    db = tmp_path / "ties.sqlite"
+    with open_store(db) as store:
+        for model, wrong in (("best", range(5)), ("near", range(4, 10)), ("far", range(60))):
+            store.add_result(made(model, "glue/rte", 1, set(wrong)))
+    words = ("export", "--format", "latex", "--columns", "rte", "--db", db)
+    assert bench(*words).out.count("textbf") == 1
+    text = bench(*words, "--ties").out
+    assert text.count("textbf") == 2
+    assert "near & \\textbf" in text
+    assert "far & \\textbf" not in text
+
+
+def test_ties_need_predictions_to_test(bench, official):
+    ended = bench("export", "--format", "latex", "--ties", "--db", official)
+    assert ended.code == 2
+    assert "cannot be tested on CoLA" in ended.err
+
+
 @pytest.mark.parametrize("form", ["model-index", "eval-results", "every-eval-ever"])
 def test_cards_and_records_are_of_one_model(bench, official, form):
     ended = bench("export", "--format", form, "--model", "minilm", "--db", official)
@@ -84,6 +116,12 @@ def test_cards_and_records_are_of_one_model(bench, official, form):
         (["--model", "nobody"], "nothing stored matches nobody"),
         (["--task", "glue/nope"], "no task"),
         (["--format", "model-index", "--model", "one"], "only scores on the official data"),
+        (["--format", "latex", "--columns", "rte,nope"], "no table has 'nope': the columns are"),
+        (["--columns", "nope"], "no line has 'nope': the columns are model, task"),
+        (["--format", "model-index", "--columns", "score"], "--columns is for --format csv or"),
+        (["--siunitx"], "--siunitx is for --format latex, not csv"),
+        (["--models", "one,nobody"], "nothing stored matches nobody: stored are"),
+        (["--format", "latex", "--published", "models"], "published numbers are of whole"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole store"),
         (["--all", "x.jsonl"], "an archive is a .jsonl.gz file"),
         (["--all", "/proc/none/x.jsonl.gz"], "could not be written"),

@@ -28,8 +28,8 @@ HELP = "--help` shows what there is."
         (
             ("export", "--format", "word"),
             (
-                "--format is 'word', expected one of: csv, json, markdown, latex, model-index, "
-                "eval-results, every-eval-ever."
+                "--format is 'word', expected one of: csv, json, jsonl, parquet, markdown, latex, "
+                "model-index, eval-results, every-eval-ever."
             ),
         ),
         ((*RUN, "--limit"), f"--limit needs a value: `bench run {HELP}"),

@@ -7,10 +7,13 @@ import pytest
 from rich.console import Console
 
 from benchharness.cli.display import Display
+from benchharness.driver.live import RunState
 from benchharness.leaderboard.boards.terminal import render
+from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.fake_worker import make_failure, make_job
+from tests.helpers.plans import schedule_of
 
 
 def on_console(**options) -> Console:
@@ -20,7 +23,9 @@ def on_console(**options) -> Console:
 def test_45_a_hostile_name_steers_no_terminal():
     console = on_console()
     job = make_job(model="\x1b[2J[red]evil[/red]\n")
-    with Display(1, {}, console) as shown:
+    state = RunState.of(schedule_of(job), 0.0)
+    with Display(state, console) as shown:
+        shown.report(job, Progress(phase="loading"))
         shown.finish(make_failure(job, error="\x1b]0;title\x07"))
     text = console.file.getvalue()
     assert "\x1b" not in text

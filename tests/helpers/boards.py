@@ -90,7 +90,7 @@ def row_of(run: Result | Failure) -> RunRow:
     for evaluation in run.evaluations:
         scores.setdefault(evaluation.task, {}).update(evaluation.scores)
     flags = {evaluation.task: evaluation.flags for evaluation in run.evaluations}
-    fields = {**_shared(run.job), "flags": flags}
+    fields = {**_shared(run.job), "flags": flags, "parameters": run.cost.parameters}
     return with_measures(RunRow(**fields, status="finished", scores=scores, error=""))
 
 
@@ -130,19 +130,19 @@ LEVELS = {"minilm": 0.0, "bert-base": 0.04, "roberta-base": 0.07, "tiny": -0.25}
 def make_runs() -> list[Result | Failure]:
     """A store's worth: four models, three seeds, AX beside MNLI, flags, an unfinished model."""
     runs: list[Result | Failure] = [
-        _learned(make_job(model=model, task=task, seed=seed), shift)
+        learned(make_job(model=model, task=task, seed=seed), shift)
         for model, shift in LEVELS.items()
         for task in TASKS
         for seed in range(3)
     ]
     started = [
-        _learned(make_job(model="distilbert-base", task=task, seed=0), 0.01) for task in TASKS[:5]
+        learned(make_job(model="distilbert-base", task=task, seed=0), 0.01) for task in TASKS[:5]
     ]
     failed = make_failure(make_job(model="distilbert-base", task="glue/rte", seed=0))
     return [*runs, *started, failed]
 
 
-def _learned(job: Job, shift: float) -> Result:
+def learned(job: Job, shift: float) -> Result:
     """A finished run with a learning curve that falls and scores around the model's level."""
     draw = random.Random(f"{job.model} {job.task} {job.seed}")
     evaluations = []

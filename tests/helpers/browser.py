@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchharness.leaderboard.result import Failure, Result
-from tests.helpers.boards import TASKS, make_job, make_runs
-from tests.helpers.results import make_result
+from benchharness.models import MODELS
+from tests.helpers.boards import TASKS, learned, make_job, make_runs
+from tests.helpers.results import make_cost, make_result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -19,7 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.report.plots.section import Background
 from benchharness.leaderboard.report.write import write_report
+from benchharness.stored.report import known_sizes
 from tests.helpers.boards import GLUE, row_of
 from tests.helpers.report_page import WHEN
 
@@ -104,8 +107,27 @@ def save(
     """A report of these runs, with a section for each of `details` (all of them)."""
     path = folder / "report.html"
     boards = build_boards([row_of(run) for run in runs], GLUE)
-    write_report(path, boards, runs if details is None else details, WHEN)
+    background = Background(sizes=known_sizes())
+    write_report(path, boards, runs if details is None else details, WHEN, background)
     return path
+
+
+def many_models(number: int = 24, seeds: int = 5) -> list[Result | Failure]:
+    """A board of that many models on the whole data, all tasks of GLUE, each with every seed.
+
+    The models are known ones, so that they have families and sizes.
+    """
+    specs = [spec for spec in MODELS.values() if spec.parameters and not spec.is_baseline]
+    return [
+        replace(
+            learned(make_job(model=spec.name, task=task, seed=seed, data="hub"), shift),
+            cost=make_cost(parameters=int((spec.parameters or 0) * 1e6)),
+        )
+        for place, spec in enumerate(specs[:number])
+        for shift in [0.06 - place / 200]
+        for task in TASKS
+        for seed in range(seeds)
+    ]
 
 
 OTHER_KINDS = {

@@ -1,12 +1,15 @@
 """Gold files: what a test produced once, looked at and accepted."""
 
+import io
 import os
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import ROOT
 
-__all__ = ["check_gold"]
+__all__ = ["check_gold", "check_picture"]
 
 GOLD = ROOT / "tests" / "gold"
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?( ?UTC|Z)?")
@@ -27,5 +30,37 @@ def check_gold(name: str, actual: str, folder: Path = GOLD) -> None:
         raise AssertionError(
             f"{gold.name} is not what came out: see the difference with "
             f"`diff {gold} {beside}`, and accept it with `make gold`."
+        )
+    beside.unlink(missing_ok=True)
+
+
+_SMALLER = 4
+"""Pictures are kept at a quarter of their width: fonts differ a little from machine to machine."""
+
+
+def check_picture(name: str, png: bytes, folder: Path = GOLD, *, tolerance: float = 6.0) -> None:
+    """Compare a screenshot with the gold picture of that name, as far as it is seen from afar.
+
+    The mean difference of a colour, of 255, is within the tolerance; so is five times the
+    tolerance in each of 8 × 8 parts of the picture.
+    """
+    image = pytest.importorskip("PIL.Image")
+    chops, stat = pytest.importorskip("PIL.ImageChops"), pytest.importorskip("PIL.ImageStat")
+    gold, beside = folder / name, folder / f"actual-{name}"
+    found = image.open(io.BytesIO(png)).convert("RGB")
+    found = found.resize((found.width // _SMALLER, found.height // _SMALLER), image.Resampling.BOX)
+    if os.environ.get("BENCH_UPDATE_GOLD") == "1":
+        found.quantize(64).save(gold, optimize=True)
+    known = image.open(gold).convert("RGB") if gold.exists() else found.point(lambda _: 0)
+    known = known if known.size == found.size else found.point(lambda _: 0)
+    apart = chops.difference(known, found)
+    parts = apart.resize((8, 8), image.Resampling.BOX)
+    mean = max(stat.Stat(apart).mean)
+    worst = max(high for _, high in parts.getextrema())
+    if mean > tolerance or worst > 5 * tolerance:
+        found.save(beside)
+        raise AssertionError(
+            f"{name} looks otherwise (mean difference {mean:.1f}, of a part {worst}): see "
+            f"{beside}, and accept it with `make gold`."
         )
     beside.unlink(missing_ok=True)

@@ -7,6 +7,9 @@ from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.suites import find_task
 
+CONSTANT = 0.0
+"""A share that stands for one answer to every row."""
+
 
 class LearnedEngine:
     """In the place of LocalEngine. `shares` are by task; a share of None is a job that fails.
@@ -51,6 +54,7 @@ def _evaluation(job, name, share, draw):
     for example in rows.examples:
         wrong = [label for label in labels if label != example.label]
         label = example.label if draw.random() < share else draw.choice(wrong)
+        label = labels[0] if share == CONSTANT else label
         guesses.append(PairPrediction(id=example.id, label=label))
     return evaluate_split(name, rows, guesses)
 

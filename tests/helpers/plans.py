@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.driver.schedule import Schedule
+from benchharness.driver.start_checkpoints import StartCheckpoints
+from benchharness.estimate import Estimate
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.tasks.suites import TASKS
@@ -16,6 +19,17 @@ RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli",
 def plan_mini(*names: str, **options: object) -> list[Job]:
     tasks = [TASKS[f"glue/{name}"] for name in names]
     return list(plan_jobs([TINY], tasks, "mini", [1], **options).jobs)  # type: ignore[arg-type]
+
+
+def schedule_of(*jobs: Job, seconds: float = 20.0, at_once: int = 1) -> Schedule:
+    """A schedule of jobs that are estimated to take so long each."""
+    return Schedule(
+        jobs=jobs,
+        todo=jobs,
+        estimates={job.key: Estimate(seconds, rough=True) for job in jobs},
+        at_once=at_once,
+        checkpoints=StartCheckpoints.of(jobs, "none.sqlite", keep=False),
+    )
 
 
 def write_rte(folder: Path, rows: int = 3, splits: Mapping[str, bool] | None = None) -> Path:

@@ -1,7 +1,8 @@
 """Bars by category, where a task's own scorer tells categories apart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from types import MappingProxyType
 
@@ -63,15 +64,14 @@ def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) 
     x = linear_axis([0.0, *values], _measure(task, rule, names), _ACROSS)
     tops = _tops(labels, drawn)
     placed = list(zip(labels, tops, strict=False))  # the last top is the end
-    zero = f"M{x(0):g},{_TOP}V{tops[-1]:g}"
-    return Figure(
+    figure = Figure(
         title=f"{title_of(task)} by category",
         x=x,
         y=Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
         description=f"Scores by {', '.join(labels)}. The table below has every number.",
         note=f"The first {_MOST_ENTRIES} of the board; the table has the other {left_out}."
         * (left_out > 0),
-        paths=(Path(kind="zero", d=zero),),
+        spans=tuple((top + _HEADING - 2, end - _GAP + 2) for top, end in pairwise(tops)),
         marks=tuple(mark for label, top in placed for mark in _bars(label, top, drawn, x)),
         texts=tuple(
             Text(x=4, y=top + _HEADING - 6, text=label, kind="category") for label, top in placed
@@ -81,6 +81,7 @@ def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) 
             rows=tuple(_text_row(row, labels) for row in rows[:_MOST_ROWS]),
         ),
     )
+    return replace(figure, paths=(Path(kind="zero", d=figure.upright(x(0))),))
 
 
 def category_names(task: str, rule: ScoreRule) -> dict[str, str]:

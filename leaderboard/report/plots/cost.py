@@ -64,17 +64,24 @@ _NEAR = 0.15
 class ModelSize:
     """A checkpoint's weights: all of them, and those besides embeddings, None where unknown.
 
-    `is_dense` where every token passes every weight besides embeddings once: not where layers share
-    weights (ALBERT), nor where later layers see fewer tokens (Funnel).
+    `family` is its architecture ("roberta"), empty where unknown. `is_dense` where every token
+    passes every weight besides embeddings once: not where layers share weights (ALBERT), nor where
+    later layers see fewer tokens (Funnel).
     """
 
     parameters: float
     backbone: float | None = None
     is_dense: bool = True
+    family: str = ""
 
 
 Sizes = Mapping[str, ModelSize]
 """By the names, in lower case, that checkpoints have on a board."""
+
+
+def known_size(model: str, sizes: Sizes) -> ModelSize | None:
+    """What is known of a model by its name, or by a folder's last part."""
+    return sizes.get(model.rpartition("/")[2].lower())
 
 
 def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
@@ -82,7 +89,7 @@ def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
 
     A known name (a folder's last part) is not believed where the numbers of weights differ.
     """
-    known = sizes.get(model.rpartition("/")[2].lower())
+    known = known_size(model, sizes)
     if known is None or abs(known.parameters - facts.parameters) > _NEAR * facts.parameters:
         return ModelSize(parameters=facts.parameters)
     return known

@@ -61,7 +61,7 @@ def _scores(curve: Sequence[CurvePoint], name: str) -> _Points:
 
 def _figure(title: str, label: str, series: Mapping[str, _Points]) -> Figure | None:
     finite = [(x, y) for points in series.values() for x, y in points if math.isfinite(y)]
-    if not finite:
+    if len({x for x, _ in finite}) < 2:
         return None
     x = linear_axis([0, *(x for x, _ in finite)], "step", _ACROSS, smallest=1)
     y = linear_axis([y for _, y in finite], label, _UP)

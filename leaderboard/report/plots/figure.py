@@ -92,7 +92,8 @@ class Figure:
     """One chart. `paths` lie below the marks, `texts` above them.
 
     `description` says in words what is to be seen, `note` what must be known to read it, and
-    `choice` names it among the figures that it stands with.
+    `choice` names it among the figures that it stands with. `spans` are the heights that upright
+    lines are drawn over, so that they cross no heading; all of it where there are none.
     """
 
     title: str
@@ -107,6 +108,12 @@ class Figure:
     marks: tuple[Mark, ...] = ()
     texts: tuple[Text, ...] = ()
     table: Table | None = None
+    spans: tuple[tuple[float, float], ...] = ()
+
+    def upright(self, place: float) -> str:
+        """The path of an upright line."""
+        spans = self.spans or ((self.top, self.bottom),)
+        return "".join(f"M{place:g},{top:g}V{bottom:g}" for top, bottom in spans)
 
     @property
     def top(self) -> float:

@@ -16,19 +16,24 @@ from benchharness.leaderboard.report.plots.point import (
 )
 from benchharness.leaderboard.report.plots.spread import MOST_ROWS, spread_of_task
 from benchharness.leaderboard.report.plots.tradeoff import cost_table, tradeoffs
+from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.store.store import PastRun
 from benchharness.tasks.suites import title_of
 
 _FEW_ROWS = 60
 """Of all spreads: one or two screens."""
 
-FEW_ENTRIES = 40
+FEW_ENTRIES = 16
 """Of more, the plots are so many elements that a page with all of them opens slowly."""
 
 _MOST_HISTORIES = 40
 
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
+
+
+Pages = Mapping[tuple[str, str], str]
+"""The addresses of pages of every prediction, by the anchor of a group of runs and the task."""
 
 
 def board_key(board: Board) -> BoardKey:
@@ -41,12 +46,15 @@ def board_key(board: Board) -> BoardKey:
 class Background:
     """What plots show that is on no board: sizes of checkpoints, and runs over time.
 
-    `stages` are the figures of pretraining runs, which need all rows of a board.
+    `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
+    tests of two entries of a board, by their places on it. `predictions` are where runs lead to.
     """
 
     sizes: Sizes = field(default_factory=dict)
     past: Sequence[PastRun] = ()
     stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
+    contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
+    predictions: Pages = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

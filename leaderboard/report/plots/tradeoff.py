@@ -55,10 +55,13 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 def tradeoffs(points: Sequence[Point], score: str) -> tuple[Figure, ...]:
     """A figure for each quantity that a point has; `score` names what is scored: "GLUE-9", "rte".
 
-    Times are those on one kind of machine, the one that trained most of the points.
+    Times are those on one kind of machine, the one that trained most of the points. A single point
+    is no plot.
     """
     known = ((quantity, _with_cost(points, quantity)) for quantity in QUANTITIES)
-    return tuple(_figure(found, quantity, score, len(points)) for quantity, found in known if found)
+    return tuple(
+        _figure(found, quantity, score, len(points)) for quantity, found in known if len(found) > 1
+    )
 
 
 def _with_cost(points: Sequence[Point], quantity: Quantity) -> list[Point]:

@@ -18,8 +18,9 @@ from benchharness.leaderboard.exports.cards import (
     to_every_eval_ever,
     to_model_index,
 )
+from benchharness.leaderboard.exports.latex import to_latex
 from benchharness.leaderboard.exports.lines import COLUMNS, score_lines, to_csv, to_json
-from benchharness.leaderboard.exports.table import to_latex, to_markdown
+from benchharness.leaderboard.exports.table import to_markdown
 from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.result import Result, RunRow, Selection, selection_labels

@@ -18,7 +18,7 @@ from benchharness.leaderboard.exports.lines import (
     to_csv,
     to_json,
 )
-from benchharness.leaderboard.exports.table import latex_escaped, to_latex, to_markdown
+from benchharness.leaderboard.exports.table import to_markdown
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
@@ -100,45 +100,6 @@ def test_markdown_shows_names_as_they_are(name: str) -> None:
     assert "<" not in first[1]
 
 
-def _latex_rows(text: str) -> list[list[str]]:
-    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
-    return [re.split(r"(?<!\\) & ", line.removesuffix(r" \\")) for line in body.splitlines()]
-
-
-def test_latex_has_booktabs_and_the_best_in_bold(board: Board) -> None:
-    text = to_latex([board])
-    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
-        assert text.count(rule) == 1
-    assert text.count(r"\begin{tabular}{rll" + "r" * 10 + "}") == 1
-    rows = {row[1]: row for row in _latex_rows(text)}
-    assert rows["first"][3].startswith(r"\textbf{80.0} {\footnotesize")
-    assert rows["third"][11] == r"\textbf{99.0}"
-    assert rows["majority"][0] == "--"
-    assert "textbf" not in "".join(rows["majority"])
-
-
-@pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_latex_has_no_command_but_ours(name: str) -> None:
-    text = to_latex([_hostile_board(name)])
-    assert all(len(row) == 13 for row in _latex_rows(text))
-    ours = "textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar"
-    ours += "|textasciigrave|char34|ensuremath|pm|texttt"
-    shown = latex_escaped(name)
-    commands = set(re.findall(r"\\([a-z]+\d*|.)", shown))
-    assert commands <= {*ours.split("|"), *"{}$&#%_"}
-    bare = re.sub(r"\\[a-z]+\d*|\\.", "", shown)
-    assert not set(bare) & set('\\~^<>|`"$&#%_')
-    assert not re.search(r"([-',])\1", shown)
-    assert "\n" not in shown
-    assert bare.count("{") == bare.count("}")
-    assert all(len(c.encode()) <= 2 for c in shown)
-
-
-def test_latex_leaves_ordinary_names_readable() -> None:
-    assert latex_escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
-    assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
-
-
 def test_boards_are_narrowed(board: Board) -> None:
     (part,) = narrowed([board], ["second", "first"], ["glue/rte", "glue/mnli"])
     assert [entry.model for entry in part.entries] == ["first", "second"]
@@ -149,6 +110,8 @@ def test_boards_are_narrowed(board: Board) -> None:
     assert the_model([third])[0].model == "third"
     with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
         narrowed([board], ["nobody"], [])
+    with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
+        narrowed([board], ["first", "nobody"], [])
     with pytest.raises(BenchError, match="say which with --model: first, second"):
         the_model([board])
     with pytest.raises(BenchError, match="one model, and 2 fit: say which with --model: third, fi"):

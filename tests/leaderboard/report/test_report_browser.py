@@ -114,7 +114,7 @@ def test_columns_can_be_left_out(report: Opened) -> None:
     cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
     before = cells.count()
     report.page.locator(".columns > summary").first.click()
-    report.page.get_by_role("checkbox", name="wnli").uncheck()
+    report.page.locator(".columns").get_by_role("checkbox", name="wnli").uncheck()
     assert cells.count() == before - 1
     assert not report.page.locator("th", has_text="wnli").first.is_visible()
 
@@ -168,7 +168,8 @@ def test_a_comparison_is_shared_by_its_address(
 def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None:
     report.page.locator("tbody.measured td a").first.click()
     group = report.page.locator("section.group:target")
-    assert group.locator("h3").inner_text().startswith("roberta-base on CoLA")
+    assert group.locator("h4").text_content() == "roberta-base on CoLA"
+    assert group.is_visible()
     group.locator("summary").last.click()
     assert "bench run --model" in group.inner_text()
     failed = report.page.locator(".failures a")

@@ -31,7 +31,8 @@ def test_no_points_no_chart() -> None:
 
 
 def test_loss_and_scores_have_a_chart_each() -> None:
-    loss, score = curve_figures([point(10, 0.7), point(20, 0.5, {"f1": 0.81})])
+    scored = [point(20, 0.5, {"f1": 0.7}), point(30, 0.5, {"f1": 0.81})]
+    loss, score = curve_figures([point(10, 0.7), *scored])
     assert [key.text for key in loss.keys] == ["loss 0.5"]
     assert [key.text for key in score.keys] == ["f1 81"]
 
@@ -96,5 +97,9 @@ def test_nothing_finite_no_chart() -> None:
 
 def test_four_scores_at_most() -> None:
     scores = {f"metric {number}": 0.5 for number in range(9)}
-    _, score = curve_figures([point(1, 0.5, scores)])
+    _, score = curve_figures([point(1, 0.5, scores), point(2, 0.5, scores)])
     assert len(score.keys) == 4
+
+
+def test_a_single_point_is_no_chart() -> None:
+    assert curve_figures([point(1, 0.5, {"f1": 0.8})]) == ()

@@ -9,6 +9,7 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.published import published, published_blocks
 from benchharness.leaderboard.boards.terminal import render_published
+from benchharness.leaderboard.report.blocks import source_link
 from benchharness.leaderboard.report.write import render_report
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.report_page import WHEN
@@ -68,9 +69,31 @@ def test_report_names_every_source_and_metric(board: Board, html: str) -> None:
     assert rows[0].endswith("Human Baselines")
     assert len(rows) == len(published_blocks(board)[1].lines)
     assert '<span title="f1 86.3, accuracy 80.8">86.3 / 80.8</span>' in block
-    sources = re.findall(r'<td class="origin">(.*?) <small>(.*?)</small>', block)
-    assert len(sources) == len(rows)
-    assert all(source and place for source, place in sources)
+    origins = re.findall(r'<span class="origin">(.*?)</span>', block, re.DOTALL)
+    assert len(origins) == len(rows)
+    assert all(", " in origin for origin in origins)  # the source, and the place in it
+
+
+def test_sources_are_links_that_tell_nobody_where_they_come_from(html: str) -> None:
+    links = set(re.findall(r'<a href="(https?:[^"]*)" rel="noopener noreferrer">', html))
+    assert "https://arxiv.org/abs/1810.04805" in links
+    assert "https://gluebenchmark.com/leaderboard" in links
+    assert "https://github.com/microsoft/DeBERTa" in links
+    assert len(links) == len(set(re.findall(r'href="(http[^"]*)"', html)))
+
+
+@pytest.mark.parametrize(
+    ("source", "link"),
+    [
+        ("Lan et al. 2020, arXiv:1909.11942", "https://arxiv.org/abs/1909.11942"),
+        ("https://example.org/a?b=1", "https://example.org/a?b=1"),
+        ("javascript:alert(1)//arXiv", ""),
+        ("https://example.org/ 'onclick='x", ""),
+        ("someone/else README.md", ""),
+    ],
+)
+def test_of_a_users_source_only_an_address_is_a_link(source: str, link: str) -> None:
+    assert source_link(source, is_ours=False) == link
 
 
 def test_report_holds_measured_scores_against_published_ones(html: str) -> None:

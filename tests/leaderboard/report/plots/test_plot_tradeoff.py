@@ -94,12 +94,12 @@ def test_measured_and_published_have_a_front_each() -> None:
     assert [mark.kind for mark in figure.marks] == ["published on-front", "measured on-front"]
 
 
-def test_one_point_is_a_figure() -> None:
-    figure = only([point()])
+def test_two_equal_points_are_a_figure_and_one_is_none() -> None:
+    assert tradeoffs([point()], "rte") == ()
+    figure = only([point(), point()])
     assert len(figure.x.ticks) >= 2
     assert len(figure.y.ticks) >= 2
-    assert is_named(figure.marks[0])
-    assert figure.description.startswith("1 measured point. ")
+    assert figure.description.startswith("2 measured points. ")
 
 
 def test_no_points_are_no_figure() -> None:
@@ -130,7 +130,7 @@ def test_axis_says_that_it_does_not_start_at_zero() -> None:
 
 def test_points_without_a_cost_are_counted() -> None:
     costs = {"parameters": 1e7, "training-flops": 1e15}
-    parameters, flops = tradeoffs([point(costs=costs), point(70)], "rte")
+    parameters, flops = tradeoffs([point(costs=costs), point(costs=costs), point(70)], "rte")
     assert "not known" not in parameters.note
     assert "Of 1 more row it is not known." in flops.note
     assert "6·N·T" in flops.note

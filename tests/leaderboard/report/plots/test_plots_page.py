@@ -55,7 +55,8 @@ def html_of(runs: list[Result | Failure], sizes: dict[str, ModelSize] | None = N
 
 
 def plots_of(html: str) -> str:
-    return "".join(re.findall(r'<section class="plots".*?</section>\s*</section>', html, re.DOTALL))
+    after = r'(?=<section class="(?:details|failures)"|</main>)'
+    return "".join(re.findall(r'<section class="plots".*?' + after, html, re.DOTALL))
 
 
 @pytest.fixture(scope="module")
@@ -146,16 +147,18 @@ def test_store_without_finished_runs_has_no_plots() -> None:
     assert '<section class="plots"' not in html_of([make_failure()])
 
 
-def test_one_run_is_drawn() -> None:
-    page = html_of([plotted()])
+def test_two_runs_are_drawn_and_one_is_not() -> None:
+    page = html_of([plotted(), plotted("tiny", score=0.5)])
     titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
     assert {"RTE against parameters", "RTE against training FLOPs", "RTE, seed by seed"} <= titles
+    assert Svgs(html_of([plotted()])).charts == []
 
 
 def test_suite_score_stands_open_where_a_model_has_it() -> None:
-    whole = plots_of(html_of(list(suite_of("minilm", 0.6))))
+    whole = plots_of(html_of([*suite_of("minilm", 0.6), *suite_of("tiny", 0.5)]))
     assert whole.index("GLUE-9 against parameters") < whole.index('<details class="others">')
-    part = plots_of(html_of([plotted(), plotted("tiny"), plotted(task="glue/cola")]))
+    cola = [plotted(name, task="glue/cola") for name in ("minilm", "tiny")]
+    part = plots_of(html_of([plotted(), plotted("tiny"), plotted("small"), *cola]))
     assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 

@@ -1,0 +1,90 @@
+"""`bench predictions`: pages of every prediction of a model, or of two side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchharness.cli.compare import Split, System
+from benchharness.cli.options import (
+    DATABASE,
+    Database,
+    DataFilter,
+    NoTexts,
+    ShowPaths,
+    Suites,
+    Tasks,
+    completed_by,
+    with_plugins,
+)
+from benchharness.cli.output import tell_notes
+from benchharness.leaderboard.boards.board import select_entry_or_run
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
+from benchharness.stored.answers import check_folder, page_name, predicted_task, write_page
+from benchharness.stored.boards import find_rows
+from benchharness.stored.predictions import StoredPredictions
+
+FOLDER = "results/predictions"
+
+Other = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="OTHER",
+        autocompletion=completed_by("stored_systems"),
+        help="A second system beside it: which examples flip, with the answers of both.",
+    ),
+]
+Folder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder to write a page a task into.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Open the first page in the browser.")]
+
+
+@with_plugins
+def predictions(  # noqa: PLR0913  (one parameter for each option)
+    system: System,
+    other: Other = None,
+    *,
+    suite: Suites = None,
+    task: Tasks = None,
+    data: DataFilter = None,
+    split: Split = "dev",
+    no_texts: NoTexts = False,
+    show_paths: ShowPaths = False,
+    out: Folder = Path(FOLDER),
+    open_it: Open = False,
+    db: Database = DATABASE,
+) -> None:
+    """Write a page a task: every example with the gold answer and what each seed predicted.
+
+    The hardest examples come first, below scores, confusion matrices and categories.
+    """
+    systems = [system] if other is None else [system, other]
+    pages: list[Path] = []
+    notes: dict[str, None] = {}
+    with open_store(db, create=False) as store:
+        found = find_rows(store, systems, suite or (), task or (), data, select=select_entry_or_run)
+        check_folder(out)
+        for rows in found:
+            for name in rows.tasks:
+                stored = StoredPredictions(store)
+                entries = rows.entries
+                predicted = predicted_task(
+                    stored,
+                    rows.board,
+                    name,
+                    entries,
+                    kind=split,
+                    texts=not no_texts,
+                    show_paths=show_paths,
+                )
+                if predicted.reason:
+                    notes[f"a page without texts: {predicted.reason}"] = None
+                pages.append(out / page_name(rows.board, name, entries))
+                write_page(pages[-1], predicted)
+    tell_notes(notes)
+    for page in pages:
+        typer.echo(visible(f"predictions: {page}"))
+    if open_it:
+        typer.launch(str(pages[0].resolve()))

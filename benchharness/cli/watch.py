@@ -1,0 +1,263 @@
+"""`bench watch`: how a run that another process drives goes on, until it ends."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from benchharness.cli.display import (
+    PLAIN_SECONDS,
+    bars,
+    describe,
+    ending_line,
+    headline,
+    sparkline,
+)
+from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.driver.live import Followed, is_alive, live_files
+from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import JobError
+
+LOOK_SECONDS = 0.25
+"""How often it is looked for news."""
+
+NEXT_SECONDS = 5.0
+"""How long the next run of a process is waited for: a sweep by halving is several, one by one."""
+
+FIRST_LINES = 10
+"""Jobs that have ended before are shown; more are counted."""
+
+Once = Annotated[
+    bool, typer.Option("--once", help="Show how far the runs are now, and do not wait.")
+]
+
+
+def watch(*, once: Once = False, db: Database = DATABASE, as_json: AsJson = False) -> None:
+    """Show the runs that write to a leaderboard now: what is done, what runs, how long it takes.
+
+    Works in another terminal beside `bench run` and `bench check`, and ends when they do, with exit
+    code 1 if a job has failed. With --json every change is a line.
+    """
+    folder = folder_beside(db)
+    known: set[Path] = set()
+    runs = list(_opened(folder, known))
+    if not runs:
+        typer.echo(visible(f"no run goes on beside {db}."), err=True)
+        return
+    if once:
+        _show_once(runs, as_json=as_json)
+        return
+    if as_json:
+        _follow(folder, runs, known, _JsonLines())
+    else:
+        _follow(folder, runs, known, _Screen(Console()))
+    if any(run.state.failed or run.is_lost for run in runs):
+        raise typer.Exit(JobError.exit_code)
+
+
+def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
+    """The runs whose files were not known, each with what has happened so far."""
+    for path in live_files(folder):
+        if path not in known:
+            known.add(path)
+            try:
+                run = Followed(path)
+            except FileNotFoundError:  # it has ended meanwhile
+                continue
+            for _ in run.news():
+                pass
+            yield run
+
+
+def _show_once(runs: list[Followed], *, as_json: bool) -> None:
+    console = Console()
+    for run in runs:
+        if as_json:
+            typer.echo(json.dumps(_snapshot(run)))
+        else:
+            console.print(bars(run.state, run.now, console))
+        run.close()
+
+
+class _Screen:
+    """What a person sees: lines of the jobs that have ended, and bars of those that run.
+
+    Without a terminal a line comes from time to time.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        live = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(console=console, transient=True, auto_refresh=False) if live else None
+        self._last = time.monotonic() - PLAIN_SECONDS
+
+    def __enter__(self) -> "_Screen":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def begin(self, run: Followed) -> None:
+        """Shows what has ended before it was looked."""
+        ended = list(run.state.ended)
+        if more := len(ended[:-FIRST_LINES]):
+            self.say(f"... and {more} before")
+        for key in ended[-FIRST_LINES:]:
+            self._end(run, key)
+
+    def take(self, run: Followed, said: Mapping[str, Any]) -> None:
+        """Shows a change."""
+        if said["event"] == "end" and not said.get("is_left_out"):
+            self._end(run, said["key"])
+        elif note := said.get("note"):
+            self.say(f"{run.state.jobs[said['key']].name} {note}.")
+
+    def _end(self, run: Followed, key: str) -> None:
+        curve = sparkline(run.state.ended[key].losses)
+        shown = f"  {curve}" if curve and not self._console.options.ascii_only else ""
+        self.say(ending_line(run.state, key) + shown)
+
+    def going_on(self, runs: list[Followed]) -> None:
+        """Shows how far all are now."""
+        if self._live is not None:
+            parts = [bars(run.state, run.now, self._console) for run in runs]
+            self._live.update(Group(*parts), refresh=True)
+        elif time.monotonic() - self._last >= PLAIN_SECONDS:
+            self._last = time.monotonic()
+            for run in runs:
+                going = run.state.running.values()
+                running = (f"{each.job.name}: {describe(each.progress)}" for each in going)
+                self.say("; ".join([headline(run.state, run.now), *running]))
+
+    def over(self, run: Followed) -> None:
+        """Says how a run has ended."""
+        done, jobs = len(run.state.ended), len(run.state.jobs)
+        failed = f", {run.state.failed} failed" if run.state.failed else ""
+        self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
+
+    def say(self, line: str) -> None:
+        """Prints a line above what is live."""
+        self._console.print(Text(visible(line)), soft_wrap=True)
+
+
+class _JsonLines:
+    """What a program reads: a snapshot of each run, then a line a change."""
+
+    def __enter__(self) -> "_JsonLines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def begin(self, run: Followed) -> None:
+        """Writes how far the run is."""
+        _put(_snapshot(run))
+
+    def take(self, run: Followed, said: Mapping[str, Any]) -> None:
+        """Writes a change, and how far the run is with it."""
+        if said["event"] in ("progress", "end"):
+            job = run.state.jobs.get(said["key"])
+            _put({**said, "name": job.name if job else "", **_counts(run)})
+
+    def going_on(self, runs: list[Followed]) -> None:
+        """Nothing is to write without a change."""
+
+    def over(self, run: Followed) -> None:
+        """Writes how a run has ended."""
+        _put({"event": "over", "process": run.process, "how": _how(run), **_counts(run)})
+
+
+def _how(run: Followed) -> str:
+    if run.is_lost:
+        return "was killed"
+    return "was interrupted" if run.is_interrupted else "is over"
+
+
+def _follow(
+    folder: Path, runs: list[Followed], known: set[Path], shown: _Screen | _JsonLines
+) -> None:
+    """Shows news until all runs are over, and those that the same processes begin soon after."""
+    processes, quiet = {run.process for run in runs}, 0.0
+    new, going = list(runs), list[Followed]()
+    with ExitStack() as stack, shown:
+        while new or going or quiet < NEXT_SECONDS:
+            for run in new:
+                stack.enter_context(closing(run))
+                shown.begin(run)
+            going = [run for run in (*going, *new) if not _is_over(run, shown)]
+            if going:
+                shown.going_on(going)
+            elif not any(map(is_alive, processes)):
+                return
+            quiet = 0.0 if going else quiet + LOOK_SECONDS
+            time.sleep(LOOK_SECONDS)
+            new = [run for run in _opened(folder, known) if run.process in processes]
+            runs += new
+
+
+def _is_over(run: Followed, shown: _Screen | _JsonLines) -> bool:
+    """Shows the news of a run; whether there will be no more."""
+    for said in run.news():
+        shown.take(run, said)
+    if run.is_over:
+        shown.over(run)
+    return run.is_over
+
+
+def _put(facts: Mapping[str, Any]) -> None:
+    typer.echo(json.dumps(facts))
+
+
+def _counts(run: Followed) -> dict[str, Any]:
+    return {
+        "done": len(run.state.ended),
+        "failed": run.state.failed,
+        "jobs": len(run.state.jobs),
+        "seconds_left": round(run.state.seconds_left(run.now), 1),
+    }
+
+
+def _snapshot(run: Followed) -> dict[str, Any]:
+    """How far a run is: what has ended and what runs, with their curves."""
+    remaining = run.state.remaining(run.now)
+    return {
+        "event": "run",
+        "process": run.process,
+        "stored_before": run.stored,
+        **_counts(run),
+        "ended": [
+            {
+                "key": each.job.key,
+                "name": each.job.name,
+                "text": each.text,
+                "is_failed": each.is_failed,
+                "is_left_out": each.is_left_out,
+                "losses": list(each.losses),
+            }
+            for each in run.state.ended.values()
+        ],
+        "running": [
+            {
+                "key": each.job.key,
+                "name": each.job.name,
+                "phase": each.progress.phase,
+                "step": each.progress.step,
+                "steps": each.progress.steps,
+                "share": round(each.share, 4),
+                "losses": each.losses,
+                "seconds_left": round(remaining(each.job), 1),
+            }
+            for each in run.state.running.values()
+        ],
+    }

@@ -1,0 +1,291 @@
+"""What systems have answered to every example: for pages, and as rows for other tools."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.naming import heads
+from benchharness.leaderboard.boards.sharing import path_label, shared_board, without_paths
+from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.exports.lines import narrowed
+from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.report.examples import PredictedTask, System
+from benchharness.leaderboard.report.plots.section import Pages
+from benchharness.leaderboard.report.predictions import write_predictions
+from benchharness.leaderboard.report.rows import row_anchor
+from benchharness.leaderboard.report.table import group_anchor
+from benchharness.leaderboard.result import Result, predictions_of
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import check_place
+from benchharness.splits import ChangedRowsError
+from benchharness.stored.boards import gather_boards, wanted_tasks
+from benchharness.stored.predictions import StoredPredictions, splits_of
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import Example
+from benchharness.tasks.suites import find_task, split_title, title_of
+
+PAGE_MARK = '<meta name="bench-predictions"'
+"""Stands in the head of every page, so that those of an earlier report can be told."""
+
+_HEAD_BYTES = 4096
+
+
+class Written(NamedTuple):
+    """The pages that were written, and a sentence for each task that has none or has no texts."""
+
+    pages: Pages
+    notes: tuple[str, ...]
+
+
+def write_pages(  # noqa: PLR0913  (what is written, and how it is shown)
+    store: Store,
+    boards: Iterable[Board],
+    folder: Path,
+    home: str,
+    *,
+    texts: bool = True,
+    show_paths: bool = False,
+) -> Written:
+    """A page for each cell of the boards, beside the best other model of its task.
+
+    `home` is the file name of the leaderboard, in the folder above. Pages of an earlier report that
+    are not written again are deleted. Raises BenchError where the folder cannot be written.
+    """
+    check_folder(folder)
+    pages: dict[tuple[str, str], str] = {}
+    notes: dict[str, None] = {}
+    for board in boards:
+        for task in board.tasks:
+            stored = StoredPredictions(store)
+            ranked = sorted(
+                (entry for entry in board.entries if task in entry.cells),
+                key=lambda entry: (not entry.competes, -entry.cells[task].median),
+            )
+            for entry in ranked:
+                other = next((each for each in ranked if each is not entry), None)
+                systems = [entry] if other is None or not other.competes else [entry, other]
+                try:
+                    predicted = predicted_task(
+                        stored, board, task, systems, texts=texts, show_paths=show_paths
+                    )
+                except BenchError as error:  # nothing was predicted (imported scores)
+                    notes[f"no page of every prediction: {error}"] = None
+                    continue
+                if predicted.reason:
+                    notes[f"pages without texts: {predicted.reason}"] = None
+                name = page_name(board, task, [entry])
+                write_page(folder / name, predicted, f"../{home}")
+                anchor = group_anchor(entry, entry.cells[task].runs[0].task)
+                pages[anchor, task] = f"{folder.name}/{name}"
+    _delete_others(folder, {PurePath(page).name for page in pages.values()})
+    return Written(pages, tuple(notes))
+
+
+def check_folder(folder: Path) -> None:
+    """Raises BenchError where pages cannot be written into the folder; changes nothing."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError("it is a file")
+        check_place(folder / "page.html")
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> BenchError:
+    reason = error.strerror or error
+    return BenchError(
+        f"the pages of every prediction could not be written to {path}: {reason}. Give another "
+        "--out; what is stored stays as it is."
+    )
+
+
+def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
+    """Write one page; BenchError where it cannot be written."""
+    generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        write_predictions(path, predicted, generated, home)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
+    """A file name that says what is in it, and is the same for the same rows of a board."""
+    said = [title_of(task), *(entry.model for entry in entries)]
+    words = "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.")[:40] for word in said)
+    names = [name for e in entries for name in (e.model, e.recipe, e.precision, e.variant)]
+    anchor = row_anchor(board.title, board.data_label, task, *names).removeprefix("row-")
+    return f"{words}-{anchor}.html"
+
+
+def _delete_others(folder: Path, kept: set[str]) -> None:
+    for path in folder.glob("*.html"):
+        if path.name not in kept:
+            with path.open("rb") as file:
+                ours = PAGE_MARK.encode() in file.read(_HEAD_BYTES)
+            if ours:
+                path.unlink()
+
+
+# The predictions of one task, with the examples where they can be read.
+
+
+def predicted_task(  # noqa: PLR0913  (what a page is of)
+    stored: StoredPredictions,
+    board: Board,
+    name: str,
+    entries: Sequence[Entry],
+    *,
+    kind: str = "dev",
+    texts: bool = True,
+    show_paths: bool = False,
+) -> PredictedTask:
+    """What one or two entries of a board have predicted of a task; `kind` is "dev" or "test".
+
+    Where the examples cannot be read, or are others now, they are left out, and the reason says
+    why. Raises BenchError where a run has not predicted such a split.
+    """
+    task = find_task(name)
+    sides = [[stored.result(run.key) for run in entry.cells[name].runs] for entry in entries]
+    splits, reason = [], ""
+    for split in splits_of(task, kind):
+        whole = f"{name}:{split}"
+        runs = [[predictions_of(r.evaluation(whole)) for r in side] for side in sides]
+        found: tuple[Example, ...] = ()
+        if not reason:
+            found, reason = _examples(stored, whole, [r for side in sides for r in side])
+        splits.append(
+            PredictedSplit(
+                task=task,
+                split=split,
+                examples=found,
+                one=tuple(runs[0]),
+                other=tuple(runs[1]) if len(runs) > 1 else (),
+            )
+        )
+    if reason:  # of one split: a page has the gold answers of all or of none
+        splits = [
+            PredictedSplit(task=task, split=s.split, examples=(), one=s.one, other=s.other)
+            for s in splits
+        ]
+    systems = [
+        _system(label, entry, side, [f"{name}:{split.split}" for split in splits])
+        for label, entry, side in zip(_names(entries), entries, sides, strict=True)
+    ]
+    return PredictedTask(
+        task=task,
+        data=(board if show_paths else shared_board(board)).data_label,
+        systems=tuple(systems),
+        splits=tuple(splits),
+        texts=texts,
+        reason=reason,
+    )
+
+
+def _names(entries: Sequence[Entry]) -> Sequence[str]:
+    names = [entry.name for entry in entries]
+    return names if len(set(names)) == len(names) else heads(entries)
+
+
+def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence[str]) -> System:
+    number = len(results)
+    seeds = f", {number} seed{'' if number == 1 else 's'}" if entry.is_single else ""
+    return System(
+        name=name,
+        details=", ".join(filter(None, (entry.beside_name, entry.precision))) + seeds,
+        seeds=tuple(str(r.job.seed) if entry.is_single else "" for r in results),
+        keys=tuple(r.job.key for r in results),
+        scores=tuple(
+            {n: v for split in splits for n, v in r.evaluation(split).scores.items()}
+            for r in results
+        ),
+    )
+
+
+def _examples(
+    stored: StoredPredictions, name: str, results: Sequence[Result]
+) -> tuple[tuple[Example, ...], str]:
+    """The rows that all results have predicted; or none, and why."""
+    digests = {result.evaluation(name).fingerprint for result in results}
+    task, split = name.rsplit(":", 1)
+    if len(digests) > 1:
+        return (), f"the runs have predicted different rows of {split_title(task, split)}."
+    reason = ""
+    for job in {result.job.data: result.job for result in results}.values():
+        try:
+            return stored.rows(job, name).examples, ""
+        except ChangedRowsError:
+            reason = (
+                f"{split_title(task, split)} in {_place(job)} has changed since these runs read it "
+                "(its fingerprint differs)."
+            )
+        except BenchError as error:
+            said = without_paths(str(error), [job.data])
+            reason = f"{split_title(task, split)} could not be read: {said}"
+    return (), reason
+
+
+def _place(job: Job) -> str:
+    """Where the rows came from; of a folder its name, which gives nobody's home away."""
+    return path_label(job.data) if PurePath(job.data).is_absolute() else job.data
+
+
+# The same as rows for other tools.
+
+
+def exported_splits(
+    store: Store, boards: Iterable[Board], *, texts: bool = True
+) -> Iterator[ExportedSplit]:
+    """Every split that the runs of the boards' entries have predicted, run by run.
+
+    Where its examples cannot be read it has none, and its reason says why.
+    """
+    for board in boards:
+        stored = StoredPredictions(store)
+        for entry in board.entries:
+            cells = (entry.cells[name] for name in board.tasks if name in entry.cells)
+            keys = dict.fromkeys(run.key for cell in cells for run in cell.runs)
+            for key in keys:
+                result = stored.result(key)
+                for evaluation in result.evaluations:
+                    if evaluation.task not in board.tasks:
+                        continue
+                    examples, reason = _examples(stored, evaluation.name, [result])
+                    yield ExportedSplit(
+                        task=find_task(evaluation.task),
+                        split=evaluation.split,
+                        model=entry.model,
+                        recipe=entry.recipe_label,
+                        seed=result.job.seed if entry.is_single else None,
+                        run=key,
+                        scores=evaluation.scores,
+                        predictions=predictions_of(evaluation),
+                        examples=examples,
+                        reason=reason,
+                        texts=texts,
+                    )
+
+
+def prediction_dataset(  # noqa: PLR0913  (what `bench export` narrows)
+    db: str | Path,
+    *,
+    suites: Sequence[str] = (),
+    models: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    data: str | None = None,
+    texts: bool = True,
+) -> Any:
+    """Every stored prediction as a `datasets.Dataset`, a row an example, seed and model.
+
+    The columns are those of `bench export --predictions` (`exports.predictions.COLUMNS`), and what
+    narrows them is what that command takes. Raises BenchError where nothing matches.
+    """
+    with open_store(db, create=False) as store:
+        wanted = wanted_tasks(store, suites, tasks) if tasks else ()
+        names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
+        boards = narrowed(gather_boards(store, names, data), models, wanted)
+        return to_dataset(exported_splits(store, boards, texts=texts))

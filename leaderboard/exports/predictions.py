@@ -1,0 +1,360 @@
+"""Every prediction as a row: CSV, JSON lines, Parquet, a `datasets.Dataset`, Every Eval Ever."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from benchharness.leaderboard.comparing.answers import labels_known, span_answer, text_of
+from benchharness.leaderboard.comparing.breakdown import break_down
+from benchharness.leaderboard.text import inert, visible, whole_file
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    Prediction,
+    SpanExample,
+    TagExample,
+)
+from benchharness.tasks.metrics.right import is_right
+from benchharness.tasks.task import Metric, PairTask, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedSplit:
+    """What one run has predicted of one split, and the examples where they could be read.
+
+    `seed` is None for what has none, `scores` are the split's by name, `reason` is the sentence
+    that says why there are no examples. Without `texts` nothing that is words of the data is
+    written: a span and an option given as a text are left out.
+    """
+
+    task: Task
+    split: str
+    model: str
+    recipe: str
+    seed: int | None
+    run: str
+    scores: Mapping[str, float]
+    predictions: tuple[Prediction, ...]
+    examples: tuple[Example, ...]
+    reason: str = ""
+    texts: bool = True
+
+
+COLUMNS = (
+    "model",
+    "recipe",
+    "task",
+    "split",
+    "id",
+    "seed",
+    "gold",
+    "predicted",
+    "scores",
+    "right",
+    "run",
+)
+
+
+def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
+    """A row an example, with the names of COLUMNS.
+
+    `gold` and `predicted` are text: a label, a number, an option's number from 0, tags with spaces
+    between them; of a span `predicted` is the answer ("" for none) and `gold` a JSON list of the
+    right ones. None stands for what is hidden or could not be read. `scores` are the probabilities
+    of the classes in the task's order or of the options; of a span the no-answer score.
+    """
+    examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
+    known = labels_known(split.examples)
+    for prediction, example in zip(split.predictions, examples, strict=True):
+        right = is_right(split.task, prediction, example) if known and example else None
+        yield {
+            "model": split.model,
+            "recipe": split.recipe,
+            "task": split.task.name,
+            "split": split.split,
+            "id": prediction.id,
+            "seed": split.seed,
+            "gold": _gold(split, example) if known else None,
+            "predicted": _predicted(split, prediction),
+            "scores": _scores(split.task, prediction),
+            "right": right,
+            "run": split.run,
+        }
+
+
+def _predicted(split: ExportedSplit, prediction: Any) -> str | None:
+    match split.task.head:
+        case "span":
+            return span_answer(split.task, prediction) if split.texts else None
+        case "choice":
+            if prediction.option >= 0:
+                return str(prediction.option)
+            return prediction.text if split.texts else None
+        case "tag":
+            return " ".join(prediction.tags)
+    return str(prediction.label)
+
+
+def _gold(split: ExportedSplit, example: Example | None) -> str | None:
+    match example:
+        case PairExample(label=label):
+            return str(label)
+        case SpanExample(answers=tuple() as answers) if split.texts:
+            return json.dumps(list(dict.fromkeys(text for text, _ in answers)), ensure_ascii=False)
+        case ChoiceExample(gold=tuple() as gold):
+            return " ".join(map(str, gold))
+        case TagExample(tags=tuple() as tags):
+            return " ".join(tags)
+    return None
+
+
+def _scores(task: Task, prediction: Any) -> list[float]:
+    if task.head == "span":
+        return [prediction.no_answer_score]
+    return list(getattr(prediction, "scores", ()))
+
+
+# The three files, written split by split.
+
+
+def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
+    """A header and a line a prediction, which a spreadsheet takes for no formula; gives how many.
+
+    Scores are a JSON list, nothing stands for None.
+    """
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer, count = csv.writer(text, lineterminator="\n"), 0
+    writer.writerow(COLUMNS)
+    for split in splits:
+        for row in prediction_rows(split):
+            writer.writerow([_csv_value(value) for value in row.values()])
+            count += 1
+    text.detach()
+    return count
+
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
+
+
+def _csv_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return json.dumps(value)
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    return inert(visible(value))
+
+
+def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
+    """An object a prediction; ASCII, and null for None. Gives how many."""
+    count = 0
+    for split in splits:
+        for row in prediction_rows(split):
+            file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+            count += 1
+    return count
+
+
+def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
+    """Parquet with a row group a run and split, as pandas, polars and DuckDB read it."""
+    from pyarrow import parquet  # noqa: PLC0415  (a quarter of a second, for this format alone)
+
+    count = 0
+    with parquet.ParquetWriter(file, _schema()) as writer:
+        for table in _tables(splits):
+            writer.write_table(table)
+            count += table.num_rows
+    return count
+
+
+def _schema() -> Any:
+    import pyarrow as pa  # noqa: PLC0415  (as above)
+
+    kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
+    return pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+
+
+def _tables(splits: Iterable[ExportedSplit]) -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415  (as above)
+
+    for split in splits:
+        yield pa.Table.from_pylist(list(prediction_rows(split)), schema=_schema())
+
+
+def to_dataset(splits: Iterable[ExportedSplit]) -> Any:
+    """The rows as a `datasets.Dataset`, in memory."""
+    import datasets  # noqa: PLC0415  (a second)
+    import pyarrow as pa  # noqa: PLC0415
+
+    tables = [_schema().empty_table(), *_tables(splits)]
+    return datasets.Dataset(pa.concat_tables(tables).combine_chunks())
+
+
+# Every Eval Ever's instance level: a line for each example and each result that it is part of.
+#
+# Fields are those of its schema 0.3.0 (every_eval_ever/schemas/instance_level_eval.schema.json).
+
+
+def write_every_eval_ever(
+    folder: Path, record: Mapping[str, Any], splits: Iterable[ExportedSplit]
+) -> tuple[Path, int]:
+    """Write a model's record and its samples as the project's data set has them.
+
+    Gives the record's file, `data/benchharness/DEVELOPER/MODEL/UUID.json`, and how many samples
+    stand beside it. Raises BenchError where no example has a gold answer, and OSError.
+    """
+    name = str(uuid.uuid4())
+    owner, _, model = str(record["model_info"]["id"]).rpartition("/")
+    place = Path("data", "benchharness", _component(owner) or "unknown", _component(model))
+    samples, digest, count = folder / place / f"{name}_samples.jsonl", hashlib.sha256(), 0
+    with whole_file(samples) as file:
+        for split in splits:
+            for instance in _instances(record, split):
+                line = json.dumps(instance, allow_nan=False).encode() + b"\n"
+                digest.update(line)
+                file.write(line)
+                count += 1
+        if not count:
+            raise BenchError(
+                "no example has a gold answer that could be read: samples are written of dev "
+                "splits, with the data at hand."
+            )
+    details = {
+        "format": "jsonl",
+        "file_path": (place / samples.name).as_posix(),
+        "hash_algorithm": "sha256",
+        "checksum": digest.hexdigest(),
+        "total_rows": count,
+    }
+    path = folder / place / f"{name}.json"
+    with whole_file(path) as file:
+        text = json.dumps({**record, "detailed_evaluation_results": details}, indent=2)
+        file.write(text.encode() + b"\n")
+    return path, count
+
+
+def _component(name: str) -> str:
+    """A name as one part of a path, as the project's `datastore_repo_file_path` wants it."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", name).strip("._") or ("model" if name else "")
+
+
+def _instances(record: Mapping[str, Any], split: ExportedSplit) -> Iterator[dict[str, Any]]:
+    if not labels_known(split.examples):
+        return
+    results = list(_results(split))
+    rows = zip(split.predictions, split.examples, strict=True)
+    for place, (prediction, example) in enumerate(rows):
+        right = is_right(split.task, prediction, example)
+        common = _instance(record, split, prediction, example)
+        for metric, values in results:
+            yield {
+                **common,
+                "evaluation_result_id": f"{split.task.name}/{split.split}/{metric.name}",
+                "evaluation": {
+                    "score": float(right) if values is None else values[place],
+                    "is_correct": right,
+                },
+            }
+
+
+def _results(split: ExportedSplit) -> Iterator[tuple[Metric[Any, Any], list[float] | None]]:
+    """The results that are means of examples, with each example's value.
+
+    Of a task without any (MCC, correlations, F1 of a class) its first, to which an example gives
+    no value of its own: it is then 1 where the answer is right.
+    """
+    alone = [[place] for place in range(len(split.examples))]
+    found = False
+    for metric in split.task.metrics:
+        way = break_down(split.task, metric, [split.predictions], split.examples)
+        if way is not None and way.is_mean:
+            found = True
+            points = way.parts(split.predictions, split.examples, alone)
+            yield metric, [float(value) for value in points[:, 0]]
+    if not found:
+        yield split.task.metrics[0], None
+
+
+def _instance(
+    record: Mapping[str, Any], split: ExportedSplit, prediction: Any, example: Example
+) -> dict[str, Any]:
+    """What every line of an example has."""
+    raw, references = _raw(example), _references(example)
+    said = _said(split, prediction, example)
+    hashed = json.dumps({"raw": raw, "reference": references}, sort_keys=True)
+    shows = split.texts or split.task.head in ("pair", "tag")
+    return {
+        "schema_version": record["schema_version"],
+        "evaluation_id": record["evaluation_id"],
+        "model_id": record["model_info"]["id"],
+        "evaluation_name": split.task.name,
+        "sample_id": example.id,
+        "sample_hash": hashlib.sha256(hashed.encode()).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {
+            "raw": raw if split.texts else "",
+            "reference": references if shows else [],
+            **({"choices": choices} if (choices := _choices(split, example)) else {}),
+        },
+        "output": {"raw": [said]},
+        "answer_attribution": [
+            {
+                "turn_idx": 0,
+                "source": "output.raw",
+                "extracted_value": said,
+                "extraction_method": "none",
+                "is_terminal": True,
+            }
+        ],
+        "metadata": {
+            "split": split.split,
+            "run": split.run,
+            "texts": "as read" if split.texts else "left out",
+            **({} if split.seed is None else {"seed": str(split.seed)}),
+        },
+    }
+
+
+def _raw(example: Example) -> str:
+    """All texts of an example, one after the other."""
+    match example:
+        case PairExample(text_b=str() as second):
+            return f"{example.text_a}\n{second}"
+        case SpanExample() | ChoiceExample():
+            return f"{example.context}\n{example.question}".strip("\n")
+    return text_of(example)
+
+
+def _references(example: Example) -> list[str]:
+    match example:
+        case SpanExample():
+            return list(dict.fromkeys(text for text, _ in example.answers or ())) or [""]
+        case ChoiceExample():
+            return [example.options[place] for place in example.gold or ()]
+        case TagExample():
+            return [" ".join(example.tags or ())]
+        case PairExample():
+            return [str(example.label)]
+
+
+def _choices(split: ExportedSplit, example: Example) -> list[str]:
+    match example:
+        case ChoiceExample() if split.texts:
+            return list(example.options)
+        case PairExample() if isinstance(split.task, PairTask):
+            return list(split.task.labels)
+    return []
+
+
+def _said(split: ExportedSplit, prediction: Any, example: Example) -> str:
+    if isinstance(example, ChoiceExample) and prediction.option >= 0 and split.texts:
+        return example.options[int(prediction.option)]
+    return _predicted(split, prediction) or ""

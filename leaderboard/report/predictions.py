@@ -1,0 +1,248 @@
+"""A page of every prediction: what one system, or two, have answered to each example of a task."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.comparing.answers import (
+    Confusion,
+    TypeLine,
+    confusion_of,
+    labels_known,
+    type_lines,
+)
+from benchharness.leaderboard.comparing.slices import slices_of
+from benchharness.leaderboard.report.examples import (
+    ExampleView,
+    PredictedTask,
+    Row,
+    System,
+    build_example,
+    rows_of,
+    shares_of,
+)
+from benchharness.leaderboard.report.write import packed, render_page, template_module
+from benchharness.leaderboard.text import whole_file
+from benchharness.tasks.suites import full_title
+from benchharness.tasks.task import PairTask, Task
+
+_STYLES = ("style.css", "predictions.css")
+_SCRIPTS = ("unpack.js", "predictions.js")
+
+INLINE = 20
+"""Examples that stand in the page itself, the hardest; scripts unpack all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixView:
+    """A confusion matrix with the step of its shade, 0 to 4, by the share of the row."""
+
+    system: str
+    number: int
+    confusion: Confusion
+
+    def shade(self, row: int, column: int) -> int:
+        """The share of the row's answers that the cell has, in five steps."""
+        counts = self.confusion.counts[row]
+        return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceLine:
+    """A slice of the examples, and which share of them each system has right, over its seeds."""
+
+    name: str
+    examples: int
+    shares: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionsView:
+    """The whole page, ready to be shown; `examples` are the hardest first."""
+
+    title: str
+    data: str
+    systems: tuple[System, ...]
+    texts: str
+    measures: tuple[str, ...]
+    scores: tuple[tuple[str, str, tuple[str, ...]], ...]
+    matrices: tuple[MatrixView, ...]
+    matrix_names: tuple[str, str]
+    kind: str
+    types: tuple[tuple[TypeLine, ...], ...]
+    slices: tuple[SliceLine, ...]
+    examples: tuple[ExampleView, ...]
+    splits: tuple[str, ...]
+    states: Mapping[str, int]
+    flips: tuple[int, int]
+    order: str
+    is_marked: bool
+
+
+def write_predictions(path: Path, predicted: PredictedTask, generated: str, home: str = "") -> None:
+    """Write the page to `path`, whole or not at all; `home` is the address of the leaderboard.
+
+    Raises OSError where it cannot be written.
+    """
+    html = render_predictions(predicted, generated, home)
+    with whole_file(path) as file:
+        file.write(html.encode("utf-8"))
+
+
+def render_predictions(predicted: PredictedTask, generated: str, home: str = "") -> str:
+    """The page as text."""
+    view = build_view(predicted)
+    return render_page(
+        "predictions.html.j2",
+        _STYLES,
+        _SCRIPTS,
+        view=view,
+        generated=generated,
+        home=home,
+        inline=view.examples[:INLINE],
+        data=packed(_records(view)),
+    )
+
+
+def _records(view: PredictionsView) -> str:
+    """The examples as a script needs them, in the order of the data, which packs best."""
+    card = template_module("prediction.html.j2").example_card
+    ranks = {example.place: rank for rank, example in enumerate(view.examples)}
+    splits = {split: number for number, split in enumerate(view.splits)}
+    listed = [
+        {
+            "place": example.place,
+            "rank": ranks[example.place],
+            "state": example.state,
+            "flip": example.flip,
+            "split": splits[example.split],
+            "cells": example.cells,
+            "html": card(example, view),
+        }
+        for example in sorted(view.examples, key=lambda example: example.place)
+    ]
+    return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+
+
+# What a page shows, worked out.
+
+
+def build_view(predicted: PredictedTask) -> PredictionsView:
+    """The page of these predictions."""
+    task, systems = predicted.task, predicted.systems
+    rows = [row for split in predicted.splits for row in rows_of(task, split)]
+    known = all(labels_known(split.examples) for split in predicted.splits)
+    matrices = tuple(_matrices(task, systems, rows)) if known else ()
+    places = {matrix.number: _cell_numbers(matrix) for matrix in matrices}
+    examples = [build_example(predicted, number, row, places) for number, row in enumerate(rows, 1)]
+    examples.sort(key=lambda example: -example.difficulty)
+    return PredictionsView(
+        title=full_title(task.name),
+        data=predicted.data,
+        systems=systems,
+        texts=_about_texts(predicted, known),
+        **_scores(systems),
+        matrices=matrices,
+        matrix_names=_matrix_names(task),
+        kind="type" if task.head == "tag" else "class",
+        types=tuple(_types(predicted)) if known else (),
+        slices=tuple(_slices(task, rows)) if known else (),
+        examples=tuple(examples),
+        splits=tuple(dict.fromkeys(row.split for row in rows)),
+        states={
+            state: sum(example.state == state for example in examples)
+            for state in ("none", "some", "all")
+        }
+        if known
+        else {},
+        flips=(
+            sum(example.flip > 0 for example in examples),
+            sum(example.flip < 0 for example in examples),
+        ),
+        order="hardest first" if known else "least agreed on first",
+        is_marked=known and predicted.texts and task.head in ("span", "tag"),
+    )
+
+
+def _about_texts(predicted: PredictedTask, known: bool) -> str:
+    if predicted.reason:
+        return (
+            f"Without texts and gold answers: {predicted.reason} Only the stored predictions are "
+            "shown."
+        )
+    hidden = "" if known else " The benchmark hides the gold answers of this split."
+    if not predicted.texts:
+        return (
+            f"Written without texts (--no-texts): no words of {predicted.data} are in this file."
+            f"{hidden}"
+        )
+    return (
+        f"The texts are those of {predicted.data}, read when this page was written, under the "
+        f"licence of that data set; --no-texts leaves them out.{hidden}"
+    )
+
+
+def _scores(systems: Sequence[System]) -> dict[str, Any]:
+    names = tuple(dict.fromkeys(n for s in systems for scores in s.scores for n in scores))
+    lines = [
+        (system.name, seed, tuple(shown(scores[n]) if n in scores else "–" for n in names))
+        for system in systems
+        for seed, scores in zip(system.seeds, system.scores, strict=True)
+    ]
+    return {"measures": names, "scores": tuple(lines)}
+
+
+def _matrices(task: Task, systems: Sequence[System], rows: Sequence[Row]) -> Iterator[MatrixView]:
+    for number, system in enumerate(systems):
+        cells = (cell for row in rows for found in row.judged[number] for cell in found.cells)
+        if (confusion := confusion_of(task, cells)) is not None:
+            yield MatrixView(system=system.name, number=number, confusion=confusion)
+
+
+def _cell_numbers(matrix: MatrixView) -> dict[tuple[str, str], str]:
+    found = matrix.confusion
+    return {
+        (row, column): f"{matrix.number}.{i}.{j}"
+        for i, row in enumerate(found.rows)
+        for j, column in enumerate(found.columns)
+    }
+
+
+def _matrix_names(task: Task) -> tuple[str, str]:
+    """What the matrix counts, and of what."""
+    match task.head:
+        case "span":
+            return "answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere"
+        case "tag":
+            return "words", "Words that either names an entity, by type; O is no entity"
+        case "choice":
+            return "questions", "Options by their place"
+    if isinstance(task, PairTask) and task.is_regression:
+        return "numbers", "Numbers, each at the nearest whole one"
+    return "examples", "Classes"
+
+
+def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
+    """For each class or type a line of every system."""
+    examples = [example for split in predicted.splits for example in split.examples]
+    every: list[tuple[TypeLine, ...]] = []
+    for number in range(len(predicted.systems)):
+        sides = [(split.one, split.other)[number] for split in predicted.splits]
+        runs = [[p for run in joined for p in run] for joined in zip(*sides, strict=True)]
+        every.append(type_lines(predicted.task, runs, examples))
+    yield from zip(*every, strict=True)
+
+
+def _slices(task: Task, rows: Sequence[Row]) -> Iterator[SliceLine]:
+    examples = [row.example for row in rows if row.example is not None]
+    for name, places in slices_of(task, examples).items():
+        shares = zip(*(shares_of(rows[place]) for place in places), strict=True)
+        yield SliceLine(
+            name=name,
+            examples=len(places),
+            shares=tuple(shown(fmean(share)) for share in shares),
+        )

@@ -1,0 +1,163 @@
+"""A run that others watch: what its file tells, and how long it still takes."""
+
+import json
+import os
+import random
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+import pytest
+
+from benchharness.driver.drive import _Silent
+from benchharness.driver.live import LIVE, Followed, LiveFile, LiveJob, RunState, live_files
+from benchharness.progress import Progress
+from tests.helpers.fake_worker import make_failure, make_job, make_result
+from tests.helpers.plans import schedule_of
+
+JOBS = [make_job(seed=seed) for seed in range(3)]
+
+
+def training(step, loss=0.5):
+    return Progress(phase="training", step=step, steps=100, loss=loss)
+
+
+def test_another_process_reads_how_a_run_goes(tmp_path):
+    with ExitStack() as stack, LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
+        (path,) = live_files(tmp_path)
+        run = stack.enter_context(closing(Followed(path)))
+        assert [said["event"] for said in run.news()] == ["run"]
+        assert (run.process, len(run.state.jobs), run.state.at_once) == (os.getpid(), 3, 2)
+        for step in (1, 2, 100):
+            file.report(JOBS[0], training(step, 1 / step))
+        file.report(JOBS[1], Progress(phase="loading", note="skips a snapshot"))
+        file.finish(make_result(JOBS[0]))
+        file.leave_out(JOBS[2])
+        told = [said["event"] for said in run.news()]
+        assert told == ["progress", "progress", "progress", "end", "end"], "step 2 is no news"
+        ended = run.state.ended[JOBS[0].key]
+        assert (ended.text, ended.losses) == ("mcc 0.500 in 2 s", (1.0, 0.01))
+        assert run.state.ended[JOBS[2].key].is_left_out
+        assert list(run.state.running) == [JOBS[1].key]
+        assert not run.is_over
+        file.finish(make_failure(JOBS[1]))
+        file.__exit__(None, None, None)
+        told = [said["event"] for said in run.news()]
+        assert told == ["end", "over"], "though its file is gone"
+        assert (run.is_over, run.is_lost, run.state.failed) == (True, False, 1)
+    assert not (tmp_path / LIVE).exists()
+
+
+def test_a_killed_run_is_told_and_deleted_by_the_next(tmp_path):
+    folder = tmp_path / LIVE
+    folder.mkdir()
+    head = {"event": "run", "at": 1.0, "jobs": [], "at_once": 1, "stored": 0, "process": 1}
+    (folder / "1-1.jsonl").write_text(json.dumps({**head, "host": "elsewhere"}) + '\n{"event": "pr')
+    with closing(Followed(folder / "1-1.jsonl")) as run:
+        assert len(list(run.news())) == 1
+    assert (run.is_over, run.is_lost) == (True, True)
+    with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path):
+        assert len(live_files(tmp_path)) == 1
+        assert not (folder / "1-1.jsonl").exists()
+
+
+def test_no_run_fails_because_it_cannot_be_watched(tmp_path):
+    (tmp_path / LIVE).write_text("no folder")
+    with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
+        file.report(JOBS[0], training(1))
+        file.finish(make_result(JOBS[0]))
+
+
+def test_a_long_job_has_fewer_lines(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("benchharness.driver.live.time.monotonic", lambda: now[0])
+    with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
+        for step in range(1, 36_000):  # ten hours
+            now[0] += 1.0
+            file.report(JOBS[0], replace(training(step), steps=36_000))
+        assert 500 < len(live_files(tmp_path)[0].read_bytes().splitlines()) < 1500
+
+
+# Simulated runs: how right is the time left?
+
+
+@dataclass
+class Sweep:
+    """GLUE on a machine `speed` times as fast as estimates think; tokens are of the tasks."""
+
+    speed: float
+    at_once: int
+    rough: bool = True
+    seeds: int = 3
+
+    def times(self):
+        """A job of each seed with the seconds that its start and its work take, longest first."""
+        draw = random.Random(f"{self.speed} {self.at_once}")
+        sizes = (("mnli", 392, 39), ("qqp", 364, 31), ("qnli", 105, 51), ("sst2", 67, 25))
+        sizes += (("cola", 9, 11), ("stsb", 6, 31), ("mrpc", 4, 53), ("rte", 3, 70))
+        for task, rows, tokens in sizes:
+            for seed in range(self.seeds):
+                estimate = 5.0 + rows * 50 / 30
+                work = rows * tokens / 30 / self.speed * draw.uniform(0.9, 1.1)
+                seconds = estimate if self.rough else 5.0 + rows * tokens / 30
+                job = LiveJob(
+                    key=f"{task} {seed}",
+                    name="",
+                    group=task,
+                    task=task,
+                    kind="model",
+                    seconds=seconds,
+                )
+                yield job, draw.uniform(1, 4), work
+
+    def error_after(self, count):
+        """By how much the time left is wrong when so many jobs have ended, as a share of it."""
+        jobs = list(self.times())
+        state = RunState((job for job, _, _ in jobs), self.at_once)
+        slots = [0.0] * self.at_once
+        events, end = [], 0.0
+        for job, start, work in jobs:
+            slot = min(range(self.at_once), key=slots.__getitem__)
+            since = slots[slot]
+            events.append((since, job.key, Progress(phase="loading")))
+            for step in range(1, 101):
+                at = since + start + 0.93 * work * step / 100
+                events.append((at, job.key, training(step)))
+            slots[slot] = since + start + work
+            events.append((slots[slot], job.key, None))
+            end = max(end, slots[slot])
+        for at, key, progress in sorted(events, key=lambda event: event[0]):
+            if progress is not None:
+                state.report(key, progress, at)
+                continue
+            state.end(key, "", at)
+            if len(state.ended) == count:
+                return abs(state.seconds_left(at) / (end - at) - 1)
+        raise AssertionError(count)
+
+
+@pytest.mark.parametrize("rough", [True, False])
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+@pytest.mark.parametrize("speed", [0.05, 0.3, 1.0, 3.0, 10.0])
+def test_time_left_is_right_within_a_third_after_two_jobs(speed, at_once, rough):
+    sweep = Sweep(speed=speed, at_once=at_once, rough=rough)
+    assert sweep.error_after(2) < 1 / 3
+    assert sweep.error_after(12) < 1 / 3
+
+
+def test_the_estimate_counts_before_anything_has_run_and_the_first_step_starts_the_clock():
+    jobs = [replace(job, group="a", seconds=25.0) for job, _, _ in Sweep(1.0, 1).times()][:2]
+    state = RunState(jobs)
+    assert state.seconds_left(0.0) == pytest.approx(50.0)
+    state.report(jobs[0].key, Progress(phase="loading"), 0.0)
+    assert state.seconds_left(4.0) == pytest.approx(46.0)
+    state.report(jobs[0].key, training(1), 100.0)  # downloads took so long, and are no pace
+    state.report(jobs[0].key, training(50), 100.0 + 4.9)
+    assert state.running[jobs[0].key].work == pytest.approx(10.0 / 0.9)
+    assert state.remaining(104.9)(jobs[0]) == pytest.approx(6.1, abs=0.1)
+
+
+def test_a_job_waits_for_the_one_it_starts_from():
+    first, second = (job for job, _, _ in Sweep(1.0, 1, seeds=2).times() if job.task == "mnli")
+    alone = RunState([first, second], at_once=2).seconds_left(0.0)
+    chained = RunState([first, replace(second, after=first.key)], at_once=2).seconds_left(0.0)
+    assert chained == pytest.approx(2 * alone)

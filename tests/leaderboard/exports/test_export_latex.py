@@ -1,0 +1,196 @@
+"""LaTeX tables: what stands in them, and that they fit a page when they are compiled."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.exports.latex import latex_escaped, to_latex
+from benchharness.leaderboard.exports.table import Choice, to_markdown
+from benchharness.leaderboard.result import RunRow
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import SUITES
+from tests.helpers.boards import make_row, make_rows, one_board
+from tests.helpers.hostile import HOSTILE_CELLS
+
+WITH_PUBLISHED = Choice(published=("models",))
+
+
+def _floor(name: str = "majority") -> list[RunRow]:
+    return make_rows(name, [0.95], data="hub", kind="floor", weights=f"floor:{name}")
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    rows = make_rows("roberta-base", [0.7, 0.8, 0.9], data="hub")
+    rows += make_rows("minilm", [0.6], data="hub") + _floor()
+    return one_board([*rows, make_row("ours", "glue/rte", scores=0.99, data="hub")])
+
+
+def _rows(text: str) -> dict[str, list[str]]:
+    """The cells of a table's rows by the name that stands first."""
+    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
+    lines = [re.split(r"(?<!\\) & ", line.removesuffix(r" \\")) for line in body.splitlines()]
+    return {line[0]: line[1:] for line in lines if line[0]}
+
+
+def test_a_table_has_what_a_paper_needs(board: Board) -> None:
+    text = to_latex([board])
+    for word in (r"\toprule", r"\bottomrule", r"\caption{GLUE on hub data.}", r"\label{tab:glue}"):
+        assert text.count(word) == 1
+    rows = _rows(text)
+    assert rows["RoBERTa-base"][0] == r"\textbf{80.0}", "its name in papers, and the best in bold"
+    assert rows["ours"][-2:] == [r"\textbf{99.0}", "{--}"]
+    assert "textbf" not in "".join(rows["majority"])
+    assert r"\emph{Baselines}" in text
+    assert "MRPC, QQP: the mean of F1 and accuracy" in text
+    assert "the median over 1-3 seeds" in text
+    assert text.count(r"\ensuremath{\pm}10.0") == 10
+    assert "pm" not in to_latex([board], Choice(spread=False))
+
+
+def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
+    text = to_latex([board], Choice(columns=("RTE", "seeds", "score", "glue/cola")))
+    assert r"Model & Seeds & {RTE} & {Score} & {CoLA} \\" in text
+    assert _rows(text)["ours"][:2] == ["1", r"\textbf{99.0}"]
+    assert text.startswith("% \\usepackage{booktabs}")
+    assert "begin{table}[t]" in text, "three columns fit one of two columns of a page"
+    (head,) = re.findall(r"\| model .*", to_markdown([board], Choice(columns=("rte",))))
+    assert head == "| model | RTE |"
+    with pytest.raises(BenchError, match=r"--columns: no table has 'nope': the columns are rank,"):
+        to_latex([board], Choice(columns=("rte", "nope")))
+
+
+def test_published_rows_say_of_what_they_are_and_where_they_stand(board: Board) -> None:
+    text = to_latex([board], WITH_PUBLISHED)
+    row = _rows(text)[r"MiniLM-L6-H384\textsuperscript{1}"]
+    assert row[1] == "47.5"
+    assert row[3] == r"88.9\textsuperscript{a}"
+    assert r"\textsuperscript{a}\,accuracy or F1." in text
+    assert r"\textsuperscript{1}\,microsoft/unilm minilm/README.md" in text
+    only = to_latex([board], Choice(published=("BERT-large",)))
+    assert "BERT-large" in only
+    assert "microsoft/unilm" not in only
+    with pytest.raises(BenchError, match="no published row of these suites is of 'nobody'"):
+        to_latex([board], Choice(published=("nobody",)))
+    with pytest.raises(BenchError, match="published numbers are of whole official data"):
+        to_latex([replace(board, limit=9)], WITH_PUBLISHED)
+
+
+def test_ties_are_bold_and_told(board: Board) -> None:
+    choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
+    text = to_latex([board], choice)
+    assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
+    assert r"what a paired test (p \textless{} 0.05, corrected by Holm)" in text
+    assert "paired test" not in to_latex([board])
+
+
+def test_rows_of_one_model_are_told_apart() -> None:
+    rows = make_rows("minilm", [0.6]) + make_rows("minilm", [0.5], recipe="mine")
+    rows += make_rows("bert-base-uncased", [0.4]) + make_rows("bert-base-cased", [0.3])
+    names = list(_rows(to_latex([one_board(rows)])))
+    assert names[:2] == ["MiniLM-L6-H384 (paper)", "MiniLM-L6-H384 (mine)"]
+    assert len(set(names)) == 4
+
+
+@pytest.mark.parametrize("name", HOSTILE_CELLS)
+def test_names_have_no_command_but_ours(name: str) -> None:
+    ours = "textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar"
+    ours += "|textasciigrave|char34|ensuremath|pm|texttt"
+    shown = latex_escaped(name)
+    commands = set(re.findall(r"\\([a-z]+\d*|.)", shown))
+    assert commands <= {*ours.split("|"), *"{}$&#%_"}
+    bare = re.sub(r"\\[a-z]+\d*|\\.", "", shown)
+    assert not set(bare) & set('\\~^<>|`"$&#%_')
+    assert not re.search(r"([-',])\1", shown)
+    assert "\n" not in shown
+    assert bare.count("{") == bare.count("}")
+    assert all(len(c.encode()) <= 2 for c in shown)
+
+
+def test_ordinary_names_stay_readable() -> None:
+    assert latex_escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
+    assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
+
+
+# Compiled: nothing is wider than what it stands in.
+
+
+def _suite(name: str, models: Iterable[str], seeds: int) -> Board:
+    rule = SUITES[name].rule
+    rows = [
+        make_row(
+            model,
+            task,
+            seed,
+            dict.fromkeys(rule.cells.get(task) or ("mcc",), 0.5 + 0.011 * seed + 0.03 * place),
+            data="hub",
+        )
+        for place, model in enumerate(models)
+        for task in rule.cells
+        for seed in range(seeds)
+    ]
+    (board,) = build_boards(rows, SUITES[name])
+    return board
+
+
+def _boards() -> list[Board]:
+    """GLUE, SuperGLUE, and boards of several kinds of rows with names of every length."""
+    rows = make_rows("roberta-base", [0.7, 0.81, 0.902], data="hub") + _floor()
+    rows += make_rows("org/" + "paraphrase-multilingual-" * 3 + "v2", [0.6, 0.5], data="hub")
+    rows += make_rows("W" * 70, [-0.6, 1.0], data="hub")
+    rows += make_rows("three models", [0.6], data="hub", kind="ensemble")
+    rows += make_rows("bert-base-uncased", [0.61, 0.6], data="hub", recipe="a recipe of ours")
+    rows += make_rows("bert-base-uncased", [0.5, 0.6], data="hub", recipe="paper")
+    hostile = [row for name in HOSTILE_CELLS for row in make_rows(name, [0.5, 0.6], data="hub")]
+    models = ("bert-base-uncased", "roberta-large", "deberta-v3-large", "minilm", "xlnet-large")
+    return [
+        one_board(make_rows("roberta-base", [0.7, 0.71, 0.72], data="hub") + _floor()),
+        _suite("superglue", models, 5),
+        one_board(rows),
+        one_board(hostile),
+        _suite("squad", models, 3),
+    ]
+
+
+def _is_there(file: str) -> bool:
+    if not shutil.which("pdflatex"):
+        return False
+    found = subprocess.run(("kpsewhich", file), capture_output=True, check=False)
+    return found.returncode == 0
+
+
+@pytest.mark.skipif(not _is_there("booktabs.sty"), reason="LaTeX or booktabs is not installed")
+@pytest.mark.parametrize("options", ["", "twocolumn"])
+def test_no_box_is_overfull(tmp_path: Path, options: str) -> None:
+    boards = _boards()
+    columns = ("rank", "recipe", "seeds", "score", "rte", "cb", "squad/v2.0")
+    choices = (Choice(), Choice(spread=False), WITH_PUBLISHED, Choice(columns=columns))
+    text = "\n\\clearpage\n".join(to_latex(boards, choice) for choice in choices)
+    assert _complaints(tmp_path, text, options, ["booktabs"]) == []
+
+
+@pytest.mark.soak  # siunitx takes ten seconds
+@pytest.mark.skipif(not _is_there("siunitx.sty"), reason="siunitx.sty is not installed")
+@pytest.mark.parametrize("choice", [Choice(), replace(WITH_PUBLISHED, spread=False)])
+def test_columns_of_siunitx_fit(tmp_path: Path, choice: Choice) -> None:
+    text = to_latex(_boards()[:3], choice, siunitx=True)
+    assert "S[table-format=2.1" in text
+    assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "siunitx"]) == []
+
+
+def _complaints(folder: Path, text: str, options: str, packages: Iterable[str]) -> list[str]:
+    """What pdflatex says of boxes, floats and letters in a paper with these tables."""
+    uses = "".join(rf"\usepackage{{{name}}}" for name in packages)
+    paper = rf"\documentclass[{options}]{{article}}{uses}\begin{{document}}{text}\end{{document}}"
+    (folder / "paper.tex").write_text(paper, encoding="utf-8")
+    command = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex")
+    ended = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=120)
+    log = (folder / "paper.log").read_text(encoding="latin-1")
+    assert ended.returncode == 0, log[-2000:]
+    return re.findall(r"Overfull.*|.*Float too large.*|Missing character.*", log)

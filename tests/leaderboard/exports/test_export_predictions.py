@@ -1,0 +1,169 @@
+"""Every prediction as a row, read back by those who are to read it."""
+
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pytest
+
+from benchharness.leaderboard.exports.predictions import (
+    COLUMNS,
+    ExportedSplit,
+    prediction_rows,
+    to_dataset,
+    write_csv,
+    write_every_eval_ever,
+    write_jsonl,
+    write_parquet,
+)
+from benchharness.tasks.metrics.right import is_right
+from benchharness.tasks.task import score
+from tests.helpers.drawn_predictions import drawn
+
+TASKS = (
+    "glue/rte",
+    "glue/stsb",
+    "race/all",
+    "superglue/record",
+    "squad/v1.1",
+    "squad/v2.0",
+    "conll2003/ner",
+)
+RECORD = {
+    "schema_version": "0.3.0",
+    "evaluation_id": "glue/someone/model/1",
+    "model_info": {"id": "someone/model"},
+}
+
+
+def exported(name: str, **fields: Any) -> ExportedSplit:
+    split = drawn(name)
+    standard: dict[str, Any] = {
+        "task": split.task,
+        "split": "dev",
+        "model": "=model()",
+        "recipe": "paper",
+        "seed": 3,
+        "run": "0" * 64,
+        "scores": score(split.task, "dev", split.one[0], split.examples),
+        "predictions": split.one[0],
+        "examples": split.examples,
+    }
+    return ExportedSplit(**{**standard, **fields})
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_row_says_what_was_right(name: str) -> None:
+    split = exported(name)
+    for row, guess, example in zip(
+        prediction_rows(split), split.predictions, split.examples, strict=True
+    ):
+        assert tuple(row) == COLUMNS
+        assert (row["id"], row["seed"]) == (example.id, 3)
+        assert row["right"] == is_right(split.task, guess, example)
+        if split.task.head == "span":
+            golds = json.loads(row["gold"])
+            assert row["right"] <= (row["predicted"] in golds or not golds)
+        elif name not in {"superglue/record", "glue/stsb"}:
+            assert (row["gold"] == row["predicted"]) == row["right"]
+
+
+def test_csv_json_lines_parquet_and_a_dataset_hold_the_same(tmp_path: Path) -> None:
+    splits = [exported(name) for name in TASKS]
+    rows = [row for split in splits for row in prediction_rows(split)]
+    lines, table, text = io.BytesIO(), tmp_path / "rows.parquet", io.BytesIO()
+    assert write_jsonl(lines, splits) == len(rows)
+    assert list(map(json.loads, lines.getvalue().splitlines())) == rows
+    with table.open("wb") as file:
+        assert write_parquet(file, splits) == len(rows)
+    assert pd.read_parquet(table)["right"].tolist() == [row["right"] for row in rows]
+    found = to_dataset(splits)
+    assert isinstance(found, datasets.Dataset)
+    assert found.to_list() == rows
+    read = datasets.Dataset.from_parquet(str(table), cache_dir=str(tmp_path / "cache"))
+    assert read.features == found.features
+    assert read.to_list() == rows
+    assert write_csv(text, splits) == len(rows)
+    frame = pd.read_csv(io.BytesIO(text.getvalue()), dtype=str, keep_default_na=False)
+    assert frame["id"].tolist() == [row["id"] for row in rows]
+    assert set(frame["model"]) == {"'=model()"}  # no formula
+    numbers = frame[frame["task"] == "glue/stsb"]["predicted"]
+    assert numbers.astype(float).tolist() == [p.label for p in splits[1].predictions]  # type: ignore[union-attr]
+
+
+def test_a_hidden_gold_answer_is_no_answer() -> None:
+    split = exported("glue/rte")
+    hidden = tuple(replace(example, label=None) for example in split.examples)  # type: ignore[call-arg]
+    for row in prediction_rows(replace(split, examples=hidden)):
+        assert (row["gold"], row["right"]) == (None, None)
+        assert row["predicted"]
+
+
+def test_nothing_exported_is_a_dataset_without_rows() -> None:
+    assert to_dataset([]).column_names == list(COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["squad/v1.1", "squad/v2.0"])
+def test_without_texts_no_span_is_written(name: str) -> None:
+    for row in prediction_rows(exported(name, texts=False)):
+        assert (row["gold"], row["predicted"]) == (None, None)
+        assert row["right"] is not None
+
+
+def samples(path: Path) -> list[dict[str, Any]]:
+    file = path.with_name(f"{path.stem}_samples.jsonl")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_samples_average_to_the_results_that_they_name(name: str, tmp_path: Path) -> None:
+    """A result that is a mean of examples is that of its samples; others have one sample each."""
+    split = exported(name)
+    path, count = write_every_eval_ever(tmp_path, RECORD, [split])
+    assert path.parent == tmp_path / "data/benchharness/someone/model"
+    found = samples(path)
+    assert len(found) == count
+    details = json.loads(path.read_text())["detailed_evaluation_results"]
+    assert details["total_rows"] == count
+    assert details["file_path"] == f"data/benchharness/someone/model/{path.stem}_samples.jsonl"
+    by_result: dict[str, list[float]] = {}
+    for sample in found:
+        values = by_result.setdefault(sample["evaluation_result_id"], [])
+        values.append(sample["evaluation"]["score"])
+    assert all(len(values) == len(split.examples) for values in by_result.values())
+    if name in {"glue/stsb", "conll2003/ner"}:  # no example has a correlation, or an F1
+        assert len(by_result) == 1
+        return
+    means = {result: sum(values) / len(values) for result, values in by_result.items()}
+    for metric in split.task.metrics:
+        assert means[f"{name}/dev/{metric.name}"] == pytest.approx(split.scores[metric.name])
+
+
+def test_samples_without_texts_keep_their_hash_and_lose_their_words(tmp_path: Path) -> None:
+    both = [
+        samples(write_every_eval_ever(tmp_path, RECORD, [exported("squad/v2.0", texts=texts)])[0])
+        for texts in (True, False)
+    ]
+    for full, bare in zip(*both, strict=True):
+        assert full["sample_hash"] == bare["sample_hash"]
+        assert full["input"]["raw"]
+        assert bare["input"] == {"raw": "", "reference": []}
+        assert bare["output"] == {"raw": [""]}
+
+
+def test_samples_fit_their_schema_file(tmp_path: Path) -> None:
+    """It lies beside eval.schema.json, which BENCH_TEST_EVAL_SCHEMA names."""
+    if "BENCH_TEST_EVAL_SCHEMA" not in os.environ:
+        pytest.skip("BENCH_TEST_EVAL_SCHEMA is not set")
+    jsonschema = pytest.importorskip("jsonschema")
+    file = Path(os.environ["BENCH_TEST_EVAL_SCHEMA"]).with_name("instance_level_eval.schema.json")
+    check = jsonschema.Draft7Validator(json.loads(file.read_text(encoding="utf-8")))
+    for name in TASKS:
+        path, _ = write_every_eval_ever(tmp_path, RECORD, [exported(name)])
+        for sample in samples(path)[:20]:
+            check.validate(sample)

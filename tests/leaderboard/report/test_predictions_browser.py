@@ -1,0 +1,178 @@
+"""Pages of every prediction in a real browser, opened from disk."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.report.examples import PredictedTask, System
+from benchharness.leaderboard.report.predictions import write_predictions
+from benchharness.tasks.examples import PairPrediction
+from tests.helpers.browser import Opened, Scheme, opened
+from tests.helpers.drawn_predictions import drawn, mini
+from tests.helpers.report_page import WHEN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+TASK = "squad/v2.0"
+
+
+def system(name: str, seeds: int) -> System:
+    names = tuple(map(str, range(seeds)))
+    scores = ({"em": 0.5, "f1": 0.6},) * seeds
+    return System(name=name, details="paper", seeds=names, keys=names, scores=scores)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    split = drawn(TASK, one=(0.8, 0.8), other=(0.5, 0.5))
+    systems = (system("good", 2), system("poor", 2))
+    found = PredictedTask(task=split.task, data="mini data", systems=systems, splits=(split,))
+    path = tmp_path_factory.mktemp("predictions") / "page.html"
+    write_predictions(path, found, WHEN, "../report.html")
+    return path
+
+
+@pytest.fixture
+def page(browser: "Browser", path: Path) -> Iterator[Opened]:
+    with opened(browser, path) as found:
+        yield found
+        assert found.complaints == []
+        assert found.requests == [path.as_uri()]
+
+
+def shown(page: Opened) -> list[int]:
+    numbers = page.page.locator(".example .facts a").all_inner_texts()
+    return [int(number) for number in numbers]
+
+
+def matching(page: Opened) -> int:
+    said = page.page.locator(".count").inner_text()
+    return int(said.split()[0]) if said else len(mini(TASK, "dev"))
+
+
+def choose(page: Opened, name: str, value: str) -> None:
+    page.page.locator(f"select.{name}").select_option(value)
+
+
+def test_examples_come_in_portions_and_in_either_order(page: Opened) -> None:
+    assert len(shown(page)) == 20
+    page.page.get_by_role("button", name="Show 20 more").click()
+    assert len(shown(page)) == 40
+    assert page.run("() => document.activeElement.closest('li') === list.children[20]")
+    choose(page, "order", "place")
+    assert shown(page) == list(range(1, 21))
+
+
+def test_what_is_shown_is_what_was_counted(page: Opened) -> None:
+    for value in ("none", "some", "all", "1", "-1"):
+        option = page.page.locator(f".show option[value='{value}']").inner_text()
+        choose(page, "show", value)
+        assert f"({matching(page)})" in option
+    right = page.page.locator(".example").first.locator(".answers .right")
+    assert right.count() >= 1
+
+
+def test_words_and_ids_are_found(page: Opened) -> None:
+    example = mini(TASK, "dev")[7]
+    page.page.get_by_role("searchbox").fill(example.id)
+    assert 8 in shown(page)
+    page.page.get_by_role("searchbox").fill("no such words")
+    assert shown(page) == []
+    assert matching(page) == 0
+
+
+def test_a_cell_of_the_matrix_leads_to_its_examples_and_the_address_keeps_them(
+    page: Opened, browser: "Browser", path: Path
+) -> None:
+    cell = page.page.locator("td[data-cell='0.1.3'] button")
+    cell.focus()
+    page.page.keyboard.press("Enter")
+    found, numbers = matching(page), shown(page)
+    assert 0 < found <= int(cell.inner_text())
+    assert set(page.page.locator(".answers > div:first-child dd").all_inner_texts()) == {
+        "(no answer)"
+    }
+    with opened(browser, path, anchor=page.page.url.partition(".html")[2]) as again:
+        assert (matching(again), shown(again)) == (found, numbers)
+        again.page.get_by_role("button", name="gold no answer, predicted no answer ×").click()
+        assert matching(again) == len(mini(TASK, "dev"))
+        assert again.page.url == path.as_uri()
+
+
+def test_a_link_leads_to_its_example(browser: "Browser", path: Path) -> None:
+    with opened(browser, path) as found:
+        choose(found, "order", "place")
+        assert found.page.url.endswith("#order=place")
+        for number, others in ((30, 39), (250, 0)):
+            found.run("(hash) => { location.hash = hash; }", f"example-{number}")
+            found.page.wait_for_selector(f"#example-{number}")
+            assert len(shown(found)) == others + 1
+        found.page.get_by_role("button", name="Show the others").click()
+        assert shown(found) == list(range(1, 21))
+        assert found.complaints == []
+
+
+def test_without_scripts_the_hardest_stand_there(browser: "Browser", path: Path) -> None:
+    with opened(browser, path, scripts=False) as found:
+        assert len(shown(found)) == 20
+        assert found.page.locator("select:visible, input:visible, button:visible").count() == 0
+        assert "need scripts" in found.page.locator(".more").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_nothing_is_cut_off(
+    browser: "Browser", path: Path, scheme: Scheme
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    with opened(browser, path, scheme=scheme) as found:
+        found.page.locator(".summary > summary").click()
+        for width in (390, 1024, 1440):
+            found.page.set_viewport_size({"width": width, "height": 900})
+            response: dict[str, Any] = axe.Axe().run(found.page).response
+            assert [(v["id"], v["nodes"][0]["html"]) for v in response["violations"]] == []
+            body = "document.documentElement"
+            assert found.run(f"() => {body}.scrollWidth <= {body}.clientWidth")
+
+
+@pytest.mark.soak
+def test_twenty_thousand_examples_of_five_seeds_stay_usable(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    """As many as MNLI's two dev splits have, of two systems."""
+    task, known = drawn("glue/mnli").task, mini("glue/mnli", "dev")
+    examples = tuple(replace(known[n % len(known)], id=str(n)) for n in range(20_000))
+
+    def run(seed: int) -> tuple[PairPrediction, ...]:
+        scores = [((n * 7 + seed) % 97 / 200, (n * 3 + seed) % 89 / 200) for n in range(20_000)]
+        rows = [(a, b, 1 - a - b) for a, b in scores]
+        labels = ("entailment", "neutral", "contradiction")
+        return tuple(
+            PairPrediction(id=str(n), label=labels[row.index(max(row))], scores=row)
+            for n, row in enumerate(rows)
+        )
+
+    runs = [tuple(map(run, seeds)) for seeds in (range(5), range(5, 10))]
+    split = PredictedSplit(task=task, split="dev", examples=examples, one=runs[0], other=runs[1])
+    systems = (system("one", 5), system("two", 5))
+    found = PredictedTask(task=task, data="mini data", systems=systems, splits=(split,))
+    path = tmp_path / "page.html"
+    write_predictions(path, found, WHEN)
+    assert path.stat().st_size < 10e6
+    with opened(browser, path) as page:
+        marks = page.run(
+            "() => [...performance.getEntriesByType('paint'), "
+            "...performance.getEntriesByName('ready')].map((mark) => mark.startTime)"
+        )
+        assert max(marks[:-1]) < 2000
+        assert marks[-1] < 5000
+        started = page.run("() => performance.now()")
+        choose(page, "show", "none")
+        assert page.run("() => performance.now()") - started < 2000
+        assert page.complaints == []

@@ -1,0 +1,147 @@
+"""GitHub's workflows and our action: their files, and the commands in them."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchharness.cli.app import load_command
+from tests.helpers.doc_blocks import block
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTION: Mapping[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+
+RECORDER = """#!/bin/bash
+printf '%s\\n' "$@" > "$RUNNER_TEMP/$(basename "$0").words"
+exit "${FAKE_CODE:-0}"
+"""
+
+
+def steps_of(text: str) -> Iterator[Mapping[str, Any]]:
+    document = yaml.safe_load(text)
+    assert {"name", "on", "jobs", "permissions"} <= {"on" if k is True else k for k in document}
+    for job in document["jobs"].values():
+        assert job["timeout-minutes"] <= 30
+        yield from job["steps"]
+
+
+def check_uses(step: Mapping[str, Any]) -> None:
+    """What a step uses has a version, and of our action no input that it lacks."""
+    used = step.get("uses", "")
+    assert used == "./" or re.fullmatch(r"[\w-]+/[\w-]+@v\d+(\.\d+)*", used), used
+    if used == "./" or used.startswith("benchharness/benchharness@"):
+        given = step["with"]
+        assert given.keys() <= ACTION["inputs"].keys()
+        assert {name for name, each in ACTION["inputs"].items() if each.get("required")} <= set(
+            given
+        )
+        parse("check", shlex.split(given["arguments"]))
+
+
+def parse(name: str, words: list[str]) -> None:
+    """Raises where the command does not take the words; runs nothing."""
+    load_command(name).make_context(name, words)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_step_of_a_workflow_can_be_run(path: Path) -> None:
+    for step in steps_of(path.read_text(encoding="utf-8")):
+        assert ("uses" in step) != ("run" in step)
+        if "uses" in step:
+            check_uses(step)
+            continue
+        assert "${{" not in step["run"], "an expression in a script is code that others may write"
+        subprocess.run(("bash", "-n", "-c", step["run"]), check=True)
+        for command in step["run"].splitlines():
+            words = shlex.split(command)
+            if words[0] == "make":
+                assert re.search(rf"(?m)^{words[1]}:", (ROOT / "Makefile").read_text())
+            elif words[0].startswith("."):
+                assert (ROOT / words[0]).stat().st_mode & 0o100
+
+
+def test_the_guide_shows_workflows_that_fit_the_action() -> None:
+    for words in (("uses: benchharness/benchharness@",), ("pip install", "bench check")):
+        (job,) = yaml.safe_load(block("regression.md", *words))["jobs"].values()
+        for step in job["steps"]:
+            if "uses" in step:
+                check_uses(step)
+            elif step["run"].startswith("bench "):
+                _, name, *rest = shlex.split(step["run"])
+                parse(name, rest)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> dict[str, str]:
+    """A runner's environment, in which programs only leave their words."""
+    for name in ("python", "benchharness/bin/python", "benchharness/bin/bench"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(RECORDER)
+        (tmp_path / name).chmod(0o755)
+    return {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "RUNNER_OS": "Linux",
+        "RUNNER_ARCH": "X64",
+    }
+
+
+def run_step(name: str, runner: Mapping[str, str], **variables: str) -> int:
+    """Runs a step of the action with values for its variables; the exit code."""
+    (step,) = (each for each in ACTION["runs"]["steps"] if each.get("name") == name)
+    assert set(variables) - {"FAKE_CODE"} == set(step["env"])
+    for value in step["env"].values():
+        for input_name in re.findall(r"inputs\.([\w-]+)", value):
+            assert input_name in ACTION["inputs"]
+    assert "${{" not in step["run"]
+    script = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+    return subprocess.run(script, env={**runner, **variables}, check=False).returncode
+
+
+def words_of(runner: Mapping[str, str], program: str) -> list[str]:
+    return (Path(runner["RUNNER_TEMP"]) / f"{program}.words").read_text().splitlines()
+
+
+@pytest.mark.parametrize("version", ["", "1.2.3"])
+def test_the_action_installs_its_own_code_or_a_release(
+    runner: dict[str, str], version: str
+) -> None:
+    index = "https://download.pytorch.org/whl/cpu"
+    assert run_step("install", runner, VERSION=version, PIP_EXTRA_INDEX_URL=index) == 0
+    words = words_of(runner, "python")
+    assert words[:3] == ["-m", "pip", "install"]
+    assert words[-2:] == ["torch", f"benchharness=={version}" if version else str(ROOT)]
+    assert words[-3] == str(ROOT / "constraints.txt")
+    assert Path(words[-3]).is_file()
+
+
+def test_the_action_runs_the_check_and_passes_on_its_exit_code(runner: dict[str, str]) -> None:
+    arguments = '--model "my model=./a folder" --suite glue --task rte --limit 300'
+    given = {"ARGUMENTS": arguments, "BASELINE": "base line.json"}
+    assert run_step("bench check", runner, **given) == 0
+    name, *words = words_of(runner, "bench")
+    assert name == "check"
+    assert words[:2] == ["--model", "my model=./a folder"]
+    assert words[words.index("--baseline") + 1] == "base line.json"
+    parse("check", words)
+    assert run_step("bench check", runner, **given, FAKE_CODE="3") == 3
+    output = Path(runner["GITHUB_OUTPUT"]).read_text()
+    assert output.splitlines() == ["exit-code=0", "exit-code=3"]
+    step = "${{ steps.check.outputs.exit-code }}"
+    assert ACTION["outputs"]["exit-code"]["value"] == step
+
+
+def test_the_cache_is_of_what_is_installed(runner: dict[str, str]) -> None:
+    for version in ("", "1.2.3"):
+        run_step("what is to be installed", runner, VERSION=version, PYTHON="3.11.9")
+    one, other = Path(runner["GITHUB_OUTPUT"]).read_text().splitlines()
+    assert re.fullmatch(r"packages=benchharness-Linux-X64-3\.11\.9--[0-9a-f]{16}", one)
+    assert other == one.replace("9--", "9-1.2.3-")
