@@ -21,9 +21,9 @@ Intervals = Annotated[
         "Default: show them for up to 250 runs.",
     ),
 ]
-Title = Annotated[str, typer.Option("--title", help="The page's heading.")]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")]
 Description = Annotated[
-    str, typer.Option("--description", help="A sentence or two below the heading.")
+    str, typer.Option("--description", metavar="TEXT", help="A sentence or two below the heading.")
 ]
 Split = Annotated[
     bool | None,
