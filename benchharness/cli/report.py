@@ -42,9 +42,9 @@ Predictions = Annotated[
         help="Write a page of every prediction for each cell too, into a folder beside the report.",
     ),
 ]
-Title = Annotated[str, typer.Option("--title", help="The page's heading.")]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")]
 Description = Annotated[
-    str, typer.Option("--description", help="A sentence or two below the heading.")
+    str, typer.Option("--description", metavar="TEXT", help="A sentence or two below the heading.")
 ]
 Split = Annotated[
     bool | None,
