@@ -13,6 +13,7 @@ workers, and the same call goes on from there.
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from benchharness.cli.display import Display
 from benchharness.cli.options import DATABASE
 from benchharness.driver.drive import drive, prepared_workers
 from benchharness.driver.halving import Halving
+from benchharness.driver.live import RunState
 from benchharness.driver.plan import plan
 from benchharness.driver.request import check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -244,7 +246,7 @@ def _watching(progress: bool | None) -> Any:
         console = Console(stderr=True, quiet=progress is False)
         if progress is None and not (console.is_terminal or console.is_jupyter):
             console.quiet = True
-        with Display(len(schedule.todo), schedule.weights, console) as display:
+        with Display(RunState.of(schedule, time.monotonic()), console) as display:
             yield display
 
     return watch
