@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchharness.api import (
-        BenchError,
         BoardTable,
         Results,
         board,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         score,
     )
     from benchharness.callback import BenchCallback
+    from benchharness.tasks.errors import BenchError
 
 __version__ = "0.1.0"
 """The version of the package, which each result records."""

@@ -73,22 +73,6 @@ if TYPE_CHECKING:
     import datasets
     import pandas as pd
 
-__all__ = (
-    "BenchError",
-    "BoardTable",
-    "Results",
-    "board",
-    "boards",
-    "compare",
-    "curve",
-    "load",
-    "predictions",
-    "published",
-    "run",
-    "runs",
-    "score",
-)
-
 Words = str | Sequence[str]
 
 
@@ -343,7 +327,8 @@ class BoardTable:
         return f"<p><b>{escape(self.title)}</b></p>{table}"
 
     def _shown(self) -> "pd.DataFrame":
-        return self.frame().dropna(axis="columns", how="all").round(1)
+        known = self.frame().drop(columns=["model", "recipe", "precision"])
+        return known.dropna(axis="columns", how="all").round(1)
 
 
 def boards(

@@ -88,12 +88,14 @@ def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 def board_frame(board: Board) -> pd.DataFrame:
     """A line a row of the board, best first: rank, names, score and a task's median a column.
 
-    Scores and medians are in percent, as the board shows them, but not rounded; `rank` is <NA> for
-    what is not ranked, and `seeds` is the fewest that a task has.
+    Scores and medians are in percent, as the board shows them, but not rounded; `name` is what the
+    board calls the row, `rank` is <NA> for what is not ranked, and `seeds` is the fewest that a
+    task has.
     """
     lines = [
         {
             "rank": entry.rank,
+            "name": entry.name,
             "model": entry.model,
             "recipe": entry.shown_recipe,
             "precision": entry.precision,
@@ -104,7 +106,7 @@ def board_frame(board: Board) -> pd.DataFrame:
         for entry in board.entries
     ]
     titles = [title_of(task) for task in board.tasks]
-    names = ["rank", "model", "recipe", "precision", "seeds", "score", *titles]
+    names = ["rank", "name", "model", "recipe", "precision", "seeds", "score", *titles]
     types = {"rank": "Int64", "seeds": "int64", **dict.fromkeys(["score", *titles], "float64")}
     return pd.DataFrame(lines, columns=names).astype(types)
 
