@@ -110,7 +110,7 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
         write_report(out, boards, details, generated, background, about=about, places=places)
     except OSError as error:
         raise BenchError(
-            f"the report {error.filename or out} could not be written: {error.strerror or error}. "
+            f"the report {out} could not be written: {error.strerror or error}. "
             "Give another --out; the results are stored."
         ) from error
 

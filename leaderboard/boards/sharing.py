@@ -83,6 +83,8 @@ def shared_board(board: Board) -> Board:
 
 
 def _shared_entry(entry: Entry, known: Iterable[str]) -> Entry:
+    failures = (replace(run, error=without_paths(run.error, known)) for run in entry.failures)
+    entry = replace(entry, failures=tuple(failures))
     if entry.uncertainty is None:
         return entry
     cells = {

@@ -132,7 +132,8 @@ def _plugins() -> list[Case]:
 NUMBERS = "nan, inf = float('nan'), float('inf')\n"
 MODEL_PLUGIN = "from benchharness.models import ModelSpec\nMODELS = [ModelSpec(**{fields})]\n"
 TASK_PLUGIN = (
-    "from benchharness.tasks.glue import pair_task\nfrom tasks.metrics import accuracy\n"
+    "from benchharness.tasks.glue import pair_task\n"
+    "from benchharness.tasks.metrics import accuracy\n"
     "TASKS = [pair_task(**{fields}, metrics=(accuracy,))]\n"
 )
 

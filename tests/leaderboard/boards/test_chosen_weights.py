@@ -162,7 +162,10 @@ def test_what_is_no_such_record_is_not_shown(fields: dict[str, object], tmp_path
 
 def test_a_curve_of_held_out_rows_is_not_called_dev():
     settings = {"learning_rate": 2e-5, "select_on": "train:0.1"}
-    held, plain = make_result(make_job(settings=settings)), make_result(make_job())
+    held, plain = (
+        replace(run, curve=(*run.curve, replace(run.curve[-1], step=30)))  # one point is no curve
+        for run in (make_result(make_job(settings=settings)), make_result(make_job()))
+    )
     titles = [[figure.title for figure in build_run(run).figures] for run in (held, plain)]
     assert titles[0] == ["training loss", "held-out score"]
     assert titles[1] == ["training loss", "dev score"]
