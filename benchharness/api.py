@@ -328,7 +328,8 @@ class BoardTable:
 
     def _shown(self) -> "pd.DataFrame":
         known = self.frame().drop(columns=["model", "recipe", "precision"])
-        return known.dropna(axis="columns", how="all").round(1)
+        known = known.dropna(axis="columns", how="all").round(1)
+        return known.astype(object).where(known.notna(), "")
 
 
 def boards(
