@@ -109,9 +109,11 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
         details = _details(read, detailed)
         write_report(out, boards, details, generated, background, about=about, places=places)
     except OSError as error:
+        named = Path(error.filename or out)  # a file of the folder beside it, say
+        place = out if named in out.parents else named
         raise BenchError(
-            f"the report {out} could not be written: {error.strerror or error}. "
-            "Give another --out; the results are stored."
+            f"the report {place} could not be written: {error.strerror or error}. Give another "
+            "--out; the results are stored."
         ) from error
 
 
