@@ -106,9 +106,7 @@ def _find_task(name: str, db: str) -> Task:
     try:
         return find_task(name)
     except BenchError:
-        from benchharness.leaderboard.store.database import is_there  # noqa: PLC0415  (as above)
-
-        if not is_there(db):
+        if not _is_there(db):
             raise
         with _open(db) as store:
             return find_task(name, lambda task: store.count(task=task.name) > 0)
@@ -121,11 +119,15 @@ def _is_task(name: str) -> bool:
 
 def _is_own_task(name: str, db: str) -> bool:
     """Whether a store has runs of that task, which was found in somebody's own data."""
-    from benchharness.leaderboard.store.database import is_there  # noqa: PLC0415  (as above)
-
-    if is_there(db):
+    if _is_there(db):
         _open(db).close()  # lets its tasks be known
     return _is_task(name)
+
+
+def _is_there(db: str) -> bool:
+    from benchharness.leaderboard.store.database import is_there  # noqa: PLC0415  (as above)
+
+    return is_there(db)
 
 
 def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:

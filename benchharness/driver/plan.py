@@ -13,6 +13,7 @@ from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import resolve_together, start_task, with_start
+from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import has_split, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
@@ -499,9 +500,6 @@ def _resolve_recipes(  # noqa: PLR0913, PLR0917  (the options, one by one)
                 for point in resolve_sweep(model, task.name, recipe, values, task.head)
             )
             if 0 in shots or not task.is_trained:
-                # Few runs have such a job.
-                from benchharness.recipes.zero_shot import zero_shot_recipe  # noqa: PLC0415
-
                 found = (*found, zero_shot_recipe(task.name))
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())

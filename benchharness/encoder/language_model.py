@@ -35,7 +35,7 @@ from benchharness.encoder.load import (
     load_tokenizer,
     longest_input,
 )
-from benchharness.encoder.network import check_trusted, first_line, fix_attention, load_config
+from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, Packing, is_packed, use_packed_rows
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.tasks.errors import ModelError
@@ -231,23 +231,7 @@ def _find_class(config: Any, checkpoint: str) -> Any:
 
 
 def _load(loader: Any, folder: Path, config: Any, checkpoint: str, trust: Trust) -> Any:
-    try:
-        network, info = loader.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            trust_remote_code=trust.remote_code,
-            # None: a pickle where there is nothing else.
-            use_safetensors=None if trust.pickle else True,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except Exception as error:  # whatever a damaged file makes transformers run into
-        check_trusted(folder, error)
-        raise ModelError(
-            f"the weights in {folder} cannot be loaded ({first_line(error)}): copy the checkpoint "
-            "again."
-        ) from error
+    network, info = read_weights(loader, folder, config, trust)
     if lost := sorted(info["missing_keys"]):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ModelError(

@@ -76,7 +76,16 @@ def load_network(
     `whole` asks for the decoder too, with the layer that says words. Raises ModelError where the
     weights cannot be read, are not the network's or are not finite.
     """
-    loader = _find_class(config, whole=whole)
+    network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
+    _check_whole(network, info["missing_keys"], checkpoint, on_top=not whole)
+    return _settle(network, config)
+
+
+def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
+    """What a class of transformers makes of a checkpoint's weights, in fp32, and what it says.
+
+    Raises ModelError where they cannot be read.
+    """
     try:
         network, info = loader.from_pretrained(
             folder,
@@ -93,8 +102,7 @@ def load_network(
             f"the weights in {folder} cannot be loaded ({first_line(error)}): copy the checkpoint "
             "again."
         ) from error
-    _check_whole(network, info["missing_keys"], checkpoint, on_top=not whole)
-    return _settle(network, config)
+    return network, info
 
 
 def _find_class(config: Any, *, whole: bool = False) -> Any:

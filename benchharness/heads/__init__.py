@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from benchharness.heads.answer import answer_head
+from benchharness.heads.beside import with_beside
 from benchharness.heads.choice import CHOICE
+from benchharness.heads.coref import coref_head
 from benchharness.heads.head import Head, Limits, with_language_model
 from benchharness.heads.pair import PAIR, PAIR_ADDED
 from benchharness.heads.span import SPAN
@@ -33,9 +35,6 @@ def head_for(  # noqa: PLR0913  (the values of a recipe that are for heads)
     The one that answers in words is `text_head` (heads/text.py), which needs a tokenizer.
     """
     if isinstance(task, CorefTask):
-        # Few jobs need it, as with the answers below.
-        from benchharness.heads.coref import coref_head  # noqa: PLC0415
-
         return coref_head(task.genres, training_segments)
     if task.head not in HEADS:
         known = ", ".join(HEADS)
@@ -53,6 +52,4 @@ def _with_beside(head: Head, task: Task) -> Head:
     """A span head with what its task asks beside the answer, where that is anything."""
     if not isinstance(task, SpanTask) or not (task.classes or task.facts):
         return head
-    from benchharness.heads.beside import with_beside  # noqa: PLC0415  (few tasks ask for it)
-
     return with_beside(head, task)

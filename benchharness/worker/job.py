@@ -84,8 +84,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     Where this process is one of several that train together, all of them return the result, and
     the first alone writes files.
     """
-    deterministic = Recipe.from_settings(job.settings).deterministic
-    compute = find_compute(job.precision, deterministic=deterministic)
+    recipe = Recipe.from_settings(job.settings)
+    compute = find_compute(job.precision, deterministic=recipe.deterministic)
     device, ranks = compute.device, compute.ranks
     keep = keep if ranks.is_first else None
 
@@ -94,14 +94,10 @@ def run_job(  # noqa: PLR0913  (the worker's options)
 
         # ---- Read the rows, by "task:split".
         report(Progress(phase="loading"))
-        recipe = Recipe.from_settings(job.settings)
         rows = _read_rows(job, recipe)
 
         # ---- Load the encoder, with the recipe's dropout and the weights of the start.
-        trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
-        encoder = load_encoder(
-            job.checkpoint, hub_revision(job.weights), job.seed, trust, whole=recipe.as_text
-        )
+        encoder = _load(job, recipe)
         writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
         set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
         provenance = {
@@ -316,6 +312,12 @@ def _find_device(*, deterministic: bool) -> torch.device:
     device = torch.device("cuda", number)
     choose_kernels(device, deterministic=deterministic)
     return device
+
+
+def _load(job: Job, recipe: Recipe) -> Encoder:
+    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
+    revision = hub_revision(job.weights)
+    return load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
 
 
 def _read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
@@ -595,9 +597,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     """
     compute = find_compute(job.precision, deterministic=False)
     recipe = Recipe.from_settings(job.settings)
-    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
-    weights = (job.checkpoint, hub_revision(job.weights), job.seed, trust)
-    encoder = load_encoder(*weights, whole=recipe.as_text)
+    encoder = _load(job, recipe)
     course = Course.of(job.task, job.fingerprints, recipe, encoder)
     network = _network([course], encoder, recipe, compute.device)
     examples = read_split(job, course.judged).examples

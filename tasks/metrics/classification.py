@@ -81,10 +81,8 @@ def macro_f1(labels: Sequence[str]) -> PairMetric:
     """
 
     def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        from sklearn.metrics import f1_score  # noqa: PLC0415  (two seconds)
-
         gold, guess = _names(predictions, examples)
-        return float(f1_score(gold, guess, labels=labels, average="macro", zero_division=0.0))
+        return _f1(gold, guess, "macro", labels)
 
     return Metric(name="f1", compute=compute, library=SCIKIT_LEARN)
 
@@ -97,14 +95,23 @@ def label_f1(labels: Sequence[str], average: str) -> PairMetric:
     """
 
     def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        from sklearn.metrics import f1_score  # noqa: PLC0415  (two seconds)
-
         gold, guess = (
             [_flags(each.label, labels) for each in some] for some in (examples, predictions)
         )
-        return float(f1_score(gold, guess, average=average, zero_division=0.0))
+        return _f1(gold, guess, average)
 
     return Metric(name=f"{average}_f1", compute=compute, library=SCIKIT_LEARN)
+
+
+def _f1(
+    gold: Sequence[object],
+    guess: Sequence[object],
+    average: str,
+    labels: Sequence[str] | None = None,
+) -> float:
+    from sklearn.metrics import f1_score  # noqa: PLC0415  (two seconds)
+
+    return float(f1_score(gold, guess, labels=labels, average=average, zero_division=0.0))
 
 
 def _flags(found: object, labels: Sequence[str]) -> list[int]:
