@@ -377,7 +377,7 @@ class Store:
             marks = read_marks(session)
             if model is None:
                 return _listed_rows(session, marks, *conditions)
-            wanted = {model} if isinstance(model, str) else set(model)
+            wanted = set(map(storable, [model] if isinstance(model, str) else model))
             stored = Headline.model.in_(stored_names(wanted, marks))
             rows = _listed_rows(session, marks, stored, *conditions)
             return [row for row in rows if row.model in wanted]
