@@ -41,12 +41,6 @@ class Table:
         """Where a row stands."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
-    def take(self, rows: Sequence[int]) -> "Table":
-        """These rows alone."""
-        columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
-        ids = [self.ids[row] for row in rows]
-        return Table(name=self.name, columns=columns, ids=ids, unit=self.unit)
-
 
 # Which file is which split.
 
