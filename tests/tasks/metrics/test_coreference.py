@@ -63,7 +63,7 @@ def test_random_files_score_as_the_scorer_does(sets):
             assert [found[name] for name in names] == pytest.approx(expected[theirs]), seed
         assert found["f1"] == pytest.approx(sum(f1 for *_, f1 in expected.values()) / 3)
         values.add(found["f1"])
-    assert len(values) > 300, "the sets must differ"
+    assert len(values) > 0.3 * sets, "the sets must differ"
 
 
 A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
