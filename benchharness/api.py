@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,7 +34,6 @@ from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.which import measured, search, split_among, with_rates
 from benchharness.engines.choice import EngineChoice
 from benchharness.engines.inference import Inference
-from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result
@@ -222,30 +222,23 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     with prepared_workers(request):
         planned = plan(request)
         climb = Halving(planned, [each.name for each in request.tasks]) if halving else None
-
-        def scheduled(part: Any) -> Schedule:
-            return schedule_missing(
-                part, slots=request.slots, db=place, keep=keep_checkpoints, force=force
-            )
-
-        def driven_by(schedule: Schedule) -> Any:
-            return drive(
-                schedule,
-                request.placement,
-                place,
-                _watching(progress),
-                timeout=timeout,
-                snapshot_every=EVERY_SECONDS,
-                force=force,
-            )
-
+        scheduled = partial(
+            schedule_missing, slots=request.slots, db=place, keep=keep_checkpoints, force=force
+        )
+        driven_by = partial(
+            drive,
+            placement=request.placement,
+            db=place,
+            watch=_watching(progress),
+            timeout=timeout,
+            force=force,
+        )
         if climb is None:
-            with driven_by(scheduled(planned)) as driven:
-                outcomes = driven.outcomes
+            run_of = driven_by(scheduled(planned))
         else:
-            with climb.driven(scheduled, driven_by) as (_, driven):
-                outcomes = driven.outcomes
-    failed = [each for each in outcomes if isinstance(each, Failure)]
+            run_of = climb.driven(scheduled, driven_by)
+        with run_of as driven:
+            failed = [each for each in driven.outcomes if isinstance(each, Failure)]
     return Results(
         db=place,
         keys=tuple(job.key for job in planned.jobs),

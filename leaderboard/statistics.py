@@ -4,7 +4,7 @@ numpy and scipy are imported on use: every board imports Interval, and scipy tak
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median, stdev, variance
@@ -87,6 +87,17 @@ def median_deviation(deviation: float, count: int) -> float:
     """That of the median of so many normal values, each of the given standard deviation."""
     loss = LOSS if count > 2 else 1.0  # of two the median is the mean
     return loss * deviation / math.sqrt(count)
+
+
+def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
+    """The standard deviation within groups, and its degrees of freedom; both 0 without two values.
+
+    The groups are taken for equally noisy, so that those of two seeds each tell it together.
+    """
+    several = [values for values in groups if len(values) > 1]
+    freedom = sum(len(values) - 1 for values in several)
+    squares = sum((len(values) - 1) * variance(values) for values in several)
+    return (math.sqrt(squares / freedom), freedom) if freedom else (0.0, 0)
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:

@@ -187,6 +187,16 @@ def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[N
         raise
 
 
+@contextmanager
+def displayed(schedule: Schedule, store: Store) -> Iterator[Display]:
+    """Shows on stderr how the jobs of a schedule go, and what is stored when it is interrupted."""
+    with (
+        interruption_told(schedule, store, "stored"),
+        Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
+    ):
+        yield display
+
+
 def describe(progress: Progress) -> str:
     """Where a running job is, in words."""
     parts = [progress.phase]

@@ -15,6 +15,7 @@ from benchharness.leaderboard.boards.entry import Entry, Uncertainty
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.boards.terminal import print_boards
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
@@ -112,8 +113,6 @@ def show_boards(
 
     Published rows follow if wanted.
     """
-    from benchharness.leaderboard.boards.terminal import print_boards  # noqa: PLC0415  (rich)
-
     known = {
         name.lower(): spec.parameters * 1e6
         for spec in MODELS.values()

@@ -118,6 +118,36 @@ Tasks = Annotated[
         autocompletion=completed_by("tasks"),
     ),
 ]
+Data = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="hub|DIR|mini",
+        help="Where the rows come from: the hub, a folder or an archive of official files, or the "
+        "packaged data.",
+        autocompletion=one_of("hub", "mini"),
+    ),
+]
+ColumnRoles = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=COLUMN,...",
+        help="What the columns of your own rows are, such as text=review,label=stars.",
+    ),
+]
+OwnMetrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME|evaluate:NAME",
+        help="What counts on your own rows; repeatable.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="NAME", help="What your own file is written in, if odd."),
+]
 DataFilter = Annotated[
     str | None,
     typer.Option(
@@ -191,6 +221,14 @@ def as_settings(cast: str | None) -> list[str]:
 Limit = Annotated[
     int | None,
     typer.Option("--limit", min=1, metavar="N", help="Keep at most N rows of each split."),
+]
+Precision = Annotated[
+    Literal["auto", "fp32", "tf32", "bf16"],
+    typer.Option(
+        "--precision",
+        metavar="auto|fp32|tf32|bf16",
+        help="Number format of matrix products; auto picks the faster.",
+    ),
 ]
 Device = Annotated[
     str,

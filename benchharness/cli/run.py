@@ -3,18 +3,17 @@
 import json
 import os
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from benchharness.cli.display import Display, interruption_told
+from benchharness.cli.display import displayed
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import (
     CHECKPOINT_MINUTES,
@@ -25,8 +24,11 @@ from benchharness.cli.options import (
     As,
     AsJson,
     CheckpointEvery,
+    ColumnRoles,
+    Data,
     Database,
     Device,
+    Encoding,
     EngineName,
     EngineOptions,
     Jobs,
@@ -34,6 +36,8 @@ from benchharness.cli.options import (
     Limit,
     Log,
     Out,
+    OwnMetrics,
+    Precision,
     ProcessesPerJob,
     RecipeName,
     Seed,
@@ -46,12 +50,10 @@ from benchharness.cli.options import (
     TrustRemoteCode,
     as_settings,
     completed_by,
-    one_of,
     with_plugins,
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
-from benchharness.driver.live import RunState
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request, find_own_data
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -84,16 +86,6 @@ Models = Annotated[
         autocompletion=completed_by("models"),
     ),
 ]
-Data = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="hub|DIR|mini",
-        help="Where the rows come from: the hub, a folder or an archive of official files, or the "
-        "packaged data.",
-        autocompletion=one_of("hub", "mini"),
-    ),
-]
 DataFile = Annotated[
     str | None,
     typer.Option(
@@ -111,26 +103,6 @@ HubData = Annotated[
         help="A data set of the hub, whose task is found.",
     ),
 ]
-ColumnRoles = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="ROLE=COLUMN,...",
-        help="What the columns of your own rows are, such as text=review,label=stars.",
-    ),
-]
-OwnMetrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME|evaluate:NAME",
-        help="What counts on your own rows; repeatable.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option("--encoding", metavar="NAME", help="What your own file is written in, if odd."),
-]
 SkipMissing = Annotated[
     bool,
     typer.Option(
@@ -145,14 +117,6 @@ Seeds = Annotated[
 ]
 Test = Annotated[
     bool, typer.Option("--test", help="Predict the test splits too, for `bench submit`.")
-]
-Precision = Annotated[
-    Literal["auto", "fp32", "tf32", "bf16"],
-    typer.Option(
-        "--precision",
-        metavar="auto|fp32|tf32|bf16",
-        help="Number format of matrix products; auto picks the faster.",
-    ),
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
@@ -299,16 +263,11 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             snapshot_every=checkpoint_every * 60,
             force=force,
         )
-        conclude = partial(
-            _conclude, out=Path(out), db=db, left_out=_left_out(planned), as_json=as_json
-        )
-        if climb is None:
-            with driven_by(schedule) as driven:
-                code = conclude(schedule, driven)
-        else:
+        if climb is not None:
             typer.echo(f"{climb.sentence()}.", err=as_json)
-            with climb.driven(scheduled, driven_by) as (schedule, driven):
-                code = conclude(schedule, driven)
+        run_of = driven_by(schedule) if climb is None else climb.driven(scheduled, driven_by)
+        with run_of as driven:
+            code = _conclude(driven, Path(out), db=db, left_out=_left_out(planned), as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -405,8 +364,7 @@ def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
         if schedule.todo:
             _import_ahead()
         with (
-            interruption_told(schedule, store, "stored"),
-            Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
+            displayed(schedule, store) as display,
             Listening(display, loggers, display.say) as watcher,
         ):
             yield watcher
@@ -419,8 +377,7 @@ def _import_ahead() -> None:
     import_module("benchharness.stored.report")
 
 
-def _conclude(  # noqa: PLR0913  (what came out, and where it goes)
-    schedule: Schedule,
+def _conclude(
     driven: Driven,
     out: Path,
     *,
@@ -433,7 +390,7 @@ def _conclude(  # noqa: PLR0913  (what came out, and where it goes)
     The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
     1 otherwise, also where a job has come to nothing at all.
     """
-    store, outcomes = driven
+    schedule, store, outcomes = driven
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
     boards = gather_boards(store, _suites_of(schedule))

@@ -1,5 +1,6 @@
 """`bench task init`: the task of somebody's own data as lines to keep and to edit."""
 
+import shlex
 from pathlib import Path
 from pprint import pformat
 from textwrap import indent
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from benchharness.cli.options import ColumnRoles, Encoding, OwnMetrics
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import Found, find_own
@@ -26,17 +28,9 @@ def init(  # noqa: PLR0913  (one parameter for each option)
     ],
     *,
     hf: Annotated[bool, typer.Option("--hf", help="It is a data set of the hub.")] = False,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="ROLE=COLUMN,...", help="As for `bench run`."),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", metavar="NAME|evaluate:NAME", help="As for `bench run`."),
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option("--encoding", metavar="NAME", help="As for `bench run`.")
-    ] = None,
+    columns: ColumnRoles = None,
+    metric: OwnMetrics = None,
+    encoding: Encoding = None,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="The plugin to write; by default NAME.py."),
@@ -63,13 +57,9 @@ def init(  # noqa: PLR0913  (one parameter for each option)
         raise BenchError(f"{path} cannot be written: {error.strerror or error}.") from error
     for sentence in found.sentences:
         typer.echo(visible(sentence))
-    data = "hub" if hf else rows
-    typer.echo(
-        visible(
-            f"wrote {path}; run it with `bench run --model M --plugin {path} "
-            f"--task mine/{found.own.title} --data {data}`"
-        )
-    )
+    command = ["bench", "run", "--model", "M", "--plugin", str(path)]
+    command += ["--task", f"mine/{found.own.title}", "--data", "hub" if hf else rows]
+    typer.echo(visible(f"wrote {path}; run it with `{shlex.join(command)}`"))
 
 
 def lines_of(found: Found) -> str:
@@ -82,9 +72,10 @@ def lines_of(found: Found) -> str:
     if scripts:
         made = "".join(f"{w!r}: Script({d!r}, {b!r}),\n" for w, (d, b) in scripts.items())
         fields += f"scripts={{\n{indent(made, '    ')}}},\n"
+    said = found.sentences[0].replace("\\", "\\\\").replace('"""', '\\"""')
     imports = "from benchharness.tasks.own.metrics import Script\n" if scripts else ""
     return (
-        f'"""{found.sentences[0]}."""\n\n{imports}'
+        f'"""{said}."""\n\n{imports}'
         "from benchharness.tasks.own.task import OwnData, own_task\n\n"
         f"TASK = own_task(\n    OwnData(\n{indent(fields, ' ' * 8)}    ),\n"
         f"    name={'mine/' + found.own.title!r},\n)\nTASKS = (TASK,)\n"

@@ -1,15 +1,13 @@
 """`bench which`: which of some encoders is the best on some tasks, within a number of minutes."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from benchharness.cli.display import Display, interruption_told
+from benchharness.cli.display import displayed
 from benchharness.cli.options import (
     CHECKPOINT_MINUTES,
     DATABASE,
@@ -17,12 +15,14 @@ from benchharness.cli.options import (
     AllowPickle,
     AsJson,
     CheckpointEvery,
+    Data,
     Database,
     Device,
     EngineName,
     EngineOptions,
     Jobs,
     Limit,
+    Precision,
     RecipeName,
     Settings,
     StartFrom,
@@ -34,20 +34,17 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table, tell_notes
-from benchharness.cli.run import Data, Precision
-from benchharness.driver.live import RunState
 from benchharness.driver.request import check_request
-from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.which import Searched, measured, search, split_among, with_rates
 from benchharness.engines.choice import EngineChoice
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.result import Failure
-from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import Trust
-from benchharness.progress import Watcher, job_name
+from benchharness.progress import job_name
 from benchharness.stored.which import Answer, Candidate, find_answers
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.suites import distinct_title
@@ -131,7 +128,7 @@ def which(  # noqa: PLR0913  (one parameter for each option)
         request,
         db,
         minutes,
-        _watch,
+        displayed,
         timeout=timeout or None,
         snapshot_every=checkpoint_every * 60,
         tell=lambda words: typer.echo(f"{words}.", err=True),
@@ -147,15 +144,6 @@ def which(  # noqa: PLR0913  (one parameter for each option)
         _show(answers, searched, costs, request.slots[0].device)
         tell_notes(f"{job_name(failure.job)}: {failure.error}" for failure in failures)
     raise typer.Exit(JobError.exit_code if failures else 0)
-
-
-@contextmanager
-def _watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
-    with (
-        interruption_told(schedule, store, "stored"),
-        Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
-    ):
-        yield display
 
 
 def _show(

@@ -60,8 +60,9 @@ def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watc
 
 
 class Driven(NamedTuple):
-    """A run that has ended: the store, still open, and what the jobs of this run left in it."""
+    """A run that has ended: its schedule, the store, still open, and what its jobs left in it."""
 
+    schedule: Schedule
     store: Store
     outcomes: Sequence[Outcome]
 
@@ -128,7 +129,7 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
                 for outcome in outcomes:
                     run.end(outcome)
             schedule.checkpoints.release(store, run.going)
-        yield Driven(store, run.stored)
+        yield Driven(schedule, store, run.stored)
 
 
 class _Run:

@@ -91,10 +91,10 @@ class Halving:
         self,
         scheduled: Callable[[Plan], Schedule],
         drive: Callable[[Schedule], AbstractContextManager[Driven]],
-    ) -> Iterator[tuple[Schedule, Driven]]:
+    ) -> Iterator[Driven]:
         """Runs one rung after the other; a job that failed in one is not tried again in the next.
 
-        Yields the schedule of all that was tried, and what it has left in the store, still open.
+        The schedule that it yields is of all that was tried.
         """
         tried: dict[str, Job] = {}
         ended: list[Outcome] = []
@@ -107,7 +107,7 @@ class Halving:
                 ended += run.outcomes
                 if rung == len(self) - 1:
                     whole = replace(schedule, todo=tuple(tried.values()))
-                    yield whole, run._replace(outcomes=tuple(ended))
+                    yield Driven(whole, run.store, tuple(ended))
                     return
                 rows = {row.key: row for row in run.store.runs_with(j.key for j in schedule.jobs)}
 

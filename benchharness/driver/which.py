@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean, median, variance
+from statistics import fmean, median
 from typing import NamedTuple
 
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
@@ -31,7 +31,7 @@ from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.statistics import CONTENDERS, median_deviation
+from benchharness.leaderboard.statistics import CONTENDERS, median_deviation, pooled_deviation
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import BASELINES
@@ -129,7 +129,10 @@ class _Scores:
         for (task, encoder, point, _), value in known.items():
             if value is not None:
                 self._values.setdefault((task, encoder, point), []).append(value)
-        self._deviations = {task: self._deviation(task) for task in grid.tasks}
+        self._deviations: dict[str, float] = {}  # of one seed, 0 where no point has two
+        for task in grid.tasks:
+            own = (values for (name, _, _), values in self._values.items() if name == task)
+            self._deviations[task], _ = pooled_deviation(own)
 
     def points(self, task: str, encoder: str, most: int) -> list[int]:
         """The points of an encoder that may be its best, at most so many, the best first."""
@@ -191,13 +194,6 @@ class _Scores:
         if not values:
             return -math.inf, 0.0
         return median(values), median_deviation(self._deviations[task], len(values))
-
-    def _deviation(self, task: str) -> float:
-        """Of one seed on a task, pooled over all points with two seeds; 0 where there are none."""
-        found = [values for (name, _, _), values in self._values.items() if name == task]
-        freedom = sum(len(values) - 1 for values in found)
-        squares = sum((len(v) - 1) * variance(v) for v in found if len(v) > 1)
-        return math.sqrt(squares / freedom) if freedom else 0.0
 
 
 def _error(scores: Sequence[tuple[float, float]], tasks: int) -> float:
@@ -375,9 +371,18 @@ class Search:
 
 
 def check_tasks(tasks: Sequence[Task]) -> None:
-    """BenchError for tasks that no one encoder is the answer for: other heads, and no suite."""
+    """BenchError for tasks that no one encoder is the answer for: other heads, and no suite.
+
+    A task that nobody trains has one run of each encoder, and no seeds beside those of others.
+    """
     if not tasks:
         raise BenchError("no task here has rows to train on: name one that has (--task glue/rte).")
+    untrained = [task.name for task in tasks if not task.has_train]
+    if 0 < len(untrained) < len(tasks):
+        raise BenchError(
+            f"{untrained[0]} is scored without training, so it has no seeds as the others have: "
+            "ask for it in a command of its own."
+        )
     heads = {task.head: task.name for task in tasks}
     if len(heads) > 1 and len({task.suite for task in tasks}) > 1:
         kinds = " and ".join(f"{name} ({head})" for head, name in heads.items())

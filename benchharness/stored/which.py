@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import variance
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
@@ -10,7 +9,7 @@ from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.comparing.uncertainty import SeedSpread
 from benchharness.leaderboard.job import Job, setting_word
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.statistics import Interval
+from benchharness.leaderboard.statistics import Interval, pooled_deviation
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.uncertainty import add_uncertainty
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_suite
@@ -148,11 +147,9 @@ def _spreads(board: Board) -> dict[str, SeedSpread]:
     """By task, the spread of a seed, pooled over the entries with two."""
     found = {}
     for task in board.tasks:
-        values = [entry.cells[task].values for entry in board.entries]
-        freedom = sum(len(own) - 1 for own in values)
+        deviation, freedom = pooled_deviation(entry.cells[task].values for entry in board.entries)
         if freedom:
-            squares = sum((len(own) - 1) * variance(own) for own in values if len(own) > 1)
-            found[task] = SeedSpread(deviation=(squares / freedom) ** 0.5, freedom=freedom)
+            found[task] = SeedSpread(deviation=deviation, freedom=freedom)
     return found
 
 

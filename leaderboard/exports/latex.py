@@ -197,22 +197,14 @@ def _layout(table: Table, siunitx: bool) -> _Layout:
                 facts = sum(_fact_width(table, name, size) + 2 * gap for name in table.facts)
                 names = max(_name_width(row, size) for row in table.rows) + gap
                 room = width - numbers - facts + gap  # nothing stands before or behind the rules
-                if names <= room:
+                fits = names <= room
+                if fits or min(names, room) > _NAMES * width:
                     return _Layout(
                         width=width,
                         size=size,
                         gap=gap,
                         beside=beside,
-                        folded=None,
-                        panels=(every,),
-                    )
-                if names > _NAMES * width and room > _NAMES * width:
-                    return _Layout(
-                        width=width,
-                        size=size,
-                        gap=gap,
-                        beside=beside,
-                        folded=room - gap,
+                        folded=None if fits else room - gap,
                         panels=(every,),
                     )
     return _in_panels(table, siunitx, beside=not spreads)

@@ -473,10 +473,9 @@ def _foreign(name: str) -> StoreError:
 
 def _run_migrations(session: Session) -> None:
     """Run what is missing inside the session's transaction."""
-    from alembic import command  # noqa: PLC0415  (0.2 s that a ready database need not pay)
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command, config  # noqa: PLC0415  (0.2 s that a ready database need not pay)
 
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = session.connection()
-    command.upgrade(config, "head")
+    settings = config.Config()
+    settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    settings.attributes["connection"] = session.connection()
+    command.upgrade(settings, "head")

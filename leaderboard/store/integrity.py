@@ -48,11 +48,10 @@ def _file_faults(session: Session) -> Iterator[str]:
 
 
 def _schema_faults(session: Session) -> Iterator[str]:
-    from alembic.autogenerate import compare_metadata  # noqa: PLC0415  (0.2 s)
-    from alembic.migration import MigrationContext  # noqa: PLC0415
+    from alembic import autogenerate, migration  # noqa: PLC0415  (0.2 s)
 
-    context = MigrationContext.configure(session.connection())
-    for change in compare_metadata(context, Base.metadata):
+    context = migration.MigrationContext.configure(session.connection())
+    for change in autogenerate.compare_metadata(context, Base.metadata):
         yield f"the schema is not what it should be; missing: {_named(change)}"
 
 

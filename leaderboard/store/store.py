@@ -85,12 +85,14 @@ _KEYS_AT_ONCE = 500
 """SQLite takes at least 999 values in one statement (sqlite.org/limits.html, 9)."""
 
 
-def _listed_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
+def _listed_rows(
+    session: Session, marks: Sequence[Mark], *conditions: ColumnElement[bool]
+) -> list[RunRow]:
     """One row per job, oldest first: its newest result, or its newest failure if it has none."""
     table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
     query = select(table.c.job_key, table.c.content).where(*conditions).order_by(table.c.run_id)
     rows = [row_of(key, content) for key, content in session.connection().execute(query)]
-    return marked(_with_settings(session, rows), read_marks(session))
+    return marked(_with_settings(session, rows), marks)
 
 
 def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
@@ -184,7 +186,9 @@ class PastRun:
     code: str
 
 
-def past_runs(session: Session, names: Set[tuple[str, str]] | None = None) -> list[PastRun]:
+def past_runs(
+    session: Session, marks: Sequence[Mark], names: Set[tuple[str, str]] | None
+) -> list[PastRun]:
     """Every result of each model, task and seed that has several, oldest first.
 
     `names` are the models and suites to look at, None for all. They are attempts at one job
@@ -206,7 +210,7 @@ def past_runs(session: Session, names: Set[tuple[str, str]] | None = None) -> li
     query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
     runs = session.scalars(query).all()
     rows = [row_of(run.job_key, headline_data(run)) for run in runs]
-    named = marked(_with_settings(session, rows), read_marks(session))
+    named = marked(_with_settings(session, rows), marks)
     codes = (_code(run.provenance or {}) for run in runs)
     return [PastRun(row=row, code=code) for row, code in zip(named, codes, strict=True)]
 
@@ -370,21 +374,22 @@ class Store:
             ]
             if key is not None:
                 conditions.append(_begins_with(Headline.job_key, key))
-            if model is None:
-                return _listed_rows(session, *conditions)
-            wanted = {model} if isinstance(model, str) else set(model)
             marks = read_marks(session)
+            if model is None:
+                return _listed_rows(session, marks, *conditions)
+            wanted = set(map(storable, [model] if isinstance(model, str) else model))
             stored = Headline.model.in_(stored_names(wanted, marks))
-            rows = _listed_rows(session, stored, *conditions)
-            return [row for row in rows if row.model in wanted] if marks else rows
+            rows = _listed_rows(session, marks, stored, *conditions)
+            return [row for row in rows if row.model in wanted]
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
         with reading(self._engine) as session:
+            marks = read_marks(session)
             return [
                 row
                 for some in _portions(keys)
-                for row in _listed_rows(session, Headline.job_key.in_(some))
+                for row in _listed_rows(session, marks, Headline.job_key.in_(some))
             ]
 
     def define_tasks(self) -> None:
@@ -410,9 +415,9 @@ class Store:
         with reading(self._engine) as session:
             known = _values_of(Headline.model)
             names = list(session.scalars(select(known.c.value).order_by(known.c.value)))
-            marks = [mark for mark in read_marks(session) if mark.kind == "name"]
-            renamed = {str(dict(mark.fields)["model"]) for mark in marks}
-            rows = _listed_rows(session, Headline.model.in_(renamed)) if renamed else []
+            marks = read_marks(session)
+            renamed = {str(dict(mark.fields)["model"]) for mark in marks if mark.kind == "name"}
+            rows = _listed_rows(session, marks, Headline.model.in_(renamed)) if renamed else []
             return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, suite: str | None = None, task: str | None = None) -> int:
@@ -459,10 +464,10 @@ class Store:
         names = None if rows is None else {(row.model, row.suite) for row in rows}
         with reading(self._engine) as session:
             marks = read_marks(session)
-            if names is not None and marks:
+            if names is not None:
                 stored = {name: stored_names([name], marks) for name, _ in names}
                 names = {(each, suite) for name, suite in names for each in stored[name]}
-            return past_runs(session, names)
+            return past_runs(session, marks, names)
 
     def marks(self) -> list[Mark]:
         """What the user has said of rows."""

@@ -77,12 +77,15 @@ def find_own(
         if split != "dev" or not own.held_out
     }
     own = _with_labels(own, tables)
-    _check_columns(own, tables)
     splits = {split: examples_of(own, split, folder) for split in own.splits}
     _check_rows(own, tables, splits)
     own = _with_metrics(own, metrics, splits["dev"])
     task = own_task(own)
-    leaks = {s: find_leaks(splits["train"], splits[s]) for s in splits if s != "train"}
+    counted = {
+        split: [example for example in examples if not task.leaves_out(split, example)]
+        for split, examples in splits.items()
+    }
+    leaks = {s: find_leaks(counted["train"], counted[s]) for s in counted if s != "train"}
     sentences = (
         _what(own, task),
         *_unused(own, tables["train"]),
@@ -90,7 +93,7 @@ def find_own(
         *(
             s
             for split, found in leaks.items()
-            for s in _leaks_said(split, found, len(splits[split]))
+            for s in _leaks_said(split, found, len(counted[split]))
         ),
     )
     counts = {
@@ -120,7 +123,7 @@ def _in_files(place: str, columns: str, encoding: str) -> OwnData:
         kind="class",
         columns={"text": (), "label": ()},
         metrics=(),
-        splits={**({"train": ""} if "train" not in splits else {}), **splits},
+        splits={"train": "", **splits},
         encoding=encoding,
     )
     return _read_columns(base, path, columns)
@@ -286,13 +289,6 @@ def _scale(mean: float, spread: float) -> tuple[float, float]:
 
 
 # Checks, before anything starts.
-
-
-def _check_columns(own: OwnData, tables: Mapping[str, Table]) -> None:
-    """Has every row of every split converted, so that the first that does not is named."""
-    for split, table in tables.items():
-        for _ in to_examples(own, table, may_hide=split == "test"):
-            pass
 
 
 def _check_rows(

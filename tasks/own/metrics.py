@@ -42,6 +42,7 @@ from benchharness.tasks.metrics import (
     tag_accuracy,
 )
 from benchharness.tasks.own.roles import Kind
+from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.task import Metric
 
 EVALUATE = "evaluate:"
@@ -182,8 +183,6 @@ def _typed(value: str) -> str | int | float | bool:
 def load_script(source: str, config: str | None, script: Script | None) -> Any:
     """The metric as evaluate loads it; DataError where there is none, or its code has changed."""
     import evaluate  # noqa: PLC0415  (four seconds)
-
-    from benchharness.tasks.sources.hub import go_offline_if_unreachable  # noqa: PLC0415
 
     place = Path(source).expanduser()
     is_local = place.exists()

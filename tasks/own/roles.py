@@ -258,7 +258,8 @@ def _only(columns: Sequence[Column], keys: Collection[str]) -> Column | None:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[Reading]:
-    context, question = _only(columns, CONTEXT), _only(columns, QUESTION)
+    texts = [column for column in columns if all(isinstance(v, str) for v in column.known)]
+    context, question = _only(texts, CONTEXT), _only(texts, QUESTION)
     answer = _only(columns, ANSWER)
     if not (context and question and answer) or _only(columns, OPTIONS - ANSWER):
         return
@@ -312,7 +313,8 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[Reading]:
     if options is None or answer is None or answer.is_list:
         return
     pairs = zip(options.values, answer.values, strict=True)
-    if all(place_of(right, given) is not None for given, right in pairs if right not in (None, "")):
+    both = [(right, given) for given, right in pairs if given and right not in (None, "")]
+    if all(place_of(right, given) is not None for right, given in both):
         yield from _choice(columns, (options,), answer)
 
 
@@ -370,7 +372,7 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[Reading]:
         return
     right: defaultdict[str, list[float]] = defaultdict(list)
     for asked, flag in zip(question.values, flags[0].values, strict=True):
-        right[asked].append(float(flag))
+        right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
         names = question.name, texts[0].name, flags[0].name
         yield Reading(

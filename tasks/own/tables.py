@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path
@@ -40,12 +40,6 @@ class Table:
     def place(self, row: int) -> str:
         """Where a row stands."""
         return f"{self.name} {self.unit} {self.ids[row]}"
-
-    def take(self, rows: Sequence[int]) -> "Table":
-        """These rows alone."""
-        columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
-        ids = [self.ids[row] for row in rows]
-        return Table(name=self.name, columns=columns, ids=ids, unit=self.unit)
 
 
 # Which file is which split.
@@ -169,7 +163,7 @@ def _read(path: Path, encoding: str, size: int, _changed: int) -> Table:
     table = reader(path, text)
     if not table.ids:
         raise DataError(f"{path.name} has no rows below line 1.")
-    return Table(**{**vars(table), "encoding": used})
+    return replace(table, encoding=used)
 
 
 MAGIC = {
@@ -461,5 +455,6 @@ def hub_table(name: str, dataset: Any) -> Table:
 
 def _named(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, list):
-        return [names[each] for each in value]
+        found = [_named(each, names) for each in value]
+        return None if None in found else found
     return None if value is None or value < 0 else names[value]

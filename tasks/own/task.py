@@ -6,6 +6,7 @@ more than it and the rows.
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -313,7 +314,7 @@ def _by_key(table: Table, keys: Sequence[str], lists: Sequence[str], reading: Re
     key: tuple[Any, ...] = ()
     for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
         if any(value not in (None, "") for value in found):
-            key = found  # an empty cell goes on with what was above it
+            key = tuple(map(str, found))  # an empty cell goes on with what was above it
         rows.setdefault(key, []).append(number)
     firsts = [numbers[0] for numbers in rows.values()]
     columns: dict[str, list[Any]] = {}
@@ -407,12 +408,13 @@ def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | N
     if value is None or str(value).strip().lower() in ("", "nan", "na", "n/a", "null", "none"):
         return None
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
         (name,) = own.columns["number"]
-        raise DataError(
-            f"{place} has {value!r} in the column {name!r}: expected a number."
-        ) from None
+        raise DataError(f"{place} has {value!r} in the column {name!r}: expected a number.")
+    return number
 
 
 _LABELS: Mapping[str, Any] = {"class": _class, "labels": _several, "number": _number}
@@ -432,7 +434,10 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
         raise DataError(f"{place} has no list of words with a list of tags.")
     if tags is not None and len(tags) != len(words):
         raise DataError(f"{place} has {len(words)} words and {len(tags)} tags.")
-    named = None if tags is None else tuple(map(class_name, tags))
+    missing = [tag in (None, "") for tag in tags or ()]
+    if any(missing) and not all(missing):
+        raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
+    named = None if tags is None or any(missing) else tuple(map(class_name, tags))
     if named is not None and all(map(is_entity_tag, (*own.labels, *named))):
         named = to_iob2(tuple(map(_in_iob, named)))
     return TagExample(id=name, words=tuple(map(str, words)), tags=named)
@@ -489,7 +494,8 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
             raise DataError(f"{place} begins a question of which no option is right.")
     else:
         given = row["options"]
-        options = given[0] if len(given) == 1 and isinstance(given[0], list) else given
+        is_list = len(given) == 1 and isinstance(given[0], list | None)
+        options = given[0] or () if is_list else given
         right = row["answer"][0] if row["answer"] else None
         found = None if right in (None, "") else place_of(right, options)
         if found is None and right not in (None, ""):
@@ -503,7 +509,7 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
         id=name,
         context=_text(context, place),
         question=_text(row["question"][0], place),
-        options=tuple(map(str, options)),
+        options=tuple(_text(option, place) for option in options),
         gold=gold,
     )
 

@@ -153,9 +153,9 @@ def hub_splits(
     or where it has several configs and none was said.
     """
     offline = go_offline_if_unreachable()
-    import datasets  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
-    import huggingface_hub  # noqa: PLC0415  (as datasets)
+    import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
+    datasets = _datasets()
     commit = revision or "main"
     try:
         if re.fullmatch("[0-9a-f]{40}", commit) is None:
@@ -213,12 +213,18 @@ def _is_cached(source: Source) -> bool:
     return (prepared / source.hub.replace("/", "___") / config).is_dir()
 
 
-def _load(source: Source, split: Split, offline: bool) -> Any:
+def _datasets() -> Any:
+    """The library, quiet; to be called after `go_offline_if_unreachable`."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     import datasets  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity_error()
+    return datasets
+
+
+def _load(source: Source, split: Split, offline: bool) -> Any:
+    datasets = _datasets()
     # The "hf://" prefix keeps a local folder of the same name from being taken.
     path = f"hf://datasets/{source.hub}"
     try:

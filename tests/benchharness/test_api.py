@@ -89,7 +89,7 @@ def test_the_same_call_runs_nothing_again(ran, monkeypatch):
     @contextmanager
     def look(schedule, *words, **options):
         todo.extend(schedule.todo)
-        yield Driven(None, ())
+        yield Driven(schedule, None, ())
 
     monkeypatch.setattr("benchharness.api.drive", look)
     changed = {"epochs": "1", "best_checkpoint": "false"}
@@ -180,7 +180,7 @@ def planned(monkeypatch, model, **words):
     @contextmanager
     def look(schedule, *_, **options):
         found.extend(schedule.jobs)
-        yield Driven(None, ())
+        yield Driven(schedule, None, ())
 
     monkeypatch.setattr("benchharness.api.drive", look)
     monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
@@ -319,7 +319,7 @@ def test_a_call_plans_what_the_command_plans(bench, monkeypatch, words):
     @contextmanager
     def look(schedule, *_, **options):
         found.extend(job.key for job in schedule.jobs)
-        yield Driven(None, ())
+        yield Driven(schedule, None, ())
 
     monkeypatch.setattr("benchharness.api.drive", look)
     monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,15 +31,25 @@ def run_of(step, task, seed, wrong, run="small", **fields):
     )
 
 
-@pytest.fixture
-def stored(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
     """Five checkpoints that learn until step 300; each seed has a row more or less wrong."""
+    path = tmp_path_factory.mktemp("curve") / "board.sqlite"
+    with open_store(path) as store:
+        store.add_results(
+            run_of(step, task, seed, (wrong if task == RTE else 40) + seed)
+            for step, wrong in ((100, 80), (200, 50), (300, 20), (400, 20), (1000, 21))
+            for seed in range(3)
+            for task in (RTE, COLA)
+        )
+    return path
+
+
+@pytest.fixture
+def stored(board, tmp_path, monkeypatch):
+    """A copy of the board in the folder that the test runs in."""
     monkeypatch.chdir(tmp_path)
-    with open_store("board.sqlite") as store:
-        for step, wrong in ((100, 80), (200, 50), (300, 20), (400, 20), (1000, 21)):
-            for seed in range(3):
-                store.add_result(run_of(step, RTE, seed, wrong + seed))
-                store.add_result(run_of(step, COLA, seed, 40 + seed))
+    shutil.copy(board, tmp_path)
 
 
 def curves(bench, *words):

@@ -283,6 +283,12 @@ def test_tasks_of_one_suite_may_have_unlike_heads():
         check_tasks([find_task("glue/rte"), find_task("superglue/copa")])
 
 
+def test_a_task_without_training_is_asked_for_alone():
+    check_tasks([find_task("blimp/blimp")])
+    with pytest.raises(bh.BenchError, match="blimp/blimp is scored without training"):
+        check_tasks([find_task("superglue/copa"), find_task("blimp/blimp")])
+
+
 def test_when_the_minutes_are_over_what_waits_is_left_out(bench, monkeypatch):
     """Runs that take longer than was expected: the clock stands still until the fifth."""
     clock = Clock()

@@ -502,6 +502,40 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], Path], str]] = {
         text_file("texts.csv", as_csv([["text"], *([t] for t, _ in TWO)])),
         "no column of texts.csv can be a label",
     ),
+    "an infinite number": (
+        text_file(
+            "prices.csv",
+            as_csv([["text", "price"], *([sentence(n), n / 4 or "inf"] for n in range(ROWS))]),
+        ),
+        "prices.csv line 2 has 'inf' in the column 'price': expected a number",
+    ),
+    "a row without its tag": (
+        text_file(
+            "words.csv",
+            as_csv(
+                [
+                    ["sentence", "word", "tag"],
+                    *([n, w, t] for n in range(30) for w, t in zip(*tagged(n), strict=True)),
+                    [30, "Anna", "B-PER"],
+                    [30, "sleeps", ""],
+                ]
+            ),
+        ),
+        "words.csv line 182 has no tag for the word 'sleeps'",
+    ),
+    "a row without its options": (
+        text_file(
+            "exam.jsonl",
+            as_jsonl(
+                [
+                    {"question": q, "options": o if n else None, "answer": g}
+                    for n in range(ROWS)
+                    for q, o, g in [exam(n)]
+                ]
+            ),
+        ),
+        "exam.jsonl line 1 has the answer 0, which is none of its 0 options",
+    ),
     "no names": (text_file("bare.csv", as_csv(TWO)), "line 1 of bare.csv is a row and no names"),
 }
 

@@ -11,8 +11,6 @@ from tests.helpers.mini_data.stories import PLACES, Fact, draw_story, tell
 Json = dict[str, object]
 
 DIALOG_SIZES = (70, 22, 0)
-HUMANS = 3
-"""Answers to every question of a dev split; of them two are the same."""
 
 CANNOT_ANSWER = "CANNOTANSWER"
 

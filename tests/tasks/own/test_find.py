@@ -2,22 +2,27 @@
 
 import json
 import random
+import runpy
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pandas as pd
 import pytest
 
+from benchharness.cli.task import init
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.leaks import find_leaks
+from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_suites, find_task
-from benchharness.tasks.task import PairTask
+from benchharness.tasks.task import PairTask, is_hidden
 from tests.helpers.own_files import (
     ASKED,
     GENRES,
@@ -26,10 +31,12 @@ from tests.helpers.own_files import (
     TWO,
     as_csv,
     as_jsonl,
+    exam,
     labelled,
     passage,
     plant,
     sentence,
+    tagged,
 )
 
 
@@ -213,6 +220,17 @@ def test_short_texts_leak_only_as_they_are():
     ]
 
 
+def test_rows_that_are_left_out_are_no_leaks(tmp_path):
+    folder = tmp_path / "gaps"
+    folder.mkdir()
+    for name, first in {"train": 0, "dev": 100}.items():
+        rows = [[sentence(first + n), "ab"[n % 2]] for n in range(40)]
+        table(folder, [["text", "label"], ["", "a"], [sentence(99), ""], *rows], f"{name}.csv")
+    found = find_own(str(folder))
+    assert "left out of dev, without a text or a label: 2" in found.sentences
+    assert found.leaks == {"dev": (0, 0)}
+
+
 # Values.
 
 
@@ -253,6 +271,33 @@ def test_tags_of_other_schemes_become_iob2(tmp_path):
     assert example.tags == ("O", "B-PER", "I-PER", "O", "B-LOC")
 
 
+def test_tags_of_a_test_split_may_be_hidden_in_its_column(tmp_path):
+    for name, first in {"train": 0, "dev": 60, "test": 120}.items():
+        rows = [
+            [n, word, "" if name == "test" else tag]
+            for n in range(first, first + 60)
+            for word, tag in zip(*tagged(n), strict=True)
+        ]
+        table(tmp_path, [["sentence", "word", "tag"], *rows], f"{name}.csv")
+    found = find_own(str(tmp_path))
+    assert "" not in found.own.labels
+    assert all(is_hidden(e) for e in read(found.task, "test", parse_data(found.data)).examples)
+    assert not any(is_hidden(e) for e in read(found.task, "dev", parse_data(found.data)).examples)
+
+
+def test_a_missing_option_is_no_text(tmp_path):
+    rows = [
+        {"question": q, "a": o[0], "b": o[1], "c": None if n % 2 else o[2], "answer": "ab"[n % 2]}
+        for n in range(40)
+        for q, o, _ in [exam(n)]
+    ]
+    (tmp_path / "exam.jsonl").write_text(as_jsonl(rows))
+    found = find_own(str(tmp_path / "exam.jsonl"))
+    examples = read(found.task, "train", parse_data(found.data)).examples
+    assert {e.options[2] for e in examples} >= {""}
+    assert "None" not in {option for e in examples for option in e.options}
+
+
 def test_parts_of_speech_are_scored_by_accuracy(tmp_path):
     rows = [
         {"tokens": sentence(n).split(), "pos": ["NOUN", "VERB", "X"] * 3 + ["NOUN"] * 2}
@@ -285,6 +330,51 @@ def test_parts_of_one_file_are_read_one_after_the_other(tmp_path):
         frame.to_parquet(tmp_path / f"train-0000{part}-of-00002.parquet")
     found = find_own(str(tmp_path))
     assert found.sentences[1].startswith("rows: 48 train, 12 dev")
+
+
+def test_columns_of_lists_and_numbers_are_no_texts(tmp_path):
+    """Their names are those of a question and of a context."""
+    rows = [
+        {"document": n, "context": c, "query": ["x", str(n)], "question": q, "answer": a}
+        for n in range(40)
+        for c, q, a in [passage(n)]
+    ]
+    (tmp_path / "qa.jsonl").write_text(as_jsonl(rows))
+    assert find_own(str(tmp_path / "qa.jsonl")).own.columns == {
+        "context": ("context",),
+        "question": ("question",),
+        "answer": ("answer",),
+    }
+    judged = [
+        {"query": ["x", str(n // 2)], "passage": sentence(n), "label": n % 2} for n in range(80)
+    ]
+    (tmp_path / "judged.jsonl").write_text(as_jsonl(judged))
+    with pytest.raises(DataError, match="fits 2 tasks"):
+        find_own(str(tmp_path / "judged.jsonl"))
+    with pytest.raises(DataError, match="line 1 has list where a text is expected"):
+        find_own(
+            str(tmp_path / "judged.jsonl"), columns="question=query,option=passage,label=label"
+        )
+
+
+def test_a_hidden_tag_of_the_hub_is_no_name():
+    rows = {"words": [["a", "b"], ["c"]], "tags": [[0, 0], [-1]]}
+    named = SimpleNamespace(feature=SimpleNamespace(names=["O"]))
+    flat = MagicMock(column_names=tuple(rows), features={"words": None, "tags": named})
+    flat.flatten.return_value = flat
+    flat.__getitem__.side_effect = rows.__getitem__
+    flat.__len__.return_value = 2
+    assert hub_table("there", flat).columns["tags"] == [["O", "O"], None]
+
+
+def test_a_plugin_of_any_names_can_be_loaded(tmp_path, monkeypatch, capsys):
+    """Also where a label is MySQL's NULL, and the file's name has a space."""
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path, [["text", "label"], *labelled([r"\N", '"""'], 40)], "my rows.csv")
+    init("my rows.csv", out="mine.py")
+    assert "--data 'my rows.csv'" in capsys.readouterr().out
+    (task,) = runpy.run_path("mine.py")["TASKS"]
+    assert set(task.labels) == {r"\N", '"""'}
 
 
 @pytest.mark.parametrize(
