@@ -118,6 +118,43 @@ Tasks = Annotated[
         autocompletion=completed_by("tasks"),
     ),
 ]
+DataFile = Annotated[
+    str | None,
+    typer.Option(
+        "--data-file",
+        metavar="FILE|DIR",
+        help="Rows of your own, whose task is found: CSV, TSV, JSON lines, Parquet, CoNLL's "
+        "columns, SQuAD's JSON, or a folder with train, dev and test.",
+    ),
+]
+HubData = Annotated[
+    str | None,
+    typer.Option(
+        "--hf",
+        metavar="ORG/NAME[:CONFIG][@REVISION]",
+        help="A data set of the hub, whose task is found.",
+    ),
+]
+ColumnRoles = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=COLUMN,...",
+        help="What the columns of your own rows are, such as text=review,label=stars.",
+    ),
+]
+OwnMetrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME|evaluate:NAME",
+        help="What counts on your own rows; repeatable.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="NAME", help="What your own file is written in, if odd."),
+]
 DataFilter = Annotated[
     str | None,
     typer.Option(
@@ -157,8 +194,8 @@ RecipeName = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="paper (the default), fast, checkpoints (for many of one pretraining run), or a TOML "
-        "file of hyperparameters.",
+        help="paper (the default), fast, checkpoints (for many of one pretraining run), few-shot "
+        "(for --shots), or a TOML file of hyperparameters.",
         autocompletion=completed_by("recipes"),
     ),
 ]

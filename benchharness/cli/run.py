@@ -25,15 +25,20 @@ from benchharness.cli.options import (
     As,
     AsJson,
     CheckpointEvery,
+    ColumnRoles,
     Database,
+    DataFile,
     Device,
+    Encoding,
     EngineName,
     EngineOptions,
+    HubData,
     Jobs,
     KeepCheckpoints,
     Limit,
     Log,
     Out,
+    OwnMetrics,
     ProcessesPerJob,
     RecipeName,
     Seed,
@@ -93,43 +98,6 @@ Data = Annotated[
         "packaged data.",
         autocompletion=one_of("hub", "mini"),
     ),
-]
-DataFile = Annotated[
-    str | None,
-    typer.Option(
-        "--data-file",
-        metavar="FILE|DIR",
-        help="Rows of your own, whose task is found: CSV, TSV, JSON lines, Parquet, CoNLL's "
-        "columns, SQuAD's JSON, or a folder with train, dev and test.",
-    ),
-]
-HubData = Annotated[
-    str | None,
-    typer.Option(
-        "--hf",
-        metavar="ORG/NAME[:CONFIG][@REVISION]",
-        help="A data set of the hub, whose task is found.",
-    ),
-]
-ColumnRoles = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="ROLE=COLUMN,...",
-        help="What the columns of your own rows are, such as text=review,label=stars.",
-    ),
-]
-OwnMetrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME|evaluate:NAME",
-        help="What counts on your own rows; repeatable.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option("--encoding", metavar="NAME", help="What your own file is written in, if odd."),
 ]
 SkipMissing = Annotated[
     bool,
