@@ -31,7 +31,7 @@ from benchharness.driver.plan import plan
 from benchharness.driver.request import check_request, find_own_data, listed
 from benchharness.driver.schedule import Schedule, schedule_missing
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.which import measured, search, split_among, with_rates
+from benchharness.driver.which import checked_start, measured, search, split_among, with_rates
 from benchharness.engines.choice import EngineChoice
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards import published as tables
@@ -56,6 +56,7 @@ from benchharness.stored.frames import (
     published_frame,
     runs_frame,
 )
+from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.scoring import score_files
 from benchharness.stored.which import Answer, find_answers
 from benchharness.tasks.errors import BenchError, DataError, ModelError
@@ -331,7 +332,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
         device=device,
         jobs=str(jobs),
         engine=EngineChoice(folder=folder_beside(place)),
-        start_from=start_from,
+        start_from=checked_start(start_from),
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     found, searched = search(request, place, minutes, _watching(progress), timeout=timeout)
@@ -468,18 +469,34 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
 
 
 def predictions(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
-    """What a run predicted, example by example; `key` is the beginning of its key."""
-    return predictions_frame(_result(key, db))
+    """What a run predicted, example by example, beside what is right, in the column `gold`.
+
+    `key` is the beginning of the run's key. A store keeps no examples: they are read again from
+    where the run had them. Where that fails or they are others now, `gold` is None, and
+    `frame.attrs["unread"]` says why, by "task:split".
+    """
+    with open_store(str(db), create=False) as store:
+        stored, result = StoredPredictions(store), _finished(store, key)
+        examples: dict[str, Sequence[Example]] = {}
+        unread: dict[str, str] = {}
+        for each in result.evaluations:
+            try:
+                examples[each.name] = stored.rows(result.job, each.name).examples
+            except BenchError as error:
+                unread[each.name] = str(error)
+    found = predictions_frame(result, examples)
+    found.attrs["unread"] = unread
+    return found
 
 
 def curve(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
     """The learning curve of a run by step: loss, learning rate, and scores where it evaluated."""
-    return curve_frame(_result(key, db))
-
-
-def _result(key: str, db: str | Path) -> Result:
     with open_store(str(db), create=False) as store:
-        found = store.result(key)
+        return curve_frame(_finished(store, key))
+
+
+def _finished(store: Store, key: str) -> Result:
+    found = store.result(key)
     if isinstance(found, Failure):
         raise BenchError(f"run {key} of {job_name(found.job)} {found.kind}: {found.error}")
     return found

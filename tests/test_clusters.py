@@ -18,6 +18,7 @@ import pytest
 
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.cluster_nodes import HEAD, Node, cable, network, wait_for, why_not
+from tests.helpers.own_files import GOOD
 
 needs_submitit = pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
 needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
@@ -25,16 +26,17 @@ needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installe
 TASKS = ("glue/cola", "glue/rte", "glue/wnli")
 
 
-def sweep(db, *options, tasks=TASKS, seeds=3):
+def sweep(db, *options, tasks=TASKS, seeds=3, data_file=None):
     """The command of the sweep; each job has one thread wherever it runs."""
     named = [word for task in tasks for word in ("--task", task)]
+    rows = ("--data", "mini", *named) if data_file is None else ("--data-file", str(data_file))
     run = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run")
     return (
         *run,
-        *("--model", "tiny", "--data", "mini", "--seeds", str(seeds), "--no-baselines"),
+        *("--model", "tiny", "--seeds", str(seeds), "--no-baselines"),
         *("--precision", "fp32", "--set", "epochs=1", "--device", "cpu"),
         *("--db", str(db), "--out", str(db.with_suffix(".html"))),
-        *named,
+        *rows,
         *options,
     )
 
@@ -103,6 +105,28 @@ def test_submitit_gives_the_local_table_though_a_job_is_killed(tmp_path, local):
     evaluations, results = table(tmp_path / "b.sqlite")
     assert evaluations == local
     assert max(r.provenance["engine"]["attempt"] for r in results) == 2
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A file of one's own, and its sweep's evaluations on this machine."""
+    folder = tmp_path_factory.mktemp("own")
+    path = GOOD["comma"].write(folder)
+    ended = run(sweep(folder / "local.sqlite", "--jobs", "2", data_file=path), folder)
+    assert ended.returncode == 0, ended.stderr
+    return path, table(folder / "local.sqlite")[0]
+
+
+@pytest.mark.soak
+@needs_submitit
+def test_submitit_knows_a_task_of_ones_own_from_the_job(tmp_path, own):
+    path, evaluations = own
+    options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
+    ended = run(sweep(tmp_path / "b.sqlite", *options, data_file=path), tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    found, results = table(tmp_path / "b.sqlite")
+    assert found == evaluations
+    assert all(result.provenance["engine"]["attempt"] == 1 for result in results)
 
 
 def children(pid, word):
@@ -175,6 +199,25 @@ def inside(node, command, **options):
 
 def is_over(process):
     return process.poll() is not None
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@needs_ray
+@pytest.mark.skipif(bool(reason := why_not()), reason=reason)
+def test_two_ray_nodes_know_a_task_of_ones_own_from_the_job(tmp_path, own):
+    path, evaluations = own
+    size = ("--engine-option", "cpus=1", "--engine-option", "memory=1")
+    options = ("--engine", "ray", "--address", HEAD, *size)
+    command, log = sweep(tmp_path / "b.sqlite", *options, data_file=path), tmp_path / "log"
+    with (
+        two_nodes() as (head, _, _),
+        log.open("w") as said,
+        inside(head, command, cwd=tmp_path, stdout=said, stderr=said) as driver,
+    ):
+        driver.wait(1800)
+    assert driver.returncode == 0, log.read_text()
+    assert table(tmp_path / "b.sqlite")[0] == evaluations
 
 
 @pytest.mark.soak

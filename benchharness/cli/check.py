@@ -16,9 +16,14 @@ from benchharness.cli.options import (
     AllowPickle,
     As,
     AsJson,
+    ColumnRoles,
+    DataFile,
     Device,
+    Encoding,
+    HubData,
     Jobs,
     Limit,
+    OwnMetrics,
     RecipeName,
     Seed,
     Settings,
@@ -34,7 +39,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
 from benchharness.driver.live import RunState
-from benchharness.driver.request import check_request
+from benchharness.driver.request import check_request, find_own_data
 from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.regression import Verdict
 from benchharness.leaderboard.regression.verdict_text import (
@@ -110,6 +115,11 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     seeds: CheckSeeds = None,
     seed: Seed = None,
     data: Data = None,
+    data_file: DataFile = None,
+    hf: HubData = None,
+    columns: ColumnRoles = None,
+    metric: OwnMetrics = None,
+    encoding: Encoding = None,
     recipe: RecipeName = None,
     settings: Settings = None,
     cast: As = None,
@@ -130,6 +140,17 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     for file in filter(None, (junit, markdown)):
         _check_place(Path(file))
     compared = read_baseline(Path(baseline))
+    given = {"--suite": suite, "--task": task, "--data": data}
+    own = find_own_data(
+        data_file=data_file,
+        hf=hf,
+        columns=columns or "",
+        metrics=metric or (),
+        encoding=encoding or "",
+        others=[name for name, value in given.items() if value],
+    )
+    if own is not None:
+        task, data = [own.task.name], own.data
     request = check_request(
         models=[model],
         suites=suite or (),

@@ -104,7 +104,7 @@ def _show(rows: Rows, split: str, contrasts: Sequence[Contrast]) -> None:
     one, other = map(visible, heads(rows.entries))
     columns = ("task", one, other, *COLUMNS, f"only {one}", f"only {other}", "of", "seeds")
     lines = [dict(zip(columns, _cells(each), strict=True)) for each in contrasts]
-    print_table(lines, columns, "no task has results of both.")
+    print_table(lines, columns, "no task has results of both.", in_parts=True)
     for each in contrasts:
         if each.reason:
             typer.echo(visible(f"{_short(each)}: no test, {each.reason}"))

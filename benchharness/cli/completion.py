@@ -89,6 +89,7 @@ def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     yield "paper", "as the model's paper has it"
     yield "fast", "less of everything"
     yield "checkpoints", "for many checkpoints of one pretraining run"
+    yield "few-shot", "for --shots"
     yield from _toml_files()
 
 
@@ -121,11 +122,12 @@ def _values(name: str) -> Iterable[str]:
     return sorted(found)
 
 
-def starts(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """What encoders may be trained on before."""
+def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+    """What encoders may be trained on before; tasks together where the command has them."""
     yield "paper", "what the recipe says"
     yield "pretrained", "nothing"
-    yield "together", "the tasks of --together"
+    if any(parameter.name == "together" for parameter in ctx.command.params):
+        yield "together", "the tasks of --together"
     yield from ((name, title_of(name)) for name, task in TASKS.items() if task.has_train)
 
 

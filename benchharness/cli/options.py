@@ -128,6 +128,23 @@ Data = Annotated[
         autocompletion=one_of("hub", "mini"),
     ),
 ]
+DataFile = Annotated[
+    str | None,
+    typer.Option(
+        "--data-file",
+        metavar="FILE|DIR",
+        help="Rows of your own, whose task is found: CSV, TSV, JSON lines, Parquet, CoNLL's "
+        "columns, SQuAD's JSON, or a folder with train, dev and test.",
+    ),
+]
+HubData = Annotated[
+    str | None,
+    typer.Option(
+        "--hf",
+        metavar="ORG/NAME[:CONFIG][@REVISION]",
+        help="A data set of the hub, whose task is found.",
+    ),
+]
 ColumnRoles = Annotated[
     str | None,
     typer.Option(
@@ -187,8 +204,8 @@ RecipeName = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="paper (the default), fast, checkpoints (for many of one pretraining run), or a TOML "
-        "file of hyperparameters.",
+        help="paper (the default), fast, checkpoints (for many of one pretraining run), few-shot "
+        "(for --shots), or a TOML file of hyperparameters.",
         autocompletion=completed_by("recipes"),
     ),
 ]

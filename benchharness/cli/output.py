@@ -79,17 +79,33 @@ def print_json(data: object) -> None:
     typer.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
-def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-    """Print the named columns of rows, or the sentence `empty` where there are none."""
+def print_table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    empty: str,
+    *,
+    in_parts: bool = False,
+) -> None:
+    """Print the named columns of rows, or the sentence `empty` where there are none.
+
+    With `in_parts` columns that do not fit stand in further tables, beside the first column; else
+    cells are folded.
+    """
     if not rows:
         typer.echo(empty)
         return
-    from benchharness.cli.tables import print_cells  # noqa: PLC0415  (rich: --json needs none)
+    from benchharness.cli.tables import parts_that_fit, print_cells  # noqa: PLC0415  (rich: --json needs none)
 
     numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]
     cells = [[_text(row[column]) for column in columns] for row in rows]
     width = None if is_bounded() else PIPE_WIDTH
-    print_cells(list(zip(columns, numbers, strict=True)), cells, width)
+    every = list(range(len(columns)))
+    for part in parts_that_fit(columns, cells, width) if in_parts else [every]:
+        print_cells(
+            [(columns[place], numbers[place]) for place in part],
+            [[line[place] for place in part] for line in cells],
+            width,
+        )
 
 
 def is_bounded() -> bool:

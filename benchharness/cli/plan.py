@@ -72,7 +72,7 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
         typer.echo(visible(f"{rows.board.title} on {rows.board.data_label}: {names}"))
         columns = ("task", *map(visible, heads(rows.entries)), *COLUMNS)
         lines = [dict(zip(columns, _cells(comparison), strict=True)) for comparison in comparisons]
-        print_table(lines, columns, "no task has results of both.")
+        print_table(lines, columns, "no task has results of both.", in_parts=True)
     typer.echo(
         f"seeds of each: what a two-sided Welch t-test at alpha {alpha:g} needs to find this "
         f"difference with power {power:g}, if the stored spreads are the true ones."

@@ -27,10 +27,12 @@ from benchharness.cli.options import (
     ColumnRoles,
     Data,
     Database,
+    DataFile,
     Device,
     Encoding,
     EngineName,
     EngineOptions,
+    HubData,
     Jobs,
     KeepCheckpoints,
     Limit,
@@ -84,23 +86,6 @@ Models = Annotated[
         help="A known model, a checkpoint's folder, its name on the hub (with @REVISION), or "
         "'DIR/step-*', the checkpoints of one pretraining run; repeatable.",
         autocompletion=completed_by("models"),
-    ),
-]
-DataFile = Annotated[
-    str | None,
-    typer.Option(
-        "--data-file",
-        metavar="FILE|DIR",
-        help="Rows of your own, whose task is found: CSV, TSV, JSON lines, Parquet, CoNLL's "
-        "columns, SQuAD's JSON, or a folder with train, dev and test.",
-    ),
-]
-HubData = Annotated[
-    str | None,
-    typer.Option(
-        "--hf",
-        metavar="ORG/NAME[:CONFIG][@REVISION]",
-        help="A data set of the hub, whose task is found.",
     ),
 ]
 SkipMissing = Annotated[

@@ -25,7 +25,6 @@ from benchharness.cli.options import (
     Precision,
     RecipeName,
     Settings,
-    StartFrom,
     Suites,
     Tasks,
     Timeout,
@@ -36,7 +35,14 @@ from benchharness.cli.options import (
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.request import check_request
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.which import Searched, measured, search, split_among, with_rates
+from benchharness.driver.which import (
+    Searched,
+    checked_start,
+    measured,
+    search,
+    split_among,
+    with_rates,
+)
 from benchharness.engines.choice import EngineChoice
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards.cell import shown
@@ -64,6 +70,16 @@ Minutes = Annotated[
         "--minutes",
         metavar="N",
         help="No run starts that is not expected to end in time; what is stored takes none.",
+    ),
+]
+StartFrom = Annotated[
+    str,
+    typer.Option(
+        "--start-from",
+        metavar="paper|pretrained|TASK|CHECKPOINT",
+        autocompletion=completed_by("starts"),
+        help="What encoders are trained on before: what the recipe says, nothing, a task, or the "
+        "task of another checkpoint, which takes the place of the model's.",
     ),
 ]
 MostSeeds = Annotated[
@@ -121,7 +137,7 @@ def which(  # noqa: PLR0913  (one parameter for each option)
             words=tuple(engine_options or ()),
             folder=folder_beside(db),
         ),
-        start_from=start_from,
+        start_from=checked_start(start_from),
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     found, searched = search(
@@ -154,7 +170,8 @@ def _show(
 ) -> None:
     last = answers[-1]
     rows = [_row(each, answers, costs.get(each.encoder)) for each in last.candidates]
-    print_table(rows, list(rows[0]) if rows else (), "no encoder has a score on every task.")
+    columns = list(rows[0]) if rows else []
+    print_table(rows, columns, "no encoder has a score on every task.", in_parts=True)
     for answer in answers:
         typer.echo(visible(answer.sentence))
         if answer.missing:

@@ -29,7 +29,7 @@ from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.process import Outcome
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.boards.cell import build_cell
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import TOGETHER, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import CONTENDERS, median_deviation, pooled_deviation
 from benchharness.leaderboard.store.database import check_writable, is_there
@@ -401,6 +401,16 @@ def with_rates(settings: Sequence[str], recipe: str | None) -> list[str]:
     says = any(setting.partition("=")[0].strip() == "learning_rate" for setting in settings)
     is_own = recipe is not None and Path(recipe).suffix == ".toml"
     return [*settings, *(() if says or is_own else (RATES,))]
+
+
+def checked_start(name: str) -> str:
+    """What follows --start-from; BenchError for tasks together, whose job has no points."""
+    if name == TOGETHER:
+        raise BenchError(
+            "--start-from together is of `bench run`: tasks together are trained by one value of "
+            "each setting, and `bench which` tries several. Name a task or a checkpoint."
+        )
+    return name
 
 
 def split_among(words: Sequence[str]) -> list[str]:

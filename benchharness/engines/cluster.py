@@ -23,7 +23,7 @@ from benchharness.engines.process import Outcome, Report, states_awaited, worker
 from benchharness.engines.slots import WAITING, Slot, waiting
 from benchharness.estimate import estimate_memory
 from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
-from benchharness.leaderboard.job import METHOD, Job
+from benchharness.leaderboard.job import METHOD, Job, define_task
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
@@ -132,6 +132,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             "install the same version on every node."
         )
     job, shared = Job.from_json(remote.job), remote.shared
+    define_task(job.definition)
     if (remote.keep or job.start_from) and not shared.is_seen:
         raise JobError(
             f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "

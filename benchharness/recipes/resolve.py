@@ -60,7 +60,7 @@ def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_OVER = ("fast", "checkpoints")
+_OVER = ("fast", "checkpoints", "few-shot")
 """The recipes of ours that are laid over a model's own."""
 
 AS_TEXT = "as_text"
@@ -205,8 +205,8 @@ def resolve_sweep(
 
     Later layers win: the defaults of the recipe that the model's own is like, its values for the
     head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast",
-    "checkpoints" or the path of a TOML file; None and "paper" add nothing); then `overrides` as
-    typed after `--set`, where x2 or x0.5 is so many times the recipe's value.
+    "checkpoints", "few-shot" or the path of a TOML file; None and "paper" add nothing); then
+    `overrides` as typed after `--set`, where x2 or x0.5 is so many times the recipe's value.
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
     are a sweep. What is only for another head type (a stride), is off, or means nothing
     beside other values is checked and left out, because it is no part of this job. Raises

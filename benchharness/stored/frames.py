@@ -13,10 +13,18 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.published import PublishedRow
 from benchharness.leaderboard.comparing.contrast import Contrast
-from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.result import Evaluation, Failure, Result, RunRow
 from benchharness.stored.which import Answer
-from benchharness.tasks.examples import Example, SpanExample
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    DocumentExample,
+    Example,
+    PairExample,
+    SpanExample,
+    TagExample,
+)
 from benchharness.tasks.suites import SUITES, Suite, title_of
+from benchharness.tasks.task import is_hidden
 
 RUN_TYPES = {
     "key": "str",
@@ -113,20 +121,49 @@ def board_frame(board: Board) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=names).astype(types)
 
 
-def predictions_frame(result: Result) -> pd.DataFrame:
+def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]]) -> pd.DataFrame:
     """A line an example of every split that a run has predicted, in the splits' order.
 
-    `task` and `split` say which; the others are the fields of the head type's prediction: `id`,
-    `label`, `text`, `option` or `tags`, and `scores` (a list: the probability of every class or
-    option), `no_answer_score` (logits).
+    `task` and `split` say which, and `gold` is what is right, None where that is hidden or
+    `examples` (by "task:split") has it not: a label or a number, several labels, an option's index,
+    tags, clusters, or the texts of all right answers, of which a question without an answer has
+    none. Of a split where an example has several right options it is a list of them. The others are
+    the fields of the head type's prediction: `id`, `label`, `text`, `option` or `tags`, and
+    `scores` (a list: the probability of every class or option), `no_answer_score` (logits).
     """
     return pd.DataFrame(
         [
-            {"task": each.task, "split": each.split, **row}
+            {"task": each.task, "split": each.split, "id": row["id"], "gold": gold} | dict(row)
             for each in result.evaluations
-            for row in each.predictions
+            for row, gold in zip(
+                each.predictions, _golds(each, examples.get(each.name, ())), strict=True
+            )
         ]
     )
+
+
+def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[object]:
+    """What is right of each example that was predicted; None where that is not known."""
+    several = any(isinstance(e, ChoiceExample) and len(e.gold or ()) > 1 for e in examples)
+    known = {e.id: None if is_hidden(e) else _gold(e, several=several) for e in examples}
+    return [known.get(row["id"]) for row in evaluation.predictions]
+
+
+def _gold(example: Example, *, several: bool) -> object:
+    match example:
+        case PairExample(label=tuple() as labels):
+            return list(labels)
+        case PairExample():
+            return example.label
+        case SpanExample():
+            return list(dict.fromkeys(text for text, _ in example.answers or ()))
+        case ChoiceExample():
+            right = list(example.gold or ())
+            return right if several else right[0]
+        case TagExample():
+            return list(example.tags or ())
+        case DocumentExample():
+            return [[list(mention) for mention in cluster] for cluster in example.clusters or ()]
 
 
 def curve_frame(result: Result | Failure) -> pd.DataFrame:

@@ -133,14 +133,15 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The verdict for a person, as one sentence."""
+        count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}"
         if self.worse:
             names = ", ".join(distinct_title(task.task) for task in self.worse)
-            return f"Worse than the baseline beyond noise: {names} (of {len(self.tasks)} tasks)."
+            return f"Worse than the baseline beyond noise: {names} (of {count})."
         if self.changed:
             names = ", ".join(distinct_title(task.task) for task in self.changed)
             return (
-                f"Training computes something else than the baseline's: {names} (of "
-                f"{len(self.tasks)} tasks); none is worse beyond noise."
+                f"Training computes something else than the baseline's: {names} (of {count}); none "
+                "is worse beyond noise."
             )
         if not self.tasks:
             return "No task could be compared with the baseline."

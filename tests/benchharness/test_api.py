@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -12,11 +13,20 @@ from transformers import AutoTokenizer
 
 import benchharness as bh
 from benchharness.driver.drive import Driven
-from benchharness.stored.frames import RUN_TYPES
+from benchharness.leaderboard.result import Evaluation
+from benchharness.leaderboard.store.store import open_store
+from benchharness.splits import evaluate_split
+from benchharness.stored.frames import RUN_TYPES, predictions_frame
+from benchharness.tasks.examples import ChoiceExample
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from benchharness.tiny import folder as tiny_folder
 from tests.helpers import ROOT
 from tests.helpers.checkpoints import make_config
 from tests.helpers.doc_blocks import blocks
+from tests.helpers.drawn_predictions import predict
+from tests.helpers.results import make_job, make_result
 
 WHAT = {"suite": "glue", "data": "mini", "limit": 16, "device": "cpu", "jobs": 1}
 
@@ -70,11 +80,71 @@ def test_predictions_and_curves_are_frames(ran):
     predicted = bh.predictions(key[:10], db=ran.db)
     gold = bh.load("glue/rte", data="mini", limit=16)
     assert list(predicted["id"]) == list(gold["id"])
-    accuracy = (predicted["label"].to_numpy() == gold["label"].to_numpy()).mean()
+    assert list(predicted["gold"]) == list(gold["label"])
+    accuracy = (predicted["label"] == predicted["gold"]).mean()
     assert ran.frame().set_index("key").loc[key, "accuracy"] == pytest.approx(accuracy)
     curve = bh.curve(key, db=ran.db)
     assert curve.index.name == "step"
     assert curve["loss"].notna().all()
+
+
+def predictions_of(task, split, db, right=1.0):
+    """The frame of a run that answers so much of a packaged split rightly."""
+    rows, name = read(find_task(task), split, parse_data("mini"), 40), f"{task}:{split}"
+    job = make_job(task=task, limit=40, fingerprints={name: rows.fingerprint})
+    made = evaluate_split(name, rows, predict(find_task(task), rows.examples, right, "x"))
+    with open_store(db) as store:
+        store.add_result(replace(make_result(job), evaluations=(made,)))
+    return bh.predictions(job.key, db=db)
+
+
+@pytest.mark.parametrize(
+    ("task", "column"),
+    [("glue/mrpc", "label"), ("race/all", "option"), ("conll2003/ner", "tags")],
+)
+def test_gold_has_the_form_of_what_is_predicted(task, column, tmp_path):
+    frame = predictions_of(task, "dev", tmp_path / "x.sqlite")
+    assert len(frame) == 40
+    assert list(frame["gold"]) == list(frame[column])
+    assert frame.attrs["unread"] == {}
+
+
+def test_gold_is_all_that_is_right(tmp_path):
+    found = predictions_of("squad/v2.0", "dev", tmp_path / "x.sqlite").set_index("id")
+    unanswered = found["no_answer_score"] > 0
+    assert list(found["gold"].map(len) == 0) == list(unanswered)
+    kept = found[~unanswered]
+    assert all(text in gold for text, gold in zip(kept["text"], kept["gold"], strict=True))
+    found = predictions_of("glue/stsb", "dev", tmp_path / "x.sqlite")
+    assert found["gold"].astype(float).corr(found["label"].astype(float)) > 0.95
+
+
+def test_gold_is_a_list_where_any_example_has_several_right_options():
+    job = make_job(task="superglue/record", fingerprints={"superglue/record:dev": "0" * 64})
+    rows = tuple({"id": str(number), "option": 0} for number in range(3))
+    facts = {"task": "superglue/record", "split": "dev", "fingerprint": "0" * 64}
+    made = Evaluation(**facts, scores={}, predictions=rows)
+    texts = {"context": "", "question": "", "options": ("a", "b", "c")}
+    golds = ((0, 2), (1,), None)
+    examples = [ChoiceExample(id=str(n), gold=gold, **texts) for n, gold in enumerate(golds)]
+    result = replace(make_result(job), evaluations=(made,))
+    frame = predictions_frame(result, {made.name: examples})
+    assert list(frame["gold"]) == [[0, 2], [1], None]
+
+
+def test_gold_that_is_hidden_is_none(tmp_path):
+    found = predictions_of("glue/rte", "test", tmp_path / "x.sqlite", right=0)
+    assert found["gold"].isna().all()
+
+
+def test_gold_that_cannot_be_read_is_none_and_says_why(tmp_path):
+    job = make_job(task="glue/rte", data=str(tmp_path / "gone"))
+    with open_store(tmp_path / "x.sqlite") as store:
+        store.add_result(make_result(job))
+    frame = bh.predictions(job.key, db=tmp_path / "x.sqlite")
+    assert frame["gold"].isna().all()
+    (reason,) = frame.attrs["unread"].values()
+    assert "gone" in reason
 
 
 def test_two_rows_are_compared(ran):

@@ -11,6 +11,8 @@ import pytest
 from filelock import Timeout
 
 from benchharness.tasks.errors import ModelError
+from benchharness.tasks.own.find import find_own
+from tests.helpers import own_files
 from tests.helpers.learned_engine import CONSTANT, LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
@@ -121,6 +123,29 @@ def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked,
     assert ended.code == 4
     assert "CoLA: the baseline does not have it; `bench run` it" in ended.err
     assert "None of 2 tasks is worse" in ended.out
+
+
+def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
+    """By the file, from which the check finds the task that the baseline names."""
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    task = find_own(path).task.name
+    for share, code in ((0.8, 0), (0.3, 3)):
+        engine = LearnedEngine({task: share}, world=code)
+        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+        if not code:
+            words = ("--data-file", path, "--precision", "fp32", "--no-baselines")
+            assert bench("run", "--model", "tiny", *words).code == 0
+            assert bench("baseline", "--model", "tiny", "--suite", "reviews").code == 0
+        ended = bench("check", "--model", "tiny", "--data-file", path)
+        assert ended.code == code, ended.err
+    assert "Worse than the baseline beyond noise: reviews (of 1 task)." in ended.out
+    other = ("check", "--model", "tiny", "--data-file", path, "--metric", "accuracy")
+    ended = bench(*other)
+    assert ended.code == 4
+    assert "the baseline does not have it" in ended.err
+    ended = bench("check", "--model", "tiny", "--data-file", path, "--suite", "glue")
+    assert (ended.code, ended.out) == (2, "")
+    assert "beside which --suite cannot stand" in ended.err
 
 
 def test_a_changed_recipe_is_no_regression(checked, learn):

@@ -78,6 +78,22 @@ def test_the_table_names_the_flips_and_the_slices(bench, stored):
     assert "over examples alone" not in ended.out
 
 
+def words_of(table):
+    return {word for word in table.split() if set(word) != {"─"}}
+
+
+@pytest.mark.parametrize(("width", "tables"), [(60, 2), (80, 2), (120, 1)])
+def test_no_word_is_broken_where_a_line_is_short(bench, stored, monkeypatch, width, tables):
+    """The columns that do not fit stand in a table below, beside the tasks."""
+    call = ("compare", "good", "bad", "--db", "board.sqlite")
+    whole = bench(*call).out.partition("only: ")[0]
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = bench(*call).out.partition("only: ")[0]
+    assert max(map(len, table.splitlines())) <= width
+    assert words_of(table) == words_of(whole)
+    assert sum(line.split()[:1] == ["RTE"] for line in table.splitlines()) == tables
+
+
 def test_one_seed_is_said_to_tell_of_examples_alone(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "over examples alone" in ended.out

@@ -80,7 +80,7 @@ def key(here: Path) -> str:
         (f"{RUN}--suite superglue --task c", {"cb", "copa"}),
         (f"{RUN}--suite su", {"superglue"}),
         (f"{RUN}--suite se", {"seeds"}),
-        (f"{RUN}--recipe f", {"fast"}),
+        (f"{RUN}--recipe f", {"fast", "few-shot"}),
         (
             f"{RUN}--set l",
             {"learning_rate=", "layer_decay=", "lm_weight=", "lora_rank=", "lstm_size="},
@@ -88,6 +88,8 @@ def key(here: Path) -> str:
         (f"{RUN}--set unf", {"unfreeze=", "unfreeze=all", "unfreeze=gradual"}),
         (f"{RUN}--data m", {"mini"}),
         (f"{RUN}--start-from p", {"paper", "pretrained"}),
+        (f"{RUN}--start-from t", {"together"}),
+        ("bench which --start-from t", set()),
         (f"{RUN}--log t", {"tensorboard", "trackio"}),
         (f"{RUN}--precision b", {"bf16"}),
         ("bench show recipe roberta-l", {"roberta-large"}),
@@ -106,7 +108,8 @@ def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> Non
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
-    assert set(proposed(f"{RUN}--recipe ")) == {"paper", "fast", "checkpoints", "mine.toml"}
+    recipes = {"paper", "fast", "checkpoints", "few-shot"}
+    assert set(proposed(f"{RUN}--recipe ")) == recipes | {"mine.toml"}
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 
 

@@ -1,6 +1,9 @@
 """Scoring without training: pseudo-log-likelihoods, patterns, and jobs that train nothing."""
 
 import json
+import os
+import subprocess
+import sys
 from copy import deepcopy
 from dataclasses import replace
 
@@ -28,17 +31,21 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
 from benchharness.encoder.load import load_tokenizer
 from benchharness.heads.cloze import Candidate, Scoring, candidates, encode, predict_untrained
+from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
+from benchharness.tasks.blimp import PARADIGMS
 from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
 from benchharness.tasks.read import draw_shots, read
-from benchharness.tasks.sources import parse_data
+from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tiny import folder
 from benchharness.training.compute import Compute
 from benchharness.worker.job import run_job
 from benchharness.worker.zero_shot import run_zero_shot
+from tests.helpers.hub_files import write_configs, write_parquet
+from tests.helpers.hub_server import serve_hub
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TINY = find_model("tiny")
@@ -338,3 +345,42 @@ def test_a_zero_shot_job_predicts_every_split_and_is_the_same_twice() -> None:
     assert one.evaluations == two.evaluations
     assert one.cost.parameters > 0
     assert json.dumps(one.to_json())
+
+
+@pytest.mark.soak
+def test_blimp_comes_from_the_hub_as_from_the_files(tmp_path) -> None:
+    """Its 67 configs, "main" at one commit, through the libraries; mini data are those rows too."""
+    blimp, repository = find_task("blimp/blimp"), tmp_path / "hub" / "datasets" / "nyu-mll/blimp"
+    there = [dict(row) for row in rows(blimp.source, "dev", parse_data("mini"))]
+    for name in PARADIGMS:
+        made = [
+            {**row, "pair_id": int(str(row["pair_id"])), "field": "syntax"}
+            for row in there
+            if row["UID"] == name
+        ]
+        write_parquet(repository / ("b" * 40) / name / "train-00000-of-00001.parquet", made)
+    write_configs(repository / ("b" * 40), dict.fromkeys(PARADIGMS, ("train",)))
+    run = ("run", "--model", "tiny", "--suite", "blimp", "--precision", "fp32", "--device", "cpu")
+    with serve_hub(tmp_path / "hub") as hub:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        environment = kept | {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home")}
+        first, again = (
+            subprocess.run(
+                (sys.executable, "-P", "-m", "benchharness", *run, "--data", data, "--json"),
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env=environment | {"HF_HUB_DISABLE_XET": "1"},
+                check=False,
+            )
+            for data in ("hub", "mini")
+        )
+    assert first.returncode == 0, first.stderr
+    assert again.returncode == 0, again.stderr
+    with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
+        (row,) = [row for row in store.runs() if row.model == "tiny"]
+        assert len(store.attempts(row.key)) == 1  # mini's run is the one that is stored
+    assert row.data == "hub"
+    assert {f"accuracy_{name}" for name in PARADIGMS} <= row.scores["blimp/blimp"].keys()
+    mean = np.mean([row.scores["blimp/blimp"][f"accuracy_{name}"] for name in PARADIGMS])
+    assert row.scores["blimp/blimp"]["accuracy"] == pytest.approx(mean)

@@ -20,6 +20,8 @@ from benchharness.engines.process import Engine
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from benchharness.tasks.own.task import OwnData
+from benchharness.tasks.suites import TASKS
 from tests.helpers.fake_cluster import FakeCluster
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
@@ -191,6 +193,15 @@ def test_a_node_that_has_gpus_gives_those_that_it_was_given(monkeypatch):
     needs = Needs(gpus=1, cpus=1, memory_bytes=0)
     left = run_remote(remote(make_job("ok"), needs=needs), lambda _: None)
     assert Result.from_json(left).provenance["environment"]["CUDA_VISIBLE_DEVICES"] == "5"
+
+
+def test_a_node_makes_the_task_that_a_job_carries():
+    columns = {"text": ("text",), "label": ("label",)}
+    own = OwnData(title="t", kind="class", columns=columns, labels=("a", "b"), metrics=("f1",))
+    job = replace(make_job("ok", task=own.name), definition=own.to_json())
+    assert own.name not in TASKS
+    assert Result.from_json(run_remote(remote(job), lambda _: None)).job == job
+    assert TASKS[own.name].definition == own.to_json()
 
 
 def test_another_version_is_refused_before_anything_starts():

@@ -13,18 +13,22 @@ import torch
 from torch.nn import functional
 
 import benchharness as bh
+from benchharness.driver.plan import plan_jobs
 from benchharness.heads import head_for
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
+from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.suites import TASKS
+from benchharness.worker.job import run_job
 from tests.helpers.fake_worker import make_job
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_server import serve_hub
 from tests.helpers.own_files import ASKED, GOOD, HOSTILE, TWO
+from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, outcome_of, start, wait_for_step
 
 RUN = (
     "run",
@@ -87,6 +91,23 @@ def test_a_job_carries_its_task(ran):
     other = make_job()
     assert "definition" not in other.facts
     assert replace(other, definition={"a": 1}).key == other.key
+
+
+@pytest.mark.soak
+def test_a_killed_job_resumes_to_the_same_bits_in_a_process_that_never_saw_the_rows(tmp_path):
+    found, values = find_own(str(GOOD["comma"].write(tmp_path))), {"epochs": "3", "batch_size": "8"}
+    where = {"overrides": values, "limit": 48, "precision": "fp32"}
+    (job,) = plan_jobs([find_model("tiny")], [found.task], found.data, [1], **where).jobs
+    expected, snapshots = run_job(job), tmp_path / "snapshots"
+    options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
+    killed = start(job, tmp_path / "killed.json", *options)
+    wait_for_step(snapshots, 3, killed)
+    killed.kill()
+    killed.wait()
+    assert start(job, tmp_path / "again.json", *options).wait() == 0
+    again = outcome_of(tmp_path / "again.json")
+    assert deterministic(again) == deterministic(expected)
+    assert again.provenance["resumed"]["times"] == 1
 
 
 def test_what_is_stored_is_not_run_again(ran, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.models import MODELS, ModelSpec
+from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import _OTHER_NAMES
@@ -20,7 +20,8 @@ ROBERTA = MODELS["roberta-large"]
 NAMES = [field.name for field in fields(Recipe)]
 REQUIRED = {field.name for field in fields(Recipe) if field.default is MISSING}
 WINDOWS = {"stride", "max_question_tokens"}
-PAPERS = [name for name in packaged_names() if name not in ("fast", "checkpoints", "text")]
+OVER = ("fast", "checkpoints", "few-shot", "text")
+PAPERS = [name for name in packaged_names() if name not in OVER]
 
 
 def value(spec: ModelSpec, task: str, name: str, recipe: str | None = None) -> object:
@@ -110,6 +111,20 @@ def test_bert_has_steps_enough_for_a_few_hundred_rows(task: str, rows: int) -> N
     recipe = Recipe.from_settings(resolve_recipe(BERT, f"superglue/{task}", None, {}).settings)
     assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (1e-5, 10.0, 4)
     assert count_steps(rows, recipe.batch_size, recipe.epochs) >= 600
+
+
+@pytest.mark.parametrize("name", ["roberta-large", "electra-base", "deberta-v3-base", "modernbert"])
+def test_few_shots_are_trained_on_as_in_lm_bff(name: str) -> None:
+    """run_experiment.sh and README.md of princeton-nlp/LM-BFF, whatever the model's own recipe."""
+    spec = find_model(name)
+    resolved = resolve_recipe(spec, "glue/rte", "few-shot", {"shots": "16"})
+    recipe = Recipe.from_settings(resolved.settings)
+    assert (resolved.name, recipe.shots, resolved.start) == ("few-shot", 16, None)
+    assert (recipe.steps, recipe.batch_size, recipe.learning_rate) == (1000, 8, 1e-5)
+    assert (recipe.schedule, recipe.warmup_ratio, recipe.warmup_steps) == ("linear", 0.0, 0)
+    assert (recipe.weight_decay, recipe.decoupled_weight_decay, recipe.layer_decay) == (0, 0, 1)
+    assert not recipe.selects
+    assert recipe.max_tokens == value(spec, "glue/rte", "max_tokens")
 
 
 def test_bert_large_has_a_lower_rate_than_base_but_on_squad() -> None:

@@ -277,6 +277,15 @@ def test_what_cannot_be_answered_is_refused_in_a_sentence(bench, tmp_path, optio
     assert not (tmp_path / "results" / "leaderboard.sqlite").exists()
 
 
+def test_tasks_together_are_no_start_of_it(bench):
+    engine = ByModel()
+    code, printed = bench(engine, "--start-from", "together")
+    assert (code, engine.started) == (2, [])
+    assert printed.err.startswith("bench: --start-from together is of `bench run`")
+    with pytest.raises(bh.BenchError, match="is of `bench run`"):
+        bh.which("glue/rte", among=["tiny", "bert"], minutes=1, data="mini", start_from="together")
+
+
 def test_tasks_of_one_suite_may_have_unlike_heads():
     check_tasks([find_task("superglue/rte"), find_task("superglue/copa")])
     with pytest.raises(bh.BenchError, match="have no head in common"):

@@ -65,7 +65,7 @@ def test_another_loss_of_the_same_seed_fails_though_no_score_is_worse():
     assert found.exit_code == 3
     assert not found.worse
     assert found.sentence == (
-        "Training computes something else than the baseline's: GLUE RTE (of 1 tasks); none is "
+        "Training computes something else than the baseline's: GLUE RTE (of 1 task); none is "
         "worse beyond noise."
     )
 
