@@ -13,6 +13,11 @@ def _later(default: Any) -> Any:
     return field(default=default, metadata={"later": True})
 
 
+def _beside(default: Any, *, compare: bool = True) -> Any:
+    """A field that no fingerprint has: stored results are older than it, and the rest says it."""
+    return field(default=default, compare=compare, repr=compare, metadata={"beside": True})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mark:
     """A marked stretch of a text: characters [start, end) of text "a" or "b" (WiC, WSC)."""
@@ -39,7 +44,7 @@ class PairExample:
     group: str | None = None
     categories: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
-    about: str = ""
+    about: str = _beside("")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +97,25 @@ class ChoiceExample:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """The words of the document that a sentence stands in, and the place of its first one."""
+
+    words: tuple[str, ...]
+    start: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class TagExample:
-    """A sentence of words with one tag each, in IOB2."""
+    """A sentence of words with one tag each, in IOB2.
+
+    `document` is what it stands in, None where the source does not say where documents begin. No
+    fingerprint has it; a job that reads it has a digest of its own (`document_digest`).
+    """
 
     id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
+    document: Surroundings | None = _beside(None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
