@@ -331,6 +331,13 @@ SET = "--set"
 PAPER = "paper"
 """The recipe that a name need not say."""
 
+FEATURES_SETTING = "features"
+"""The setting that says which layers of a frozen encoder are read, and our recipe that reads one
+after the other."""
+
+_READ = (FEATURES_SETTING, "context")
+"""Settings that say what is read: a row is called by them, whoever has set them."""
+
 _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
 """What papers call a setting where they are short of room."""
 
@@ -381,11 +388,13 @@ def recipe_words(label: str, jobs: Iterable[WithSettings]) -> tuple[Word, ...]:
             if setting.source.partition(",")[0] == SET:  # "--set, one of 2e-5, 3e-5" of a sweep
                 chosen.add(name)
     swept = [name for name in found if known[0].is_sweep and len(found[name]) > 1]
-    values = {name: found[name] for name in found if name in chosen or name in swept}
-    if not values:
-        return (Word(label, unquoted(label)),)
+    values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
+    if recipe == FEATURES_SETTING:  # which the values say better
+        words = [] if FEATURES_SETTING in values else [Word("fine-tuned", "features=fine-tuned")]
+    elif not values:
+        return (Word(label, unquoted(label)),)
     if swept:
         names = [_SHORT.get(name, name) for name in swept]
         shown = " and ".join(name.replace("_", " ") for name in names)

@@ -13,9 +13,8 @@ def _later(default: Any) -> Any:
     return field(default=default, metadata={"later": True})
 
 
-def _beside(default: Any, *, compare: bool = True) -> Any:
-    """A field that no fingerprint has: stored results are older than it, and the rest says it."""
-    return field(default=default, compare=compare, repr=compare, metadata={"beside": True})
+_BESIDE = {"beside": True}
+"""Says of a field that no fingerprint has it: stored results are older."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,7 @@ class PairExample:
     group: str | None = None
     categories: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
-    about: str = _beside("")
+    about: str = field(default="", metadata=_BESIDE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +114,7 @@ class TagExample:
     id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
-    document: Surroundings | None = _beside(None, compare=False)
+    document: Surroundings | None = field(default=None, compare=False, repr=False, metadata=_BESIDE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,6 +89,7 @@ def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     yield "paper", "as the model's paper has it"
     yield "fast", "less of everything"
     yield "checkpoints", "for many checkpoints of one pretraining run"
+    yield "features", "BERT's table of frozen features"
     yield from _toml_files()
 
 

@@ -242,11 +242,10 @@ _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_la
 """What families call the number of their layers in config.json."""
 
 
-def count_layers(spec: ModelSpec) -> int:
-    """How many layers a checkpoint has above its embeddings, by its config.
+def count_layers(spec: ModelSpec) -> int | None:
+    """How many layers a checkpoint has above its embeddings; None where its config leaves it open.
 
-    That of a model on the hub is fetched where it is not there yet. Raises ModelError where a
-    config does not say it.
+    The config of a model on the hub is fetched where it is not there yet.
     """
     if spec.is_builtin:
         folder = _builtin_folder(spec)
@@ -256,13 +255,7 @@ def count_layers(spec: ModelSpec) -> int:
         commit = _resolve_commit(spec.checkpoint, spec.revision)
         folder = _download(spec.checkpoint, commit, ["config.json"])
     config = read_config(folder / "config.json")
-    found = next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
-    if found is None:
-        raise ModelError(
-            f"the config.json of {spec.name} does not say how many layers it has "
-            f"({', '.join(_LAYERS)}): name them one by one, as in features=layer-1,layer-2."
-        )
-    return int(found)
+    return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
 
 
 def hub_revision(weights: str) -> str | None:

@@ -28,6 +28,17 @@ EACH = "each"
 LAYER = "layer-"
 """How the name of a single frozen layer begins: layer-1 is the one above the embeddings."""
 
+
+def least_layers(features: str) -> int:
+    """How many layers an encoder must have for a choice of features."""
+    number = features.removeprefix(LAYER)
+    if number != features:
+        return int(number) if number.isdecimal() else 0
+    return _LEAST.get(features, 0)
+
+
+_LEAST = {"second-to-last": 2, "sum-last-4": 4, "concat-last-4": 4}
+
 _UNFREEZING = ("all", "gradual")
 
 GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"

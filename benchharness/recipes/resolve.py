@@ -1,12 +1,15 @@
 """From a model, a task and the command line to every hyperparameter's value and its source."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Self
 
 from benchharness.leaderboard.job import (
+    FEATURES_SETTING,
     PRETRAINED,
     SCRATCH,
     START_FROM,
@@ -36,9 +39,10 @@ from benchharness.recipes.recipe import (
     LAYER,
     Recipe,
     check_setting,
+    least_layers,
 )
 from benchharness.tasks.cast import cast_of
-from benchharness.tasks.errors import BenchError, unknown_name
+from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 
@@ -263,9 +267,6 @@ def resolve_together(
     return first
 
 
-_FEATURES = "features"
-
-
 def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     spec: ModelSpec,
     tables: Sequence[str],
@@ -278,7 +279,7 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     """The points of the layers that these tables of each file are, for each choice of features."""
     trained = _Layers.of(spec, tables, recipe, overrides, together=together)
     frozen = _Layers.of(spec, (*tables, FROZEN), recipe, overrides, together=together)
-    read = trained.settings.get(_FEATURES)
+    read = trained.settings.get(FEATURES_SETTING)
     choices: Sequence[Setting | None] = [None] if read is None else _feature_choices(read, spec)
     found: list[ResolvedRecipe] = []
     problems: dict[str, None] = {}
@@ -295,16 +296,41 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
 
 def _only(choice: Setting | None) -> Mapping[str, Setting]:
     """The layer that has one choice of features, where anything says it."""
-    return {} if choice is None else {_FEATURES: choice}
+    return {} if choice is None else {FEATURES_SETTING: choice}
 
 
 def _feature_choices(setting: Setting, spec: ModelSpec) -> list[Setting]:
-    """What is read of an encoder, each once; "each" stands for its embeddings and every layer."""
-    words = [choice.value for choice in choices_of(setting)]
+    """What is read of an encoder, each once; "each" stands for its embeddings and every layer.
+
+    Of several in a recipe those are left out for which an encoder has too few layers, as far as
+    that is known without the hub. Raises ModelError for one that was asked for.
+    """
+    words = [str(choice.value) for choice in choices_of(setting)]
+    layers = None if spec.is_hub and EACH not in words else count_layers(spec)
     if EACH in words:
-        at, layers = words.index(EACH), range(1, count_layers(spec) + 1)
-        words[at : at + 1] = ["embeddings", *(f"{LAYER}{number}" for number in layers)]
-    return [replace(setting, value=word) for word in dict.fromkeys(words)]
+        if layers is None:
+            raise ModelError(
+                f"the config.json of {spec.name} does not say how many layers it has: name them "
+                "one by one, as in features=layer-1,layer-2."
+            )
+        every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
+        words[(at := words.index(EACH)) : at + 1] = every
+    too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
+    if too_deep and (setting.source == "--set" or len(too_deep) == len(words)):
+        raise ModelError(
+            f"features={too_deep[0]} ({setting.source}) reads {least_layers(too_deep[0])} layers, "
+            f"and {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
+        )
+    if too_deep:
+        _tell_left_out(spec.name, layers, ", ".join(too_deep))
+    kept = dict.fromkeys(word for word in words if word not in too_deep)
+    return [replace(setting, value=word) for word in kept]
+
+
+@cache
+def _tell_left_out(model: str, layers: int | None, features: str) -> None:
+    """Say it once, however many tasks ask."""
+    sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,7 +419,7 @@ def _points_of(
     usual = set[str]()
     if differs:
         usual.update(_points([*said, _only(choice)], heads, together=together)[0].settings)
-        usual.update({_FEATURES} if any(_FEATURES in layer for layer in said) else ())
+        usual.update({FEATURES_SETTING} if any(FEATURES_SETTING in layer for layer in said) else ())
     name = Path(layers.name).stem if layers.is_own else layers.name
     for point in points:
         yield ResolvedRecipe(

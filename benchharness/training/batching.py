@@ -91,8 +91,10 @@ class Features:
         if self.read is None:
             return self
         before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), those read before each token
-        columns = {name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)}
-        kept = {name: None if c is None else c[self.read] for name, c in columns.items()}
+        columns = {
+            name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
+        }
+        kept: dict[str, Any] = {n: None if c is None else c[self.read] for n, c in columns.items()}
         return replace(self, **kept, starts=before[self.starts], read=None)
 
     def count_terms(self, items: Indices) -> int:

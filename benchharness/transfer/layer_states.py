@@ -3,8 +3,8 @@
     CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
 
 A place is a token that is read, or a row where only one state of it is. Padding is not kept. The
-numbers are in the precision of the run: fp32 as they were computed, bf16 as a bf16 matrix product would
-round them anyway.
+numbers are in the precision of the run: fp32 as they were computed, bf16 as a bf16 matrix product
+would round them anyway.
 """
 
 import hashlib

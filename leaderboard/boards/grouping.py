@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from benchharness.leaderboard.job import FEATURES_SETTING
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import storable
 
@@ -92,17 +93,19 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 
     Within a model, its weights, recipe name and precision, the seeds of a task belong together only
     where every hyperparameter, the training rows and what they started from agree; of a sweep the
-    values may differ. A recipe may have other values for other tasks, so tasks are joined by equal
+    values may differ. Where a task was run with several features of a frozen encoder, each has
+    entries of its own. A recipe may have other values for other tasks, so tasks are joined by equal
     values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
     named: dict[tuple[object, ...], list[_Entry]] = {}
     # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
     groups: dict[tuple[object, ...], list[RunRow]] = {}
+    names = _names_of(runs)
     for run in runs:
-        groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
+        groups.setdefault((names[run.key], run.task, _training(run)), []).append(run)
     for runs_alike in groups.values():
-        rivals = named.setdefault(_names(runs_alike[0]), [])
+        rivals = named.setdefault(names[runs_alike[0].key], [])
         home = _home(rivals, runs_alike[0])
         if home is None:
             home = _Entry()
@@ -110,6 +113,25 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
             entries.append(home)
         home.add(runs_alike)
     return [entry.runs for entry in entries]
+
+
+def _names_of(runs: Iterable[RunRow]) -> dict[str, tuple[object, ...]]:
+    """What an entry has one of, by the key of a run."""
+    read: dict[tuple[object, ...], dict[str, set[object]]] = {}
+    listed = list(runs)
+    for run in listed:
+        read.setdefault(_names(run), {}).setdefault(run.task, set()).add(_features(run))
+    probed = {names for names, tasks in read.items() if any(len(f) > 1 for f in tasks.values())}
+    return {
+        run.key: (*names, _features(run)) if (names := _names(run)) in probed else names
+        for run in listed
+    }
+
+
+def _features(run: RunRow) -> object:
+    """The layers of a frozen encoder that a run reads, None where it is fine-tuned."""
+    setting = run.settings.get(FEATURES_SETTING)
+    return None if setting is None else setting.value
 
 
 class _Entry:
