@@ -8,6 +8,8 @@ from benchharness.leaderboard.job import FEATURES_SETTING
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import storable
 
+_Names = tuple[object, ...]
+
 _SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""
 
@@ -98,14 +100,17 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
-    named: dict[tuple[object, ...], list[_Entry]] = {}
+    named: dict[_Names, list[_Entry]] = {}
     # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
-    groups: dict[tuple[object, ...], list[RunRow]] = {}
-    names = _names_of(runs)
+    groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
+    probed = _probed(runs)
     for run in runs:
-        groups.setdefault((names[run.key], run.task, _training(run)), []).append(run)
-    for runs_alike in groups.values():
-        rivals = named.setdefault(names[runs_alike[0].key], [])
+        names = _names(run)
+        if names in probed:
+            names = (*names, _features(run))
+        groups.setdefault((names, run.task, _training(run)), []).append(run)
+    for (names, *_), runs_alike in groups.items():
+        rivals = named.setdefault(names, [])
         home = _home(rivals, runs_alike[0])
         if home is None:
             home = _Entry()
@@ -115,17 +120,12 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     return [entry.runs for entry in entries]
 
 
-def _names_of(runs: Iterable[RunRow]) -> dict[str, tuple[object, ...]]:
-    """What an entry has one of, by the key of a run."""
-    read: dict[tuple[object, ...], dict[str, set[object]]] = {}
-    listed = list(runs)
-    for run in listed:
+def _probed(runs: Iterable[RunRow]) -> set[_Names]:
+    """What runs go by of which a task has several choices of features."""
+    read: dict[_Names, dict[str, set[object]]] = {}
+    for run in runs:
         read.setdefault(_names(run), {}).setdefault(run.task, set()).add(_features(run))
-    probed = {names for names, tasks in read.items() if any(len(f) > 1 for f in tasks.values())}
-    return {
-        run.key: (*names, _features(run)) if (names := _names(run)) in probed else names
-        for run in listed
-    }
+    return {names for names, tasks in read.items() if any(len(f) > 1 for f in tasks.values())}
 
 
 def _features(run: RunRow) -> object:
@@ -173,7 +173,7 @@ def training_rows(run: RunRow) -> str:
     return " ".join(_trained_on(run))
 
 
-def _names(run: RunRow) -> tuple[object, ...]:
+def _names(run: RunRow) -> _Names:
     """What an entry has one of; a model's name may stand for two checkpoints."""
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
