@@ -319,8 +319,9 @@ class RoleNetwork(nn.Module):
     """An encoder, a BiLSTM that is told which word is the predicate, and a layer beside that one.
 
     Shi and Lin, arXiv:1904.05255, section 3: the states with an embedding of being the predicate go
-    into one BiLSTM; each of its states beside the predicate's goes into a layer of 300 units. Of
-    BERT-base its states are as large as the encoder's, 768 in each direction.
+    into one BiLSTM; each of its states beside the predicate's goes into a layer of 300 units. The
+    BiLSTM's states are as large as the encoder's, 768 in each direction of BERT-base as there;
+    the paper has 768 of BERT-large too, whose own are 1,024.
     """
 
     is_recordable = False
@@ -356,7 +357,7 @@ class RoleNetwork(nn.Module):
 
 
 INDICATOR_SIZE, HIDDEN_SIZE = 10, 300
-"""Of the embedding and of the layer before the tags: Shi and Lin, sections 3.1 and 3.3."""
+"""Of the embedding and of the layer before the tags: Shi and Lin, section 3.2."""
 
 
 def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
