@@ -157,8 +157,8 @@ RecipeName = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="paper (the default), fast, checkpoints (for many of one pretraining run), or a TOML "
-        "file of hyperparameters.",
+        help="paper (the default), fast, checkpoints (for many of one pretraining run), features "
+        "(BERT's table of layers), or a TOML file of hyperparameters.",
         autocompletion=completed_by("recipes"),
     ),
 ]

@@ -412,7 +412,10 @@ def _points_of(
 ) -> Iterator[ResolvedRecipe]:
     """The points of some layers by one choice of features, the only one where it is `alone`."""
     named = [*layers.packaged, *layers.over]
-    points = _points([*named, layers.typed, _only(choice)], heads, together=together)
+    typed = dict(layers.typed)
+    if choice is not None and choice.value == FINE_TUNED and not alone:
+        typed.pop("lstm_size", None)  # of the others, which are frozen
+    points = _points([*named, typed, _only(choice)], heads, together=together)
     # What a command says that names the recipe, or gives all of its values over the model's own.
     said = layers.packaged if layers.is_own or len(points) > 1 else named
     differs = layers.typed or layers.is_own or not alone

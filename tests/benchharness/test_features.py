@@ -98,6 +98,8 @@ def test_the_recipe_is_berts_table():
     own = {n: s.value for n, s in paper.settings.items()}
     assert {**own, "context": "document", "max_tokens": 512} == tuned
     assert all((v["lstm_size"], v["learning_rate"]) == (768, 1e-3) for v in frozen)
+    small = resolve_sweep(BERT, "conll2003/ner", "features", {"lstm_size": "32"}, "tag")
+    assert ["lstm_size" in point.settings for point in small] == [False, *[True] * 6]
 
 
 def test_a_table_for_frozen_encoders_is_for_them_alone(tmp_path: Path):
