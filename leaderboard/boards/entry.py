@@ -213,7 +213,6 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     """The entry that these runs make, all of one model and recipe; not yet ranked."""
     words = (*recipe_words(runs[0].recipe_label, runs), *_together_words(runs[0]))
     points = count_points(runs) if runs[0].is_sweep else 0
-    points = points if points > 1 else 0  # nothing was chosen
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}
