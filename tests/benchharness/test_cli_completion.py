@@ -106,7 +106,8 @@ def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> Non
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
-    assert set(proposed(f"{RUN}--recipe ")) == {"paper", "fast", "checkpoints", "features", "mine.toml"}
+    recipes = {"paper", "fast", "checkpoints", "features", "mine.toml"}
+    assert set(proposed(f"{RUN}--recipe ")) == recipes
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 
 
