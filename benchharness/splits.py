@@ -8,7 +8,7 @@ from benchharness.leaderboard.result import Evaluation, to_row
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.metrics.classification import prediction_flags
-from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.read import SplitRows, document_digest, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import is_hidden, score
@@ -28,6 +28,17 @@ def read_split(job: Job, name: str) -> SplitRows:
             f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
         )
     return rows
+
+
+def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
+    """ChangedRowsError where sentences stand in other documents than the job was planned with."""
+    for name, digest in job.documents.items():
+        if document_digest(splits[name].examples) != digest:
+            task, split = name.rsplit(":", 1)
+            raise ChangedRowsError(
+                f"{task} {split} ({job.data}) has changed since this run was planned: its "
+                "documents begin elsewhere; start again."
+            )
 
 
 def headline(name: str, scores: Mapping[str, float]) -> float | None:

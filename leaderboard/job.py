@@ -36,7 +36,7 @@ _FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "so
 """The fields that are no part of what digests cover, and may be known by labels alone of old runs;
 `recipe` is, in its label."""
 
-_RARE_FACTS = ("stage", "off", "definition")
+_RARE_FACTS = ("stage", "off", "definition", "documents")
 """Facts that most jobs do not have; without them a job's facts are what they were before."""
 
 ZERO_SHOT = "zero-shot"
@@ -101,7 +101,8 @@ class Job:
     this is one point of several. `source` is who measured what was imported, `stage` which of
     several checkpoints of one pretraining run this is, `off` which values of the recipe the user
     switched off, `definition` what its task is made of where that was found in somebody's own data
-    (its digest is part of the task's name).
+    (its digest is part of the task's name), `documents` the digests of what sentences stand in, by
+    "task:split", where the encoder reads that too; they are part of the key.
     Together with `kind` and `start` these are its facts: no label is ever read for
     one of them.
     """
@@ -132,6 +133,7 @@ class Job:
     stage: Stage | None = None
     off: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     definition: Mapping[str, Any] | None = None
+    documents: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -146,6 +148,7 @@ class Job:
             "plugins": sorted(self.plugins.values()),
             "trust_remote_code": self.trust_remote_code,
             "allow_pickle": self.allow_pickle,
+            "documents": dict(self.documents),
         }
         identity = {
             "weights": self.weights,
@@ -245,7 +248,8 @@ class Job:
         found["start"] = None if self.start is None else dict(vars(self.start))
         stage = {} if self.stage is None else {"stage": dict(vars(self.stage))}
         defined = {"definition": dict(self.definition)} if self.definition else {}
-        return found | stage | ({"off": dict(self.off)} if self.off else {}) | defined
+        read = {"documents": dict(self.documents)} if self.documents else {}
+        return found | stage | ({"off": dict(self.off)} if self.off else {}) | defined | read
 
     def to_labels(self) -> dict[str, Any]:
         """Plain data as they are shown and as digests cover them: `recipe` is the label."""
@@ -274,9 +278,10 @@ class Job:
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
         if not isinstance(job.definition, dict | None):
             raise TypeError("the definition of its task is not an object")
-        if not isinstance(job.fingerprints, dict) or not isinstance(job.off, dict):
-            raise TypeError("its fingerprints, or what is off, are not an object")
-        if not all(isinstance(text, str) for text in (*names, *job.fingerprints.values())):
+        if not all(isinstance(each, dict) for each in (job.fingerprints, job.off, job.documents)):
+            raise TypeError("its fingerprints, its documents, or what is off, are not an object")
+        digests = (*job.fingerprints.values(), *job.documents.values())
+        if not all(isinstance(text, str) for text in (*names, *digests)):
             raise TypeError("one of its names or fingerprints is not text")
         if job.kind not in get_args(Kind):
             raise TypeError(f"its kind is {job.kind!r}")
@@ -325,6 +330,13 @@ SET = "--set"
 
 PAPER = "paper"
 """The recipe that a name need not say."""
+
+FEATURES_SETTING = "features"
+"""The setting that says which layers of a frozen encoder are read, and our recipe that reads one
+after the other."""
+
+_READ = (FEATURES_SETTING, "context")
+"""Settings that say what is read: a row is called by them, whoever has set them."""
 
 _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
 """What papers call a setting where they are short of room."""
@@ -376,11 +388,13 @@ def recipe_words(label: str, jobs: Iterable[WithSettings]) -> tuple[Word, ...]:
             if setting.source.partition(",")[0] == SET:  # "--set, one of 2e-5, 3e-5" of a sweep
                 chosen.add(name)
     swept = [name for name in found if known[0].is_sweep and len(found[name]) > 1]
-    values = {name: found[name] for name in found if name in chosen or name in swept}
-    if not values:
-        return (Word(label, unquoted(label)),)
+    values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
+    if recipe == FEATURES_SETTING:  # which the values say better
+        words = [] if FEATURES_SETTING in values else [Word("fine-tuned", "features=fine-tuned")]
+    elif not values:
+        return (Word(label, unquoted(label)),)
     if swept:
         names = [_SHORT.get(name, name) for name in swept]
         shown = " and ".join(name.replace("_", " ") for name in names)

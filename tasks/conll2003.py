@@ -1,8 +1,9 @@
 """CoNLL-2003: English named entities (Tjong Kim Sang and De Meulder, CoNLL 2003)."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
-from benchharness.tasks.examples import TagExample
+from benchharness.tasks.examples import Surroundings, TagExample
 from benchharness.tasks.metrics import (
     entity_f1,
     entity_precision,
@@ -19,12 +20,40 @@ TAGS = ("O", *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for 
 
 
 def _arrange(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their tags in IOB2: the official files are in IOB1, the hub's are not."""
-    return [{**row, "ner_tags": list(to_iob2(texts(row, "ner_tags")))} for row in rows]
+    """The rows with their tags in IOB2: the official files are in IOB1, the hub's are not.
+
+    Where the source says where documents begin, each has the one that it stands in.
+    """
+    documents = _documents(rows)
+    return [
+        {**row, "ner_tags": list(to_iob2(texts(row, "ner_tags"))), "document": document}
+        for row, document in zip(rows, documents, strict=True)
+    ]
+
+
+def _documents(rows: Sequence[Row]) -> list[Surroundings | None]:
+    """What each sentence stands in; None of the hub's rows, and of files without -DOCSTART-."""
+    if not any(row.get("document") for row in rows):
+        return [None] * len(rows)
+    found: list[Surroundings | None] = []
+    for _, group in groupby(rows, key=lambda row: row["document"]):
+        sentences = [texts(row, "tokens") for row in group]
+        words = tuple(word for sentence in sentences for word in sentence)
+        start = 0
+        for sentence in sentences:
+            found.append(Surroundings(words=words, start=start))
+            start += len(sentence)
+    return found
 
 
 def _sentence(row: Row) -> TagExample:
-    return TagExample(id=str(row["idx"]), words=texts(row, "tokens"), tags=texts(row, "ner_tags"))
+    document = row["document"]
+    return TagExample(
+        id=str(row["idx"]),
+        words=texts(row, "tokens"),
+        tags=texts(row, "ner_tags"),
+        document=document if isinstance(document, Surroundings) else None,
+    )
 
 
 NER = TagTask(

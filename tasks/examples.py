@@ -13,6 +13,10 @@ def _later(default: Any) -> Any:
     return field(default=default, metadata={"later": True})
 
 
+_BESIDE = {"beside": True}
+"""Says of a field that no fingerprint has it: stored results are older."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mark:
     """A marked stretch of a text: characters [start, end) of text "a" or "b" (WiC, WSC)."""
@@ -39,7 +43,7 @@ class PairExample:
     group: str | None = None
     categories: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
-    about: str = ""
+    about: str = field(default="", metadata=_BESIDE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +96,25 @@ class ChoiceExample:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """The words of the document that a sentence stands in, and the place of its first one."""
+
+    words: tuple[str, ...]
+    start: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class TagExample:
-    """A sentence of words with one tag each, in IOB2."""
+    """A sentence of words with one tag each, in IOB2.
+
+    `document` is what it stands in, None where the source does not say where documents begin. No
+    fingerprint has it; a job that reads it has a digest of its own (`document_digest`).
+    """
 
     id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
+    document: Surroundings | None = field(default=None, compare=False, repr=False, metadata=_BESIDE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -228,17 +228,17 @@ def _convert(task: Task, row: Row, place: str) -> Example:
 def fingerprint(examples: Iterable[Example]) -> str:
     """The SHA-256 (hex) of the examples: equal examples, equal digest, whatever their source.
 
-    What a pair is about is left out: stored results are older than that field.
+    What a pair is about, and the document of a sentence, are left out.
     """
     digest = hashlib.sha256()
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=vars).encode
     for example in examples:
         kind: Any = type(example)
-        added = _added(kind)
+        added, beside = _added(kind), _beside(kind)
         said = {
             k: v
             for k, v in vars(example).items()
-            if k != "about" and (k not in added or v != added[k])
+            if k not in beside and (k not in added or v != added[k])
         }
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()
@@ -248,6 +248,30 @@ def fingerprint(examples: Iterable[Example]) -> str:
 def _added(kind: Any) -> Mapping[str, object]:
     """The fields that examples of a class had not always, with their defaults."""
     return {each.name: each.default for each in fields(kind) if each.metadata.get("later")}
+
+
+@cache
+def _beside(kind: Any) -> frozenset[str]:
+    """The fields of a class that no fingerprint has."""
+    return frozenset(each.name for each in fields(kind) if each.metadata.get("beside"))
+
+
+def document_digest(examples: Iterable[Example]) -> str:
+    """The SHA-256 (hex) of the documents that sentences stand in, and of their places in them.
+
+    Empty where one of them has none.
+    """
+    digest, known = hashlib.sha256(), dict[int, bytes]()
+    for example in examples:
+        document = example.document if isinstance(example, TagExample) else None
+        if document is None:
+            return ""
+        words = id(document.words)  # sentences share the tuple of their document
+        if words not in known:
+            text = json.dumps(document.words, separators=(",", ":"))
+            known[words] = hashlib.sha256(text.encode()).digest()
+        digest.update(known[words] + f"{document.start}\n".encode())
+    return digest.hexdigest()
 
 
 def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:

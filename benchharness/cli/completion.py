@@ -90,6 +90,7 @@ def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     yield "fast", "less of everything"
     yield "checkpoints", "for many checkpoints of one pretraining run"
     yield "few-shot", "for --shots"
+    yield "features", "BERT's table of frozen features"
     yield from _toml_files()
 
 

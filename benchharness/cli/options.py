@@ -205,7 +205,7 @@ RecipeName = Annotated[
         "--recipe",
         metavar="NAME|FILE",
         help="paper (the default), fast, checkpoints (for many of one pretraining run), few-shot "
-        "(for --shots), or a TOML file of hyperparameters.",
+        "(for --shots), features (BERT's table of layers), or a TOML file of hyperparameters.",
         autocompletion=completed_by("recipes"),
     ),
 ]

@@ -17,7 +17,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.engines.process import Outcome
 from benchharness.leaderboard.boards.cell import build_cell
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_suite
@@ -133,10 +133,11 @@ Point = Sequence[Job]
 
 
 def sweeps(jobs: Iterator[Job]) -> list[list[Point]]:
-    """The points of each model on each task."""
-    found: dict[tuple[str, str, str], dict[str, list[Job]]] = {}
+    """The points of each model on each task, and of each choice of features."""
+    found: dict[tuple[object, ...], dict[str, list[Job]]] = {}
     for job in jobs:
-        points = found.setdefault((job.model, job.weights, job.task), {})
+        read = job.values.get(FEATURES_SETTING)
+        points = found.setdefault((job.model, job.weights, job.task, read), {})
         points.setdefault(str(sorted(job.values.items())), []).append(job)
     return [list(points.values()) for points in found.values()]
 

@@ -15,7 +15,7 @@ from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import resolve_together, start_task, with_start
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
-from benchharness.tasks.read import has_split, read
+from benchharness.tasks.read import document_digest, has_split, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task
@@ -314,6 +314,7 @@ def _read_parts(  # noqa: PLR0913, PLR0917  (what is read, and for which recipes
             **{name: reader.start_fingerprints(name) for name in starts},
         },
         rows=reader.rows,
+        documents=reader.documents,
         limit=limit,
     )
 
@@ -328,6 +329,7 @@ class _Parts:
     weights: Mapping[ModelSpec, str]
     fingerprints: Mapping[str, Mapping[str, str]]
     rows: Mapping[str, RowCounts]
+    documents: Mapping[str, str]
     limit: int | None
 
     def chain(
@@ -414,7 +416,20 @@ class _Parts:
             allow_pickle=model.trust.pickle,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
             definition=find_task(task).definition,
+            documents=self._documents(fingerprints) if "context" in recipe.settings else {},
         )
+
+    def _documents(self, splits: Iterable[str]) -> dict[str, str]:
+        """The digests of what the sentences of tagging tasks stand in, by "task:split"."""
+        found = {name: self.documents[name] for name in splits if name in self.documents}
+        if lacking := [name for name, digest in found.items() if not digest]:
+            task, _, split = lacking[0].rpartition(":")
+            raise DataError(
+                f"{task} {split} ({self.data}) does not say where its documents begin, as the "
+                "official files of CoNLL-2003 do by -DOCSTART-: context=document needs that, so "
+                "give such files with --data, or --set context=sentence."
+            )
+        return found
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
@@ -561,7 +576,10 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
 
 
 class _Reader:
-    """Reads splits of one source for their digests; `rows` counts what it has read."""
+    """Reads splits of one source for their digests; `rows` counts what it has read.
+
+    `documents` are the digests of what the sentences of tagging tasks stand in, by "task:split".
+    """
 
     def __init__(
         self, source: Data, limit: int | None, splits: Sequence[str], learned: Collection[str]
@@ -570,6 +588,7 @@ class _Reader:
         self._limit = limit
         self._splits = splits
         self.rows: dict[str, RowCounts] = {}
+        self.documents: dict[str, str] = {}
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
         """The digests of the train split, if it is needed, and of all that the job predicts.
@@ -607,6 +626,8 @@ class _Reader:
     def _fingerprint(self, task: Task, split: str) -> str:
         rows = read(task, split, self._source, self._limit)
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
+        if task.head == "tag":
+            self.documents[f"{task.name}:{split}"] = document_digest(rows.examples)
         return rows.fingerprint
 
 

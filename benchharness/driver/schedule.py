@@ -8,7 +8,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate, estimate_seconds
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import open_store
@@ -223,6 +223,8 @@ def _shape(jobs: Sequence[Job]) -> str:
         seeds = _count(len({job.seed for job in trained}), "seed")
         shots = len({job.settings["shots"].value for job in trained if "shots" in job.settings})
         times = f" x {shots} numbers of shots" if shots > 1 else ""
+        read = len({job.values.get(FEATURES_SETTING) for job in trained})
+        times += f" x {read} choices of features" if read > 1 else ""
         shapes.append(f"{_grid(trained, 'model')}{times} x {seeds}")
     if untrained := [job for job in jobs if job.is_zero_shot]:
         shapes.append(f"{_grid(untrained, 'model')} without training")

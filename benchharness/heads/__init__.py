@@ -10,7 +10,7 @@ from benchharness.heads.head import Head, Limits, with_language_model
 from benchharness.heads.pair import PAIR, PAIR_ADDED
 from benchharness.heads.span import SPAN
 from benchharness.heads.tag import TAG, tag_head
-from benchharness.recipes.recipe import ADDED_ORDERS, GIVEN_ORDER
+from benchharness.recipes.recipe import ADDED_ORDERS, DOCUMENT, GIVEN_ORDER, SENTENCE
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import CorefTask, SpanTask, Task
 
@@ -28,6 +28,7 @@ def head_for(  # noqa: PLR0913  (the values of a recipe that are for heads)
     answerable_weight: float = 0.0,
     beam_size: int = 0,
     lstm_size: int = 0,
+    context: str = SENTENCE,
     training_segments: int | None = None,
 ) -> Head:
     """The head that trains and predicts a task, with the values of a recipe that are for heads.
@@ -42,7 +43,7 @@ def head_for(  # noqa: PLR0913  (the values of a recipe that are for heads)
     if task.head == "span" and (answerable_weight or beam_size):
         return _with_beside(answer_head(beam_size, answerable_weight), task)
     if task.head == "tag":
-        return tag_head(lstm_size)
+        return tag_head(lstm_size, in_documents=context == DOCUMENT)
     if task.head == "pair" and orders == ADDED_ORDERS:
         return with_language_model(PAIR_ADDED, lm_weight)
     return with_language_model(_with_beside(HEADS[task.head], task), lm_weight)

@@ -2,6 +2,7 @@
 
 A word's first token carries its tag. A sentence that is longer than the room is read in windows
 that overlap by half, and each word is learned and predicted in the one where it has most context.
+Where the encoder reads a sentence in its document, it has as many tokens of it on either side.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
 from benchharness.tasks.errors import DataError, ModelError
-from benchharness.tasks.examples import RoleExample, TagExample, TagPrediction
+from benchharness.tasks.examples import RoleExample, Surroundings, TagExample, TagPrediction
 from benchharness.tasks.task import RoleTask, TagTask
 from benchharness.training.batching import Features, expand
 from benchharness.training.compute import in_fp32
@@ -39,6 +40,8 @@ class TagFeatures(Features):
     Words are counted through all sentences. Each stands there once, or never where the tokenizer
     makes nothing of it.
     """
+
+    carried = ("words",)
 
     words: NDArray[np.int64]
 
@@ -60,13 +63,16 @@ class _Text:
 class _Window:
     """One row, where its part of the sentence begins, and the word that each token carries.
 
-    `marks` is where the predicate stands in the row: in the sentence, or else beside it.
+    `marks` is where the predicate stands in the row: in the sentence, or else beside it. Around the
+    part are so many tokens `before` and `after` it that are the document's.
     """
 
     row: tuple[Ids, Ids]
     first: int
     words: NDArray[np.int64]
     marks: list[list[int]]
+    before: int = 0
+    after: int = 0
 
 
 def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> TagFeatures:
@@ -98,6 +104,12 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
             limits,
         )
     ]
+    return _features(windows, frame, tokenizer, limits)
+
+
+def _features(
+    windows: Sequence[_Window], frame: Frame, tokenizer: Any, limits: Limits
+) -> TagFeatures:
     columns = join([window.row for window in windows], frame)
     firsts = columns["starts"][:-1] + np.array([window.first for window in windows])  # (windows,)
     words = np.full(len(columns["token_ids"]), -1)
@@ -110,7 +122,84 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
         # The loss is over words, and a window may have few of them.
         terms=np.add.reduceat(words >= 0, columns["starts"][:-1]).astype(np.int64),
         words=words,
-        marks=np.array([window.marks for window in windows]) if asks else None,
+        marks=np.array([window.marks for window in windows]) if len(frame.texts) > 1 else None,
+        read=_read(windows, columns["starts"]),
+    )
+
+
+def _read(windows: Sequence[_Window], starts: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Which tokens are not of the document around a sentence; None where none is."""
+    before, after = (np.array([getattr(w, n) for w in windows]) for n in ("before", "after"))
+    if not before.any() and not after.any():
+        return None
+    firsts = starts[:-1] + np.array([window.first for window in windows])  # (windows,)
+    sizes = np.array([len(window.words) for window in windows])
+    read = np.full(starts[-1], fill_value=True)
+    read[expand(firsts - before, before)] = False
+    read[expand(firsts + sizes, after)] = False
+    return read
+
+
+def encode_in_documents(
+    examples: Sequence[TagExample], tokenizer: Any, limits: Limits
+) -> TagFeatures:
+    """The same with as much of each sentence's document around it as there is room for.
+
+    The document is tokenized as one text. The room that a sentence leaves is shared evenly between
+    what comes before and after it, and what one side does not fill is the other's, as in
+    studio-ousia/luke, examples/ner/reader.py, which reads CoNLL-2003 as BERT's paper does. A
+    sentence without room beside it is read as `encode` does. Raises DataError for an example
+    without a document.
+    """
+    frame = Frame.of(tokenizer, texts=1)
+    texts = {d.words: " ".join(d.words) for d in map(_document, examples)}
+    tokens = tokenize(texts.values(), tokenizer)
+    counted = np.cumsum([0, *(len(example.words) for example in examples)])
+    windows: list[_Window] = []
+    for example, count in zip(examples, counted[:-1], strict=True):
+        document = _document(example)
+        every = tokens[texts[document.words]]
+        # The characters up to the sentence, and to what follows it; 1 for the space of each word.
+        start = sum(len(word) + 1 for word in document.words[: document.start])
+        end = start + sum(len(word) + 1 for word in example.words)
+        own = slice(*np.searchsorted(every.starts, [start, end]).tolist())
+        inside = every[own]
+        moved = replace(inside, starts=inside.starts - start, ends=inside.ends - start)
+        carried = _carried_words(example, moved)
+        words = np.where(carried < 0, -1, carried + count)
+        text = _Text(tokens=moved, words=words, marked=(0, 0), beside=())
+        windows += _surrounded(text, every, own, frame, limits)
+    return _features(windows, frame, tokenizer, limits)
+
+
+def _document(example: TagExample) -> Surroundings:
+    if example.document is None:
+        raise DataError(f"{example.id} stands in no document: it cannot be read with one.")
+    return example.document
+
+
+def _surrounded(
+    text: _Text, every: Tokens, own: slice, frame: Frame, limits: Limits
+) -> Iterator[_Window]:
+    """The window of a sentence, which are the `own` ones of every token of its document."""
+    room = limits.max_tokens - frame.size - len(text.tokens)
+    if room <= 0:
+        yield from _windows(text, frame, limits)
+        return
+    left, right = own.start, len(every) - own.stop
+    if left < right:
+        before = min(left, room // 2)
+        after = min(right, room - before)
+    else:
+        after = min(right, room // 2)
+        before = min(left, room - after)
+    yield _Window(
+        row=frame.row(every.ids[own.start - before : own.stop + after]),
+        first=frame.first() + before,
+        words=text.words,
+        marks=[[0, 1]],
+        before=before,
+        after=after,
     )
 
 
@@ -230,8 +319,9 @@ class RoleNetwork(nn.Module):
     """An encoder, a BiLSTM that is told which word is the predicate, and a layer beside that one.
 
     Shi and Lin, arXiv:1904.05255, section 3: the states with an embedding of being the predicate go
-    into one BiLSTM; each of its states beside the predicate's goes into a layer of 300 units. Of
-    BERT-base its states are as large as the encoder's, 768 in each direction.
+    into one BiLSTM; each of its states beside the predicate's goes into a layer of 300 units. The
+    BiLSTM's states are as large as the encoder's, 768 in each direction of BERT-base as there;
+    the paper has 768 of BERT-large too, whose own are 1,024.
     """
 
     is_recordable = False
@@ -267,7 +357,7 @@ class RoleNetwork(nn.Module):
 
 
 INDICATOR_SIZE, HIDDEN_SIZE = 10, 300
-"""Of the embedding and of the layer before the tags: Shi and Lin, sections 3.1 and 3.3."""
+"""Of the embedding and of the layer before the tags: Shi and Lin, section 3.2."""
 
 
 def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
@@ -330,10 +420,11 @@ def _in_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 TAG = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)
 
 
-def tag_head(lstm_size: int) -> Head:
-    """The head with an LSTM below its classifier, as BERT reads frozen features.
+def tag_head(lstm_size: int, *, in_documents: bool = False) -> Head:
+    """The head with an LSTM below its classifier, as BERT reads frozen features, or in documents.
 
     arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional BiLSTM before
-    the classification layer".
+    the classification layer", and "the maximal document context provided by the data".
     """
-    return replace(TAG, network=partial(network, lstm_size=lstm_size)) if lstm_size else TAG
+    head = replace(TAG, encode=encode_in_documents) if in_documents else TAG
+    return replace(head, network=partial(network, lstm_size=lstm_size)) if lstm_size else head

@@ -43,7 +43,7 @@ _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
     weights = checkpoint_files(folder, trust)["weights"]
-    config = _read_config(folder / "config.json")
+    config = read_config(folder / "config.json")
     return ModelSpec(
         name=folder.name,
         checkpoint=str(folder),
@@ -105,7 +105,7 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
     unknown family, code that is not there or not trusted, or that has no encoder, and a decoder
     beside the encoder. Weights are looked at by the worker.
     """
-    config = _read_config(folder / "config.json")
+    config = read_config(folder / "config.json")
     family, code = str(config["model_type"]), config.get("auto_map") or {}
     is_known = _is_known_family(family)
     if not is_known and "AutoConfig" not in code:
@@ -171,7 +171,8 @@ def _is_known_family(family: str) -> bool:
     return not tables or any(word in path.read_text(encoding="utf-8") for path in tables)
 
 
-def _read_config(path: Path) -> Mapping[str, Any]:
+def read_config(path: Path) -> Mapping[str, Any]:
+    """What a checkpoint's config.json says; ModelError where it is none of transformers."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

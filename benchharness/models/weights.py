@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from benchharness.models.find import check_loadable, checkpoint_files
+from benchharness.models.find import check_loadable, checkpoint_files, read_config
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
@@ -35,13 +35,17 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
 
     Raises ModelError where the hub does not give it, or cannot be reached and the cache lacks it.
     """
+    return _download(hub_id, revision, _patterns(trust))
+
+
+def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Path:
     offline, hub = go_offline_if_unreachable(), _import_hub()
     try:
         with arriving(cache_folder(hub_id)) as damaged:
             folder = hub.snapshot_download(
                 hub_id,
                 revision=revision,
-                allow_patterns=_patterns(trust),
+                allow_patterns=patterns,
                 local_files_only=offline,
             )
     except hub.errors.LocalEntryNotFoundError:
@@ -232,6 +236,26 @@ def weights_identity(spec: ModelSpec) -> str:
         groups = checkpoint_files(Path(spec.checkpoint), spec.trust)
         return "sha256:" + files_digest(path for group in groups.values() for path in group)
     return f"hub:{spec.checkpoint}@{_resolve_commit(spec.checkpoint, spec.revision)}"
+
+
+_LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers")
+"""What families call the number of their layers in config.json."""
+
+
+def count_layers(spec: ModelSpec) -> int | None:
+    """How many layers a checkpoint has above its embeddings; None where its config leaves it open.
+
+    The config of a model on the hub is fetched where it is not there yet.
+    """
+    if spec.is_builtin:
+        folder = _builtin_folder(spec)
+    elif spec.is_folder:
+        folder = Path(spec.checkpoint)
+    else:
+        commit = _resolve_commit(spec.checkpoint, spec.revision)
+        folder = _download(spec.checkpoint, commit, ["config.json"])
+    config = read_config(folder / "config.json")
+    return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
 
 
 def hub_revision(weights: str) -> str | None:

@@ -10,6 +10,9 @@
     epochs = { value = 5.0, source = "..." }
     start_from = { value = "glue/mnli", source = "..." }    what is trained before it
 
+    [frozen]                        what is different where the encoder is frozen (features)
+    learning_rate = { value = 1e-3, source = "..." }
+
     [together]                      what is different for tasks that are trained together
     epochs = { value = 5.0, source = "..." }
 
@@ -42,7 +45,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM, TOGETHER, Setting
-from benchharness.recipes.recipe import check_setting
+from benchharness.recipes.recipe import EACH, check_setting
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
 
@@ -62,7 +65,7 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
     The source of a value that is one of several says so. Raises BenchError, before any is made,
     where there are more than anybody means.
     """
-    choices = [_choices(setting) for setting in settings.values()]
+    choices = [choices_of(setting) for setting in settings.values()]
     if (points := prod(map(len, choices))) > _LARGEST:
         raise BenchError(
             f"the grid has {points:,} points; expected at most {_LARGEST:,}: give fewer values of "
@@ -72,7 +75,8 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
         yield dict(zip(settings, combination, strict=True))
 
 
-def _choices(setting: Setting) -> tuple[Setting, ...]:
+def choices_of(setting: Setting) -> tuple[Setting, ...]:
+    """A setting for each of the values between commas."""
     if not isinstance(setting.value, str) or _BETWEEN not in setting.value:
         return (setting,)
     values = [value.strip() for value in setting.value.split(_BETWEEN)]
@@ -84,7 +88,10 @@ _LIKE = "like"
 _UNLIKE = "unlike"
 _PROTOCOL = "protocol"
 
-_OF_NO_TASK = ("default", _LIKE, _PROTOCOL, TOGETHER)
+FROZEN = "frozen"
+"""The table of a file for runs whose encoder is frozen."""
+
+_OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, TOGETHER)
 """The tables that are not called [suite.task] or [head.type]."""
 
 _PACKAGE = Path(__file__).parent
@@ -164,10 +171,11 @@ def file_facts(path: Path) -> dict[str, Any]:
     problems: list[str] = []
     tables = _parse(path)
     named = [table for table in tables if table not in _OF_NO_TASK]
-    for table in ("default", TOGETHER, *named):
+    for table in ("default", FROZEN, TOGETHER, *named):
         for name, setting in tables.get(table, {}).items():
-            for choice in _choices(setting) if name != START_FROM else ():
-                _collect(problems, check_setting, name, choice)
+            for choice in choices_of(setting) if name != START_FROM else ():
+                if choice.value != EACH:
+                    _collect(problems, check_setting, name, choice)
     for task in (*named, *read_protocol(path).tasks):
         if not task.startswith("head/"):
             _collect(problems, find_task, task)

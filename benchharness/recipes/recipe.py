@@ -22,8 +22,22 @@ FEATURES = (
 )
 """What a head reads: the fine-tuned encoder's last layer, or layers of a frozen one."""
 
+EACH = "each"
+"""Stands for the embeddings and every layer, each in a row of its own."""
+
 LAYER = "layer-"
 """How the name of a single frozen layer begins: layer-1 is the one above the embeddings."""
+
+
+def least_layers(features: str) -> int:
+    """How many layers an encoder must have for a choice of features."""
+    number = features.removeprefix(LAYER)
+    if number != features:
+        return int(number) if number.isdecimal() else 0
+    return _LEAST.get(features, 0)
+
+
+_LEAST = {"second-to-last": 2, "sum-last-4": 4, "concat-last-4": 4}
 
 _UNFREEZING = ("all", "gradual")
 
@@ -32,6 +46,9 @@ GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
 LINEAR = "linear"
 SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
 """How the learning rate falls after its warm-up; each formula is in training/optimizer.py."""
+
+SENTENCE, DOCUMENT = "sentence", "document"
+"""What an encoder reads of a text that is tagged: a sentence alone, or in its document."""
 
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
@@ -105,7 +122,9 @@ class Recipe:
     predicted beside its first, in prediction beside each of the best `beam_size` ones.
 
     Only tag tasks have `lstm_size`: where it is above 0, a bidirectional LSTM of two layers, of so
-    many units each way, reads the states of a frozen encoder below the classifier.
+    many units each way, reads the states of a frozen encoder below the classifier. With `context`
+    "document" the encoder reads as much of the document around a sentence as `max_tokens` allows;
+    what is learned and predicted are the sentence's words alone.
 
     The head learns at the `head_learning_rate` where there is one, and the encoder at the other.
     Only coreference has `training_segments`: a step reads at most so many segments of `max_tokens`
@@ -155,6 +174,7 @@ class Recipe:
     steps: int = 0
     as_text: bool = False
     max_target_tokens: int | None = None
+    context: str = SENTENCE
 
     @property
     def is_frozen(self) -> bool:
@@ -244,6 +264,7 @@ CHOICES = {
     "schedule": SCHEDULES,
     "orders": (GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
     "optimizer": (ADAMW, ADAFACTOR),
+    "context": (SENTENCE, DOCUMENT),
 }
 """The settings that are one of a few words."""
 
@@ -345,7 +366,10 @@ _OTHERS: Mapping[str, tuple[Callable[[object], str | bool | None], str]] = {
         for name, words in CHOICES.items()
     },
     "as_text": (_flag, "true or false"),
-    "features": (_features, f"one of: {', '.join(FEATURES)}, or {LAYER}N with N from 1"),
+    "features": (
+        _features,
+        f"one of: {', '.join(FEATURES)}, {LAYER}N with N from 1, or {EACH} for every layer",
+    ),
     "best_checkpoint": (_flag, "true or false"),
     "deterministic": (_flag, "true or false"),
     "select_on": (_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),

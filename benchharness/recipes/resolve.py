@@ -1,11 +1,15 @@
 """From a model, a task and the command line to every hyperparameter's value and its source."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
+from typing import Self
 
 from benchharness.leaderboard.job import (
+    FEATURES_SETTING,
     PRETRAINED,
     SCRATCH,
     START_FROM,
@@ -16,8 +20,11 @@ from benchharness.leaderboard.job import (
     recipe_label,
 )
 from benchharness.models.spec import ModelSpec
+from benchharness.models.weights import count_layers
 from benchharness.recipes.read import (
+    FROZEN,
     Protocol,
+    choices_of,
     expand_grid,
     packaged_names,
     read_like,
@@ -25,9 +32,17 @@ from benchharness.recipes.read import (
     read_recipe,
     read_starts,
 )
-from benchharness.recipes.recipe import ADDED_ORDERS, Recipe, check_setting
+from benchharness.recipes.recipe import (
+    ADDED_ORDERS,
+    EACH,
+    FINE_TUNED,
+    LAYER,
+    Recipe,
+    check_setting,
+    least_layers,
+)
 from benchharness.tasks.cast import cast_of
-from benchharness.tasks.errors import BenchError, unknown_name
+from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 
@@ -60,7 +75,7 @@ def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_OVER = ("fast", "checkpoints", "few-shot")
+_OVER = ("fast", "checkpoints", "few-shot", "features")
 """The recipes of ours that are laid over a model's own."""
 
 AS_TEXT = "as_text"
@@ -78,6 +93,7 @@ _ONLY = {
     "answerable_weight": ("span",),
     "beam_size": ("span",),
     "lstm_size": ("tag",),
+    "context": ("tag",),
     "orders": ("pair",),
     "lm_weight": ("pair", "choice"),
     "training_segments": ("coref",),
@@ -204,11 +220,13 @@ def resolve_sweep(
     """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
     Later layers win: the defaults of the recipe that the model's own is like, its values for the
-    head type and for the task; the same three of the model's own recipe, and of `recipe` ("fast",
-    "checkpoints", "few-shot" or the path of a TOML file; None and "paper" add nothing); then
-    `overrides` as typed after `--set`, where x2 or x0.5 is so many times the recipe's value.
+    head type, for the task and for a frozen encoder; the same of the model's own recipe, and of
+    `recipe` ("fast", "checkpoints", "few-shot", "features" or the path of a TOML file; None and
+    "paper" add nothing); then `overrides` as typed after `--set`, where x2 or x0.5 is so many times
+    the recipe's value.
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
-    are a sweep. What is only for another head type (a stride), is off, or means nothing
+    are a sweep. Several `features` are none: each choice of them has a recipe, or a sweep, of its
+    own. What is only for another head type (a stride), is off, or means nothing
     beside other values is checked and left out, because it is no part of this job. Raises
     BenchError with one line for each value that is unknown, ill-typed or out of range.
     """
@@ -258,49 +276,163 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     *,
     together: bool = False,
 ) -> tuple[ResolvedRecipe, ...]:
-    """The points of the layers that these tables of each file are."""
-    name, packaged = recipe or _PAPER, list(_packaged_layers(spec, tables))
-    is_own = name not in (_PAPER, *_OVER)
-    over: list[Mapping[str, Setting]] = []
-    if name != _PAPER:
-        path = _recipe_path(name)
-        if like := read_like(path):
-            raise BenchError(
-                f"{path.name} is like {like!r}, but your own recipe is applied over the "
-                "model's: leave the table [like] out."
+    """The points of the layers that these tables of each file are, for each choice of features."""
+    trained = _Layers.of(spec, tables, recipe, overrides, together=together)
+    frozen = _Layers.of(spec, (*tables, FROZEN), recipe, overrides, together=together)
+    read = trained.settings.get(FEATURES_SETTING)
+    choices: Sequence[Setting | None] = [None] if read is None else _feature_choices(read, spec)
+    found: list[ResolvedRecipe] = []
+    problems: dict[str, None] = {}
+    for choice in choices:
+        layers = trained if choice is None or choice.value == FINE_TUNED else frozen
+        try:
+            found += _points_of(layers, choice, heads, together=together, alone=len(choices) == 1)
+        except BenchError as error:
+            problems |= dict.fromkeys(str(error).splitlines())
+    if problems:
+        raise BenchError("\n".join(problems))
+    return tuple(found)
+
+
+def _only(choice: Setting | None) -> Mapping[str, Setting]:
+    """The layer that has one choice of features, where anything says it."""
+    return {} if choice is None else {FEATURES_SETTING: choice}
+
+
+def _feature_choices(setting: Setting, spec: ModelSpec) -> list[Setting]:
+    """What is read of an encoder, each once; "each" stands for its embeddings and every layer.
+
+    Of several in a recipe those are left out for which an encoder has too few layers, as far as
+    that is known without the hub. Raises ModelError for one that was asked for.
+    """
+    words = [str(choice.value) for choice in choices_of(setting)]
+    layers = None if spec.is_hub and EACH not in words else count_layers(spec)
+    if EACH in words:
+        if layers is None:
+            raise ModelError(
+                f"the config.json of {spec.name} does not say how many layers it has: name them "
+                "one by one, as in features=layer-1,layer-2."
             )
-        over = _file_layers(path, tables)
-    overrides = dict(overrides)
-    asked = _asked_as_text(overrides.pop(AS_TEXT, None))
-    is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-    if is_text if asked is None else asked:
-        if together:
-            raise BenchError("tasks together have a head each, so none is answered as text.")
-        if (known := TASKS.get(tables[-1])) is not None:
-            cast_of(known)  # what cannot be said in words is refused here
-        packaged += _file_layers(packaged_names()[_TEXT], tables)
-    if asked is False:
-        over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
-    named = packaged + over
-    typed = {
-        key: Setting(value=_multiplied(key, text, named), source="--set")
-        for key, text in overrides.items()
-    }
-    points = _points([*named, typed], heads, together=together)
+        every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
+        words[(at := words.index(EACH)) : at + 1] = every
+    too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
+    if too_deep and (setting.source == "--set" or len(too_deep) == len(words)):
+        raise ModelError(
+            f"features={too_deep[0]} ({setting.source}) reads {least_layers(too_deep[0])} layers, "
+            f"and {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
+        )
+    if too_deep:
+        _tell_left_out(spec.name, layers, ", ".join(too_deep))
+    kept = dict.fromkeys(word for word in words if word not in too_deep)
+    return [replace(setting, value=word) for word in kept]
+
+
+@cache
+def _tell_left_out(model: str, layers: int | None, features: str) -> None:
+    """Say it once, however many tasks ask."""
+    sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Layers:
+    """Where the values of a recipe come from: what is packaged, what lies over it, what is typed.
+
+    `name` is what they go by, and `is_text` whether the user asked for answers in words.
+    """
+
+    name: str
+    is_own: bool
+    is_text: bool
+    packaged: Sequence[Mapping[str, Setting]]
+    over: Sequence[Mapping[str, Setting]]
+    typed: Mapping[str, Setting]
+
+    @classmethod
+    def of(
+        cls,
+        spec: ModelSpec,
+        tables: Sequence[str],
+        recipe: str | None,
+        overrides: Mapping[str, str],
+        *,
+        together: bool,
+    ) -> Self:
+        """The layers that these tables of each file are."""
+        name, packaged = recipe or _PAPER, list(_packaged_layers(spec, tables))
+        over: list[Mapping[str, Setting]] = []
+        if name != _PAPER:
+            path = _recipe_path(name)
+            if like := read_like(path):
+                raise BenchError(
+                    f"{path.name} is like {like!r}, but your own recipe is applied over the "
+                    "model's: leave the table [like] out."
+                )
+            over = _file_layers(path, tables)
+        overrides = dict(overrides)
+        asked = _asked_as_text(overrides.pop(AS_TEXT, None))
+        is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
+        if is_text if asked is None else asked:
+            if together:
+                raise BenchError("tasks together have a head each, so none is answered as text.")
+            for table in tables:
+                if table in TASKS:
+                    cast_of(TASKS[table])  # what cannot be said in words is refused here
+            packaged += _file_layers(packaged_names()[_TEXT], tables)
+        if asked is False:
+            over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
+        typed = {
+            key: Setting(value=_multiplied(key, text, packaged + over), source="--set")
+            for key, text in overrides.items()
+        }
+        return cls(
+            name=name,
+            is_own=name not in (_PAPER, *_OVER),
+            is_text=asked is True,
+            packaged=packaged,
+            over=over,
+            typed=typed,
+        )
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The last value of each."""
+        merged: dict[str, Setting] = {}
+        for layer in (*self.packaged, *self.over, self.typed):
+            merged.update(layer)
+        return merged
+
+
+def _points_of(
+    layers: _Layers,
+    choice: Setting | None,
+    heads: Sequence[str],
+    *,
+    together: bool,
+    alone: bool,
+) -> Iterator[ResolvedRecipe]:
+    """The points of some layers by one choice of features, the only one where it is `alone`."""
+    named = [*layers.packaged, *layers.over]
+    typed = dict(layers.typed)
+    if choice is not None and choice.value == FINE_TUNED and not alone:
+        typed.pop("lstm_size", None)  # of the others, which are frozen
+    points = _points([*named, typed, _only(choice)], heads, together=together)
     # What a command says that names the recipe, or gives all of its values over the model's own.
-    said = packaged if is_own or len(points) > 1 else named
-    usual = _points(said, heads, together=together)[0].settings if typed or is_own else {}
-    return tuple(
-        ResolvedRecipe(
-            name=_called(Path(name).stem if is_own else name, is_text=asked is True),
+    said = layers.packaged if layers.is_own or len(points) > 1 else named
+    differs = layers.typed or layers.is_own or not alone
+    usual = set[str]()
+    if differs:
+        usual.update(_points([*said, _only(choice)], heads, together=together)[0].settings)
+        usual.update({FEATURES_SETTING} if any(FEATURES_SETTING in layer for layer in said) else ())
+    name = Path(layers.name).stem if layers.is_own else layers.name
+    for point in points:
+        yield ResolvedRecipe(
+            name=_called(name, is_text=layers.is_text),
             settings=point.settings,
-            is_own=is_own,
-            overridden=bool(overrides),
+            is_own=layers.is_own,
+            overridden=bool(layers.typed),
             is_sweep=len(points) > 1,
             off={name: value for name, value in point.off.items() if name in usual},
         )
-        for point in points
-    )
 
 
 def _asked_as_text(word: str | None) -> bool | None:

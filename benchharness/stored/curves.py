@@ -1,4 +1,4 @@
-"""Stored runs of the checkpoints of a pretraining run, as curves: score against step."""
+"""Stored runs as curves: score against the step of a pretraining run, or against the layer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.comparing.layers import LayerCurve, layer_curves
 from benchharness.leaderboard.comparing.stages import Line, StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.leaderboard.job import Stage
@@ -58,6 +59,29 @@ def find_curves(
     return [each for each in curves if each.curves]
 
 
+class BoardLayers(NamedTuple):
+    """The scores over the layers of one model on one board."""
+
+    board: Board
+    curves: tuple[LayerCurve, ...]
+
+
+def find_layers(
+    store: Store,
+    model: str,
+    suites: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    data: str | None = None,
+) -> list[BoardLayers]:
+    """The curves over layers of a model on every board that has two of its layers or more."""
+    wanted = wanted_tasks(store, suites, tasks)
+    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
+    boards = gather_boards(store, tuple(names), data, {model})
+    narrowed = [replace(board, tasks=_among(board.tasks, wanted)) for board in boards]
+    found = [BoardLayers(board, layer_curves(board)) for board in narrowed]
+    return [each for each in found if each.curves]
+
+
 def _among(tasks: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(task for task in tasks if not wanted or task in wanted)
 
@@ -83,7 +107,10 @@ def _unknown(store: Store, name: str) -> BenchError:
     if has_magic(name):
         return BenchError(f"no folder that {name!r} matches has stored results: run them first.")
     runs = {row.stage.run for row in store.runs() if row.stage is not None}
-    hint = "Run several of its checkpoints first: bench run --model 'DIR/step-*'."
+    hint = (
+        "Run several of its checkpoints first, bench run --model 'DIR/step-*', or all layers of a "
+        "model: --set features=each."
+    )
     return unknown_name("pretraining run with stored checkpoints", name, runs, hint)
 
 

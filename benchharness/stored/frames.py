@@ -4,7 +4,7 @@ Scores are in the metric's own unit, mostly 0 to 1, unless a column says percent
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pandas as pd
@@ -266,11 +266,13 @@ def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
 
     Of a question `answers` is SQuAD's {"text": [...], "answer_start": [...]}, None where hidden.
     """
-    names = [field.name for field in fields(examples[0])]
+    names = [field.name for field in fields(examples[0]) if field.compare]
     return pd.DataFrame([_columns_of(example) for example in examples], columns=names)
 
 
 def _columns_of(example: Example) -> dict[str, Any]:
+    if isinstance(example, TagExample):
+        example = replace(example, document=None)  # too much for a line
     columns = asdict(example)
     if isinstance(example, SpanExample) and example.answers is not None:
         texts, starts = zip(*example.answers, strict=True) if example.answers else ((), ())

@@ -9,10 +9,10 @@ options of one question are: they share a micro-batch.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,15 @@ class Features:
     longer than `max_tokens`. Item i is the rows items[i] to items[i + 1], or row i where `items` is
     None. `terms` is how many losses each item adds to the mean of a batch (a sentence: one for each
     tagged word), one where it is None. `marks` (rows, marks, 2) are the first token and the one
-    after the last of each marked stretch.
+    after the last of each marked stretch. `read` (tokens,) are those whose states a head on a
+    frozen encoder reads, the others being there for the encoder alone; all where it is None.
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
     """Columns of a head's own kind that go into its network beside the ids, 0 at padding."""
+
+    carried: ClassVar[tuple[str, ...]] = ()
+    """Other columns of a head's own kind with a value for each token."""
 
     token_ids: NDArray[np.int32]
     token_types: NDArray[np.int32] | None
@@ -48,6 +52,7 @@ class Features:
     items: NDArray[np.int64] | None = None
     terms: NDArray[np.int64] | None = None
     marks: NDArray[np.int64] | None = None
+    read: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -80,6 +85,17 @@ class Features:
     def tokens_of(self, rows: Indices) -> Indices:
         """Where the tokens of some rows stand in `token_ids`, in that order."""
         return expand(self.starts[rows], self.lengths[rows])
+
+    def without_unread(self) -> Self:
+        """The same rows of the tokens that are read."""
+        if self.read is None:
+            return self
+        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), those read before each token
+        columns = {
+            name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
+        }
+        kept: dict[str, Any] = {n: None if c is None else c[self.read] for n, c in columns.items()}
+        return replace(self, **kept, starts=before[self.starts], read=None)
 
     def count_terms(self, items: Indices) -> int:
         """How many losses these items add up to, at least one."""

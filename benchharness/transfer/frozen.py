@@ -19,7 +19,7 @@ from benchharness.recipes.recipe import LAYER, Recipe
 from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
-from benchharness.transfer.layer_states import Source, count_places, layer_states, network_digest
+from benchharness.transfer.layer_states import Source, layer_states, network_digest
 
 
 class Sum(nn.Module):
@@ -160,7 +160,7 @@ def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is c
 
     `head` is the head type. The states of every split are computed where they are not kept yet.
     Where the head reads one state of a row, as most classifiers do, its rows have one token from
-    now on.
+    now on, and where it reads some of the tokens, they have these alone.
     """
     # Marked words are pooled from their own tokens' states.
     has_marks = any(split.marks is not None for split in splits.values())
@@ -176,13 +176,14 @@ def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is c
     per_row = source.tokens != "all"
     network.encoder = FrozenEncoder(network.encoder, tables, recipe.features, per_row)
     return {
-        name: _at_places(split, first, count_places(split, source.tokens), per_row)
+        name: _at_places(split.without_unread(), first, per_row)
         for (name, split), first in zip(splits.items(), network.encoder.firsts, strict=False)
     }
 
 
-def _at_places(features: Features, first: int, places: int, per_row: bool) -> Features:
+def _at_places(features: Features, first: int, per_row: bool) -> Features:
     """The same rows with places for tokens; padding has the place of the split's first one."""
+    places = len(features) if per_row else len(features.token_ids)
     return replace(
         features,
         token_ids=np.arange(first, first + places, dtype=np.int32),

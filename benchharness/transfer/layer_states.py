@@ -2,9 +2,9 @@
 
     CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
 
-A place is a token, or a row where only one state of it is read. Padding is not kept. The numbers
-are in the precision of the run: fp32 as they were computed, bf16 as a bf16 matrix product would
-round them anyway.
+A place is a token that is read, or a row where only one state of it is. Padding is not kept. The
+numbers are in the precision of the run: fp32 as they were computed, bf16 as a bf16 matrix product
+would round them anyway.
 """
 
 import hashlib
@@ -65,9 +65,13 @@ class Source:
     compute: Compute
 
 
-def count_places(features: Features, tokens: str) -> int:
-    """How many states are kept of each layer."""
-    return len(features.token_ids) if tokens == "all" else len(features)
+def _places_of(features: Features, tokens: str) -> Indices:
+    """The place of every token, -1 of those that are not read; or of every row."""
+    if tokens != "all":
+        return np.arange(len(features))
+    if features.read is None:
+        return np.arange(len(features.token_ids))
+    return np.where(features.read, np.cumsum(features.read) - 1, -1)
 
 
 def layer_states(source: Source, features: Features, report: Reporter) -> Tensor:
@@ -117,6 +121,8 @@ def _digest(source: Source, features: Features) -> str:
     digest.update(json.dumps(words).encode())
     for array in (features.token_ids, features.token_types, features.starts):
         digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
+    if features.read is not None:
+        digest.update(np.ascontiguousarray(features.read).data)
     return digest.hexdigest()
 
 
@@ -150,11 +156,15 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
     """Computes the states into a file that takes its name when it is whole."""
     draft = path.with_suffix(f".{os.getpid()}.tmp")
     precision, table = source.compute.precision, None
+    every = _places_of(features, source.tokens)  # (tokens,), or (rows,)
     try:
-        for places, states in _compute(source, features, report):
+        for at, found in _compute(source, features, report):
+            places, states = every[at], found
+            if features.read is not None:
+                places, states = places[features.read[at]], found[:, features.read[at]]
             if table is None:
                 # The number of layers and their size are known with the first batch.
-                shape = (len(states), count_places(features, source.tokens), states.shape[-1])
+                shape = (len(states), int(every.max()) + 1, states.shape[-1])
                 dtype = STORED[precision]
                 size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
                 free = shutil.disk_usage(draft.parent).free
@@ -176,7 +186,7 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
 def _compute(
     source: Source, features: Features, report: Reporter
 ) -> Iterator[tuple[Indices, NDArray[Any]]]:
-    """Batches of places with their states (layers + 1, places, size), as they are stored."""
+    """Batches of tokens or rows with their states (layers + 1, batch, size), as they are stored."""
     network, compute = source.network, source.compute
     network.to(compute.device).eval()
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
@@ -186,11 +196,11 @@ def _compute(
             inputs, _ = inputs_of(features, rows, compute.device)
             inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
-        places = features.tokens_of(rows) if source.tokens == "all" else rows
+        at = features.tokens_of(rows) if source.tokens == "all" else rows
         if compute.precision == "bf16":
             found = found.bfloat16().view(torch.int16)  # the same bits
         array: NDArray[Any] = found.cpu().numpy()
-        yield places, array
+        yield at, array
         done += len(rows)
         speed = done / max(time.monotonic() - start, 1e-9)
         report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))

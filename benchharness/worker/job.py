@@ -33,7 +33,7 @@ from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.splits import evaluate_split, headline, read_split
+from benchharness.splits import check_documents, evaluate_split, headline, read_split
 from benchharness.tasks.cast import rows_to_learn
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.read import SplitRows, count_repeats, draw_shots, hold_out
@@ -115,7 +115,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         features = {
             name: encode_once(course.head.encode, rows[name], encoder.tokenizer, read_by, limits)
             for course in courses
-            for read_by in [_read_by(provenance, course.task, recipe)]
+            for read_by in [_read_by(provenance, course.task, recipe, job)]
             for name in course.splits
         }
 
@@ -323,6 +323,7 @@ def _load(job: Job, recipe: Recipe) -> Encoder:
 def _read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
     """The rows of every split of the job; of those that are trained on, the shots it draws."""
     rows = {name: read_split(job, name) for name in job.fingerprints}
+    check_documents(job, rows)
     trained = f"{job.task}:train"
     if recipe.shots:
         rows[trained] = draw_shots(rows[trained], recipe.shots, job.seed)
@@ -387,13 +388,16 @@ def _head(task: Task, recipe: Recipe, encoder: Encoder) -> Head:
         answerable_weight=recipe.answerable_weight,
         beam_size=recipe.beam_size,
         lstm_size=recipe.lstm_size,
+        context=recipe.context,
         training_segments=recipe.training_segments,
     )
 
 
-def _read_by(provenance: Mapping[str, Any], task: Task, recipe: Recipe) -> str:
+def _read_by(provenance: Mapping[str, Any], task: Task, recipe: Recipe, job: Job) -> str:
     """What makes features of rows, besides their head: a tokenizer, and the words around a row."""
     tokenizer = str(provenance["model"]["tokenizer"])
+    if job.documents:
+        return f"{tokenizer} {sorted(job.documents.items())}"
     return f"{tokenizer} {task.name} {recipe.max_target_tokens}" if recipe.as_text else tokenizer
 
 

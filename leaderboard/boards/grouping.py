@@ -4,8 +4,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from benchharness.leaderboard.job import FEATURES_SETTING
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import storable
+
+_Names = tuple[object, ...]
 
 _SWEPT = "any values"
 """Stands for the hyperparameters of a sweep's points."""
@@ -92,17 +95,22 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 
     Within a model, its weights, recipe name and precision, the seeds of a task belong together only
     where every hyperparameter, the training rows and what they started from agree; of a sweep the
-    values may differ. A recipe may have other values for other tasks, so tasks are joined by equal
+    values may differ. Where a task was run with several features of a frozen encoder, each has
+    entries of its own. A recipe may have other values for other tasks, so tasks are joined by equal
     values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
-    named: dict[tuple[object, ...], list[_Entry]] = {}
+    named: dict[_Names, list[_Entry]] = {}
     # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
-    groups: dict[tuple[object, ...], list[RunRow]] = {}
+    groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
+    probed = _probed(runs)
     for run in runs:
-        groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    for runs_alike in groups.values():
-        rivals = named.setdefault(_names(runs_alike[0]), [])
+        names = _names(run)
+        if names in probed:
+            names = (*names, _features(run))
+        groups.setdefault((names, run.task, _training(run)), []).append(run)
+    for (names, *_), runs_alike in groups.items():
+        rivals = named.setdefault(names, [])
         home = _home(rivals, runs_alike[0])
         if home is None:
             home = _Entry()
@@ -110,6 +118,20 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
             entries.append(home)
         home.add(runs_alike)
     return [entry.runs for entry in entries]
+
+
+def _probed(runs: Iterable[RunRow]) -> set[_Names]:
+    """What runs go by of which a task has several choices of features."""
+    read: dict[_Names, dict[str, set[object]]] = {}
+    for run in runs:
+        read.setdefault(_names(run), {}).setdefault(run.task, set()).add(_features(run))
+    return {names for names, tasks in read.items() if any(len(f) > 1 for f in tasks.values())}
+
+
+def _features(run: RunRow) -> object:
+    """The layers of a frozen encoder that a run reads, None where it is fine-tuned."""
+    setting = run.settings.get(FEATURES_SETTING)
+    return None if setting is None else setting.value
 
 
 class _Entry:
@@ -151,7 +173,7 @@ def training_rows(run: RunRow) -> str:
     return " ".join(_trained_on(run))
 
 
-def _names(run: RunRow) -> tuple[object, ...]:
+def _names(run: RunRow) -> _Names:
     """What an entry has one of; a model's name may stand for two checkpoints."""
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()

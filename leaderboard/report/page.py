@@ -311,6 +311,7 @@ def moved(page: Page, places: Places) -> Page:
                 histories=figures(plots.histories),
                 stages=figures(plots.stages),
                 shots=figures(plots.shots),
+                layers=figures(plots.layers),
             )
             for plots in page.plots
         ),

@@ -7,7 +7,14 @@ from pathlib import PurePath
 from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.job import PAPER, PRETRAINED, START_FROM, TOGETHER, Job
+from benchharness.leaderboard.job import (
+    FEATURES_SETTING,
+    PAPER,
+    PRETRAINED,
+    START_FROM,
+    TOGETHER,
+    Job,
+)
 from benchharness.leaderboard.report.plots.curve import curve_figures
 from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.table import run_anchor
@@ -217,7 +224,7 @@ def _recipe(job: Job) -> Iterator[str]:
         yield from ("--recipe", job.recipe.removeprefix("text").removeprefix("-") or PAPER)
     for name, setting in job.settings.items():
         is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # which 0 are none
-        chosen = setting.source == "--set" or not _is_packaged(job)
+        chosen = setting.source == "--set" or not _is_packaged(job) or name == FEATURES_SETTING
         if name != START_FROM and chosen and not is_replaced:
             yield from ("--set", f"{name}={setting.value}")
     for name, value in job.off.items():  # which the settings are without

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
-from benchharness.leaderboard.job import Setting, define_task
+from benchharness.leaderboard.job import PAPER, Setting, define_task
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.archive import Taken, kept_files, read_kept, write_kept
 from benchharness.leaderboard.store.database import (
@@ -105,7 +105,8 @@ def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
         digests[_named(row)].add(row.recipe_digest)
     of: dict[tuple[object, ...], str] = {}
     for row in rows:
-        if row.kind == "model" and (row.overridden or len(digests[_named(row)]) > 1):
+        says = row.recipe == PAPER and not row.overridden and len(digests[_named(row)]) == 1
+        if row.kind == "model" and not says:
             of.setdefault(_values_of_row(row), row.key)
     if not of:
         return list(rows)

@@ -381,11 +381,12 @@ DOCUMENT = "-DOCSTART-"
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
     """The sentences: the first column is the word, the last one its entity tag.
 
-    Lines that begin a document are no words.
+    Lines that begin a document are no words; `document` is how many of them have come before.
     """
     source, path = files.source, files.paths[0]
     words: list[str] = []
     tags: list[str] = []
+    document = 0
     for number, line in enumerate([*read_lines(path), ""], start=1):
         fields = line.split()
         if fields and fields[0] != DOCUMENT:
@@ -400,8 +401,10 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
             tags.append(tag)
         elif words:
             first = number - len(words)
-            yield Record(f"{path} line {first}", {"tokens": words, source.label: tags})
+            place = f"{path} line {first}"
+            yield Record(place, {"tokens": words, source.label: tags, "document": document})
             words, tags = [], []
+        document += fields[:1] == [DOCUMENT]
 
 
 # CoNLL-2012's columns: a word a line with twelve columns and one more for each proposition of its

@@ -80,7 +80,7 @@ def key(here: Path) -> str:
         (f"{RUN}--suite superglue --task c", {"cb", "copa"}),
         (f"{RUN}--suite su", {"superglue"}),
         (f"{RUN}--suite se", {"seeds"}),
-        (f"{RUN}--recipe f", {"fast", "few-shot"}),
+        (f"{RUN}--recipe f", {"fast", "features", "few-shot"}),
         (
             f"{RUN}--set l",
             {"learning_rate=", "layer_decay=", "lm_weight=", "lora_rank=", "lstm_size="},
@@ -108,7 +108,7 @@ def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> Non
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
-    recipes = {"paper", "fast", "checkpoints", "few-shot"}
+    recipes = {"paper", "fast", "checkpoints", "features", "few-shot"}
     assert set(proposed(f"{RUN}--recipe ")) == recipes | {"mine.toml"}
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 

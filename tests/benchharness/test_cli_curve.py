@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.leaderboard.job import Stage
+from benchharness.leaderboard.job import Setting, Stage
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored.report import Wanted, make_report
@@ -205,3 +205,37 @@ def test_checkpoints_run_by_a_pattern_resume_and_make_a_curve(bench, tmp_path, m
     (two,) = curves(bench, "small/step-*")
     assert [point["step"] for point in two["points"]] == [1, 2]
     assert 'class="stages"' in Path("page.html").read_text(encoding="utf-8")
+
+
+def layer_run(features, task, seed, wrong):
+    """A run of a head on one layer of a frozen encoder."""
+    settings = {"features": Setting(value=features, source="--set")}
+    return made("small", task, seed, set(range(wrong)), settings=settings, overridden=True)
+
+
+def test_the_layers_of_a_model_have_a_row_each(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for features, wrong in (("layer-2", 20), ("embeddings", 60), ("layer-1", 40), ("mix", 9)):
+            for seed in range(3):
+                store.add_result(layer_run(features, RTE, seed, wrong + seed))
+        store.add_result(layer_run("layer-1", COLA, 0, 30))
+        store.add_result(layer_run("layer-2", COLA, 0, 20))
+    shown = bench("curve", "small", "--db", "board.sqlite")
+    assert shown.code == 0, shown.err
+    assert "GLUE on mini data: small, fp32" in shown.out
+    rows = [line.split() for line in shown.out.splitlines() if line.strip()[:1].isdigit()]
+    assert [row[0] for row in rows] == ["0", "1", "2"]
+    assert [len(row) for row in rows] == [4, 5, 5], "CoLA has no embeddings, one seed no interval"
+    cola, rte = curves(bench, "small")
+    assert (rte["model"], rte["task"], cola["task"]) == ("small", RTE, COLA)
+    assert [point["layer"] for point in rte["points"]] == [0, 1, 2]
+    first = rte["points"][0]
+    assert first["interval"]["low"] < first["median"] < first["interval"]["high"]
+    assert cola["points"][0]["interval"] is None
+    (only,) = curves(bench, "small", "--task", RTE)
+    assert only == rte
+    page = Path("page.html")
+    with open_store("board.sqlite") as store:
+        make_report(store, page)
+    assert 'class="layers"' in page.read_text(encoding="utf-8")

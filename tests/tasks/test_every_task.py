@@ -256,7 +256,9 @@ def over_the_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answer]:
 def test_the_hub_gives_the_rows_of_the_files(name: str, split: str, over_the_hub: Answer) -> None:
     assert over_the_hub.error == ""
     digest, found = over_the_hub.rows[f"{name}:{split}"]
-    assert found == [dict(row) for row in rows(TASKS[name].source, split, MINI)]
+    # Where documents begin is in CoNLL-2003's files alone, and in no digest.
+    alone = {"document": None} if name == "conll2003/ner" else {}
+    assert found == [{**row, **alone} for row in rows(TASKS[name].source, split, MINI)]
     assert digest == read(TASKS[name], split, MINI).fingerprint
 
 

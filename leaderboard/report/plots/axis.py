@@ -135,6 +135,17 @@ def log_axis(
     )
 
 
+def with_zero(axis: Axis) -> Axis:
+    """A logarithmic axis on which 0, which has no logarithm, has a place before all others."""
+    zero = axis.low / (axis.high / axis.low) ** 0.08
+    return replace(
+        axis,
+        low=zero,
+        values=(zero, *axis.values),
+        text=lambda value: "0" if value == zero else axis.text(value),
+    )
+
+
 # Axes of time: ticks at full minutes, hours and days of UTC.
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

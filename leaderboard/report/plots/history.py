@@ -18,18 +18,15 @@ from benchharness.leaderboard.report.plots.axis import (
 )
 from benchharness.leaderboard.report.plots.figure import (
     WIDTH,
+    Corner,
     Figure,
-    Key,
-    Mark,
-    Path,
     Table,
     TableRow,
     Text,
     place_labels,
-    polyline,
-    shape,
     shortened,
 )
+from benchharness.leaderboard.report.plots.lines import Line, Point, with_lines
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import PastRun
@@ -37,9 +34,6 @@ from benchharness.tasks.suites import title_of
 
 _ACROSS, _UP = (48, WIDTH - 36), (204, 16)
 """Where the axes lie."""
-
-_STYLES = 4
-"""Shapes and colours that can be told apart; further recipes share the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,21 +107,12 @@ def _figure(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -
     y = score_axis([run.score for run in runs], name, _UP)
     series = {recipe: list(_batches(found)) for recipe, found in _by_recipe(runs).items()}
     every = sorted((b for found in series.values() for b in found), key=lambda b: b[0].seconds)
-    styled = [(min(number, _STYLES - 1), *each) for number, each in enumerate(series.items())]
-    return Figure(
+    figure = Figure(
         title=f"{model} on {name} over time",
         x=x,
         y=y,
         description=f"{len(runs)} runs from {date_text(runs[0].seconds)} to "
         f"{date_text(runs[-1].seconds)}. The table below has the median of each version.",
-        keys=tuple(_key(style, recipe) for style, recipe, _ in styled),
-        paths=tuple(_line(style, batches, x, y) for style, _, batches in styled),
-        marks=tuple(
-            _mark(style, run, x, y, keys)
-            for style, _, batches in styled
-            for batch in batches
-            for run in batch
-        ),
         texts=tuple(_labels(every, x, y)),
         table=Table(
             columns=("first finished (UTC)", "last", "code", "recipe", "seeds", "median × 100"),
@@ -135,6 +120,7 @@ def _figure(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -
             rows=tuple(map(_batch_row, every)),
         ),
     )
+    return with_lines(figure, (_line(name, found, x, y, keys) for name, found in series.items()))
 
 
 def _by_recipe(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
@@ -158,30 +144,26 @@ def _batches(runs: Sequence[_Run]) -> Iterator[_Batch]:
         yield batch
 
 
-def _middle(batch: _Batch, x: Axis, y: Axis) -> tuple[float, float]:
+def _middle(batch: _Batch, x: Axis, y: Axis) -> Corner:
     return x(fmean(run.seconds for run in batch)), y(median(run.score for run in batch))
 
 
-def _key(style: int, recipe: str) -> Key:
-    past = f"past s{style}"
-    return Key(line=f"line s{style}", mark=past, shape=shape(style, 15, 6), text=recipe)
+def _line(recipe: str, batches: Sequence[_Batch], x: Axis, y: Axis, keys: frozenset[str]) -> Line:
+    """Joins the medians of a recipe's batches, among the points of their runs."""
+    return Line(
+        name=recipe,
+        corners=[_middle(batch, x, y) for batch in batches],
+        points=[_point(run, x, y, keys) for batch in batches for run in batch],
+    )
 
 
-def _line(style: int, batches: Iterable[_Batch], x: Axis, y: Axis) -> Path:
-    """Joins the medians of a recipe's batches."""
-    middles = [_middle(batch, x, y) for batch in batches]
-    return Path(kind=f"line s{style}", d=polyline(middles))
-
-
-def _mark(style: int, run: _Run, x: Axis, y: Axis, keys: frozenset[str]) -> Mark:
-    row, across, up = run.row, x(run.seconds), y(run.score)
+def _point(run: _Run, x: Axis, y: Axis, keys: frozenset[str]) -> Point:
+    row = run.row
     said = (f"seed {row.seed}", f"{run.score:.1f}", date_text(run.seconds), run.recipe, run.code)
-    return Mark(
-        kind=f"past s{style}",
-        x=across,
-        y=up,
+    return Point(
+        x=x(run.seconds),
+        y=y(run.score),
         note=", ".join(part for part in said if part),
-        paths={"shape": shape(style, across, up)},
         href="#" + run_anchor(row.key) if row.key in keys else "",
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.job import FEATURES_SETTING
 from benchharness.leaderboard.report.plots.category import categories_of_task
 from benchharness.leaderboard.report.plots.cost import Facts, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure, Table
@@ -90,6 +91,7 @@ class Plots:
     more_histories: int
     stages: tuple[Figure, ...] = ()
     shots: tuple[Figure, ...] = ()
+    layers: tuple[Figure, ...] = ()
 
     @property
     def is_small(self) -> bool:
@@ -133,13 +135,26 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         more_histories=max(len(past) - _MOST_HISTORIES, 0),
         stages=background.stages.get(board_key(board), ()),
         shots=_shots(named, board),
+        layers=_layers(named, board),
     )
 
 
-def _shots(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
-    if not any("shots" in run.settings for each in named for run in each.entry.runs[:1]):
+def _sets(named: Sequence[NamedEntry], setting: str) -> bool:
+    """Whether an entry has runs with a setting that few boards have."""
+    return any(setting in run.settings for each in named for run in each.entry.runs[:1])
+
+
+def _layers(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
+    if not _sets(named, FEATURES_SETTING):
         return ()
-    # Few boards have such runs.
+    from benchharness.leaderboard.report.plots.layers import layer_figures  # noqa: PLC0415
+
+    return layer_figures(named, board)
+
+
+def _shots(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
+    if not _sets(named, "shots"):
+        return ()
     from benchharness.leaderboard.report.plots.shots import shot_figures  # noqa: PLC0415
 
     return shot_figures(named, board)

@@ -1,38 +1,23 @@
 """k-shot runs: the score of a task against the number of rows that were trained on."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.job import ZERO_SHOT
-from benchharness.leaderboard.report.plots.axis import Axis, log_axis, score_axis
-from benchharness.leaderboard.report.plots.figure import (
-    WIDTH,
-    Figure,
-    Key,
-    Mark,
-    Path,
-    Table,
-    TableRow,
-    polyline,
-    shape,
-)
+from benchharness.leaderboard.report.plots.axis import Axis, log_axis, score_axis, with_zero
+from benchharness.leaderboard.report.plots.figure import Corner, Figure, Table, TableRow
+from benchharness.leaderboard.report.plots.lines import ACROSS, UP, Line, Point, with_lines
 from benchharness.leaderboard.report.plots.point import NamedEntry
 from benchharness.tasks.suites import title_of
-
-_ACROSS, _UP = (48, WIDTH - 20), (232, 16)
-"""Where the axes lie."""
-
-_STYLES = 4
-"""Shapes and colours that can be told apart; further models share the last."""
 
 _ROUND = tuple(2**power for power in range(30))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Point:
+class _Shots:
     """The score of one entry, which was trained on so many rows; 0 for none."""
 
     shots: int
@@ -40,7 +25,7 @@ class _Point:
     cell: Cell
 
 
-_Curves = Mapping[str, list[_Point]]
+_Curves = Mapping[str, list[_Shots]]
 """The points of each model and recipe, by rising number of rows."""
 
 
@@ -54,17 +39,17 @@ def shot_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...
 
 
 def _curves(named: Sequence[NamedEntry], task: str) -> _Curves:
-    found: dict[str, list[_Point]] = {}
-    untrained: dict[str, _Point] = {}
+    found: dict[str, list[_Shots]] = {}
+    untrained: dict[str, _Shots] = {}
     for each in named:
         cell = each.entry.cells.get(task)
         if cell is None:
             continue
         setting = cell.runs[0].settings.get("shots")
         if each.entry.kind == ZERO_SHOT:
-            untrained[_weights(each.entry)] = _Point(shots=0, named=each, cell=cell)
+            untrained[_weights(each.entry)] = _Shots(shots=0, named=each, cell=cell)
         elif setting is not None:
-            point = _Point(shots=int(setting.value), named=each, cell=cell)
+            point = _Shots(shots=int(setting.value), named=each, cell=cell)
             found.setdefault(_without_shots(each.entry), []).append(point)
     for points in found.values():
         if start := untrained.get(_weights(points[0].named.entry)):
@@ -92,75 +77,60 @@ def _figure(task: str, curves: _Curves) -> Figure | None:
         return None
     points = [point for points in curves.values() for point in points]
     x = _rows_axis([point.shots for point in points])
-    y = score_axis([100 * v for point in points for v in point.cell.values], title_of(task), _UP)
-    styled = [(min(n, _STYLES - 1), *curve) for n, curve in enumerate(curves.items())]
-    return Figure(
+    y = score_axis([100 * v for point in points for v in point.cell.values], title_of(task), UP)
+    figure = Figure(
         title=title_of(task),
         x=x,
         y=y,
         description=f"{len(points)} scores by the number of training rows, in the table below.",
         note="Points are medians over seeds, which draw other rows each; lines through them reach "
         "from the lowest to the highest seed.",
-        keys=tuple(
-            Key(line=f"line s{n}", mark=f"past s{n}", shape=shape(n, 15, 6), text=name)
-            for n, name, _ in styled
-        ),
-        paths=tuple(
-            Path(kind=f"line s{n}", d=polyline([_at(point, x, y) for point in points]))
-            for n, _, points in styled
-        ),
-        marks=tuple(_marks(styled, x, y)),
         table=Table(
             columns=("model", "training rows", "seeds", "median", "lowest", "highest"),
             rows=tuple(_row(name, point) for name, points in curves.items() for point in points),
         ),
     )
+    return with_lines(figure, (_line(name, points, x, y) for name, points in curves.items()))
 
 
 def _rows_axis(numbers: Sequence[int]) -> Axis:
     """Logarithmic; where there is a 0, it has a place before all others."""
     above = [float(number) for number in numbers if number]
-    axis = log_axis(above, "training rows", _ACROSS, steps=_ROUND, text="{:g}".format)
-    if len(above) == len(numbers):
-        return axis
-    zero = axis.low / (axis.high / axis.low) ** 0.08
-    return replace(
-        axis,
-        low=zero,
-        values=(zero, *axis.values),
-        text=lambda value: "0" if value == zero else f"{value:g}",
-    )
+    axis = log_axis(above, "training rows", ACROSS, steps=_ROUND, text="{:g}".format)
+    return axis if len(above) == len(numbers) else with_zero(axis)
 
 
-def _at(point: _Point, x: Axis, y: Axis) -> tuple[float, float]:
+def _at(point: _Shots, x: Axis, y: Axis) -> Corner:
     return x(max(point.shots, x.low)), y(100 * point.cell.median)
 
 
-def _marks(styled: Sequence[tuple[int, str, Sequence[_Point]]], x: Axis, y: Axis) -> Iterator[Mark]:
-    for style, name, points in styled:
-        for point in points:
-            across, up = _at(point, x, y)
-            low, high = (y(100 * end) for end in _ends(point.cell))
-            seeds = ", ".join(map(shown, point.cell.values))
-            yield Mark(
-                kind=f"past s{style}",
-                x=across,
-                y=up,
-                note=f"{name}, {point.shots} rows: {shown(point.cell.median)} ({seeds})",
-                paths={
-                    "range": f"M{across:g},{low:g}V{high:g}",
-                    "shape": shape(style, across, up),
-                },
-                entry=point.named.id,
-                href=point.named.href(point.cell),
-            )
+def _line(name: str, points: Sequence[_Shots], x: Axis, y: Axis) -> Line:
+    return Line(
+        name=name,
+        corners=[_at(point, x, y) for point in points],
+        points=[_point(name, point, x, y) for point in points],
+    )
+
+
+def _point(name: str, point: _Shots, x: Axis, y: Axis) -> Point:
+    across, up = _at(point, x, y)
+    low, high = (y(100 * end) for end in _ends(point.cell))
+    seeds = ", ".join(map(shown, point.cell.values))
+    return Point(
+        x=across,
+        y=up,
+        note=f"{name}, {point.shots} rows: {shown(point.cell.median)} ({seeds})",
+        span=(low, high),
+        entry=point.named.id,
+        href=point.named.href(point.cell),
+    )
 
 
 def _ends(cell: Cell) -> tuple[float, float]:
     return min(cell.values), max(cell.values)
 
 
-def _row(name: str, point: _Point) -> TableRow:
+def _row(name: str, point: _Shots) -> TableRow:
     low, high = _ends(point.cell)
     return TableRow(
         name=name,

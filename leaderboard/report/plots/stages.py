@@ -6,27 +6,23 @@ from statistics import fmean
 
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.comparing.stages import StageCurve, StagePoint
-from benchharness.leaderboard.report.plots.axis import Axis, linear_axis, log_axis, score_axis
+from benchharness.leaderboard.report.plots.axis import (
+    Axis,
+    linear_axis,
+    log_axis,
+    score_axis,
+    with_zero,
+)
 from benchharness.leaderboard.report.plots.cost import count_text
 from benchharness.leaderboard.report.plots.figure import (
-    WIDTH,
+    Corner,
     Figure,
-    Key,
-    Mark,
-    Path,
     Table,
     TableRow,
     Text,
     place_labels,
-    polyline,
-    shape,
 )
-
-_ACROSS, _UP = (48, WIDTH - 20), (232, 16)
-"""Where the axes lie."""
-
-_STYLES = 4
-"""Shapes and colours that can be told apart; further recipes share the last."""
+from benchharness.leaderboard.report.plots.lines import ACROSS, UP, Line, Point, with_lines
 
 _STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
 
@@ -46,21 +42,13 @@ def _figure(curves: Sequence[StageCurve]) -> Figure:
     points = [point for curve in curves for point in curve.points]
     in_tokens = all(point.stage.tokens is not None for point in points)
     x = _place_axis([_place(point, in_tokens) for point in points], in_tokens)
-    y = score_axis([100 * end for point in points for end in _ends(point)], curves[0].title, _UP)
-    styled = [(min(place, _STYLES - 1), curve) for place, curve in enumerate(curves)]
-    return Figure(
+    y = score_axis([100 * end for point in points for end in _ends(point)], curves[0].title, UP)
+    figure = Figure(
         title=f"{curves[0].run}, {curves[0].title}",
         x=x,
         y=y,
         description=f"{len(points)} scores of checkpoints. The table below has every one.",
         note=_note(curves),
-        keys=tuple(_key(style, curve) for style, curve in styled),
-        paths=tuple(_line(style, curve, x, y, in_tokens) for style, curve in styled),
-        marks=tuple(
-            _mark(style, curve, point, x, y, in_tokens)
-            for style, curve in styled
-            for point in curve.points
-        ),
         texts=tuple(_labels(curves, x, y, in_tokens)),
         table=Table(
             columns=("checkpoint", "step", "tokens", "recipe", "seeds", "median", "95 % interval"),
@@ -68,6 +56,7 @@ def _figure(curves: Sequence[StageCurve]) -> Figure:
             rows=tuple(_row(curve, point) for curve in curves for point in curve.points),
         ),
     )
+    return with_lines(figure, (_line(curve, x, y, in_tokens) for curve in curves))
 
 
 def _name(curve: StageCurve) -> str:
@@ -104,53 +93,37 @@ def _place_axis(places: Sequence[float], in_tokens: bool) -> Axis:
     above = sorted(place for place in places if place > 0)
     middle = above[len(above) // 2] if above else 0.0
     if not above or above[-1] < _SPREAD * middle:
-        axis = linear_axis([0.0, *places], label, _ACROSS, smallest=1)
+        axis = linear_axis([0.0, *places], label, ACROSS, smallest=1)
         return replace(axis, text=count_text)
-    axis = log_axis(above, f"{label} (logarithmic)", _ACROSS, steps=_STEPS, text=count_text)
-    if len(above) == len(places):
-        return axis
-    zero = axis.low / (axis.high / axis.low) ** 0.08
-    return replace(
-        axis,
-        low=zero,
-        values=(zero, *axis.values),
-        text=lambda value: "0" if value == zero else count_text(value),
-    )
+    axis = log_axis(above, f"{label} (logarithmic)", ACROSS, steps=_STEPS, text=count_text)
+    return axis if len(above) == len(places) else with_zero(axis)
 
 
 def _across(x: Axis, place: float) -> float:
     return x(max(place, x.low) if x.log else place)
 
 
-def _at(point: StagePoint, x: Axis, y: Axis, in_tokens: bool) -> tuple[float, float]:
+def _at(point: StagePoint, x: Axis, y: Axis, in_tokens: bool) -> Corner:
     return _across(x, _place(point, in_tokens)), y(100 * point.median)
 
 
-def _key(style: int, curve: StageCurve) -> Key:
-    mark = f"past s{style}"
-    return Key(line=f"line s{style}", mark=mark, shape=shape(style, 15, 6), text=_name(curve))
+def _line(curve: StageCurve, x: Axis, y: Axis, in_tokens: bool) -> Line:
+    return Line(
+        name=_name(curve),
+        corners=[_at(point, x, y, in_tokens) for point in curve.points],
+        points=[_point(curve, point, x, y, in_tokens) for point in curve.points],
+    )
 
 
-def _line(style: int, curve: StageCurve, x: Axis, y: Axis, in_tokens: bool) -> Path:
-    corners = [_at(point, x, y, in_tokens) for point in curve.points]
-    return Path(kind=f"line s{style}", d=polyline(corners))
-
-
-def _mark(  # noqa: PLR0913, PLR0917  (what it stands for, and where)
-    style: int, curve: StageCurve, point: StagePoint, x: Axis, y: Axis, in_tokens: bool
-) -> Mark:
+def _point(curve: StageCurve, point: StagePoint, x: Axis, y: Axis, in_tokens: bool) -> Point:
     across, up = _at(point, x, y, in_tokens)
-    paths = {"shape": shape(style, across, up)}
-    if point.interval is not None:
-        low, high = (y(100 * end) for end in _ends(point))
-        paths = {"range": f"M{across:g},{low:g}V{high:g}", **paths}
+    low, high = (y(100 * end) for end in _ends(point))
     seeds = ", ".join(map(shown, point.values))
-    return Mark(
-        kind=f"past s{style}",
+    return Point(
         x=across,
         y=up,
         note=f"{point.model}, {_name(curve)}: {shown(point.median)} ({seeds})",
-        paths=paths,
+        span=None if point.interval is None else (low, high),
     )
 
 
