@@ -1,7 +1,7 @@
 """From a model, a task and the command line to every hyperparameter's value and its source."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_OVER = ("fast", "checkpoints")
+_OVER = ("fast", "checkpoints", "tinybert-student")
 """The recipes of ours that are laid over a model's own."""
 
 AS_TEXT = "as_text"
@@ -68,6 +68,9 @@ AS_TEXT = "as_text"
 
 _TEXT = "text"
 """T5's recipe for that, laid over a model's own, and what a row of it is called."""
+
+_STUDENT = "student"
+"""The recipe of DistilBERT's authors for learning from a teacher, laid over a model's own."""
 
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
@@ -86,6 +89,9 @@ _ONLY = {
 
 _TOGETHER_ALONE = ("sampling_power",)
 """Hyperparameters of tasks that are trained together."""
+
+_TAUGHT = ("teacher_weight", "temperature", "layer_weight")
+"""Hyperparameters of a student."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
@@ -200,6 +206,8 @@ def resolve_sweep(
     recipe: str | None,
     overrides: Mapping[str, str],
     head: str = "pair",
+    *,
+    is_student: bool = False,
 ) -> tuple[ResolvedRecipe, ...]:
     """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
@@ -209,13 +217,14 @@ def resolve_sweep(
     typed after `--set`, where x2 or x0.5 is so many times the recipe's value.
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
     are a sweep. What is only for another head type (a stride), is off, or means nothing
-    beside other values is checked and left out, because it is no part of this job. Raises
-    BenchError with one line for each value that is unknown, ill-typed or out of range.
+    beside other values is checked and left out, because it is no part of this job. A student has
+    the values of `student.toml` over its model's own. Raises BenchError with one line for each
+    value that is unknown, ill-typed or out of range.
     """
     if spec.is_baseline:
         return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
     tables = ("default", f"head/{head}", task)
-    return _resolve(spec, tables, recipe, overrides, [head])
+    return _resolve(spec, tables, recipe, overrides, [head], is_student=is_student)
 
 
 def resolve_together(
@@ -257,10 +266,13 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     heads: Sequence[str],
     *,
     together: bool = False,
+    is_student: bool = False,
 ) -> tuple[ResolvedRecipe, ...]:
     """The points of the layers that these tables of each file are."""
     name, packaged = recipe or _PAPER, list(_packaged_layers(spec, tables))
     is_own = name not in (_PAPER, *_OVER)
+    if is_student:
+        packaged += _file_layers(packaged_names()[_STUDENT], tables)
     over: list[Mapping[str, Setting]] = []
     if name != _PAPER:
         path = _recipe_path(name)
@@ -286,10 +298,11 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
         key: Setting(value=_multiplied(key, text, named), source="--set")
         for key, text in overrides.items()
     }
-    points = _points([*named, typed], heads, together=together)
+    needless = {*(() if together else _TOGETHER_ALONE), *(() if is_student else _TAUGHT)}
+    points = _points([*named, typed], heads, needless)
     # What a command says that names the recipe, or gives all of its values over the model's own.
     said = packaged if is_own or len(points) > 1 else named
-    usual = _points(said, heads, together=together)[0].settings if typed or is_own else {}
+    usual = _points(said, heads, needless)[0].settings if typed or is_own else {}
     return tuple(
         ResolvedRecipe(
             name=_called(Path(name).stem if is_own else name, is_text=asked is True),
@@ -380,7 +393,7 @@ class _Point:
 
 
 def _points(
-    layers: Iterable[Mapping[str, Setting]], heads: Sequence[str], *, together: bool = False
+    layers: Iterable[Mapping[str, Setting]], heads: Sequence[str], needless: Set[str]
 ) -> list[_Point]:
     """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
@@ -394,7 +407,7 @@ def _points(
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
-        settings = _relevant(checked, heads, together=together)
+        settings = _relevant(checked, heads, needless)
         values = tuple((name, setting.value) for name, setting in settings.items())
         off = {name: s.value for name, s in checked.items() if s.value == _OFF.get(name)}
         found.setdefault(values, _Point(settings=settings, off=off))
@@ -428,18 +441,17 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def _relevant(
-    settings: Mapping[str, Setting], heads: Sequence[str], *, together: bool
+    settings: Mapping[str, Setting], heads: Sequence[str], others: Set[str]
 ) -> dict[str, Setting]:
-    """The settings that the result of a job depends on."""
+    """The settings that the result of a job depends on; `others` are for other kinds of jobs."""
     on = {name: s for name, s in settings.items() if s.value != _OFF.get(name)}
     for name, usual in _IN_PLACE.items():
         if name in on:
             on[usual] = Setting(value=0.0, source=f"{name} is in its place")
     for name in _OF_ADAM if "optimizer" in on else ():
         on[name] = Setting(value=0.0, source="adafactor has no such value")
-    needless = {name for name, known in _ONLY.items() if not set(known) & set(heads)}
+    needless = {name for name, known in _ONLY.items() if not set(known) & set(heads)} | others
     needless.update(_CLASSIFIES if AS_TEXT in on else ("max_target_tokens",))
-    needless.update(() if together else _TOGETHER_ALONE)
     needless |= _needless_beside(on)
     return {name: setting for name, setting in on.items() if name not in needless}
 

@@ -13,20 +13,22 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.layers import FAMILIES, use_first_token
+from benchharness.encoder.layers import FAMILIES, keep_layers, use_first_token
 from benchharness.encoder.load import set_dropout
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKABLE, prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
 from benchharness.heads.shared import share
+from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.heads.tokens import encode_once
-from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import Job
+from benchharness.kept_folders import EVERY_SECONDS, JOB, check_checkpoint
+from benchharness.leaderboard.job import Job, define_task
 from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
 from benchharness.models.spec import Trust
@@ -35,7 +37,7 @@ from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline, read_split
 from benchharness.tasks.cast import rows_to_learn
-from benchharness.tasks.errors import JobError
+from benchharness.tasks.errors import JobError, ModelError
 from benchharness.tasks.read import SplitRows, count_repeats, draw_shots, hold_out
 from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
@@ -54,7 +56,7 @@ from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
-from benchharness.worker.checkpoint import CheckpointWriter, load_start
+from benchharness.worker.checkpoint import CheckpointWriter, load_head, load_kept, load_start
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
@@ -68,6 +70,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     report: Reporter = lambda _: None,
     *,
     start_from: Path | None = None,
+    teacher: Path | None = None,
     keep: Path | None = None,
     snapshots: Path | None = None,
     checkpoint_every: float = EVERY_SECONDS,
@@ -75,7 +78,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     """Fine-tunes an encoder, predicts and scores as the job says.
 
     `start_from` is the folder in which the run that the job starts from has left its encoder,
-    `keep` the one in which this run leaves its own. In the folder `snapshots` it keeps its state
+    `teacher` that in which the run that it learns from has left its network, and `keep` the one in
+    which this run leaves its own. In the folder `snapshots` it keeps its state
     every `checkpoint_every` seconds and before a signal ends it, and resumes from there. Raises
     DataError where a split is no longer what the job was planned with, ModelError for a checkpoint
     that cannot be used, JobError for such a folder or too little memory, and DivergedError where
@@ -97,6 +101,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         rows = _read_rows(job, recipe)
 
         # ---- Load the encoder, with the recipe's dropout and the weights of the start.
+        taught = _load_teacher(job, teacher, recipe, device)  # before what the seed draws
         encoder = _load(job, recipe)
         writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
         set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
@@ -105,6 +110,12 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             **load_start(encoder, start_from, job),
         }
         courses = [Course.of(name, rows, recipe, encoder) for name in job.trained_tasks]
+        if taught is not None:
+            provenance["teacher"] = taught.record
+            (course,) = courses
+            course.head = with_teacher(
+                course.head, taught.network, recipe, is_choice=course.task.head == "choice"
+            )
         _hold_out(courses, rows, recipe)
 
         # ---- Put the head on it, or those of several tasks, and encode the rows.
@@ -119,6 +130,11 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             for name in course.splits
         }
 
+        if taught is not None:
+            features[course.trained] = _read_alike(
+                taught, encoder, course.head, features[course.trained], rows[course.trained], limits
+            )
+
         # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
         if recipe.is_frozen:
             (task,) = (course.task for course in courses)
@@ -126,7 +142,11 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         elif recipe.lora_rank:
             provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
         parameters = sum(weight.numel() for weight in network.parameters())
-        features, vocabulary = _used_vocabulary(network, features, recipe, is_kept=keep is not None)
+        features, vocabulary = _used_vocabulary(network, features, recipe)
+        if taught is not None and vocabulary is not None:
+            taught.network.rows = torch.from_numpy(vocabulary.rows).to(device)
+        if keep is None:  # the whole embedding, most of XLM-R's weights, is not to stay in memory
+            vocabulary = None
 
         # ---- Begin, or resume from the newest snapshot.
         states = Snapshots(
@@ -317,7 +337,9 @@ def _find_device(*, deterministic: bool) -> torch.device:
 def _load(job: Job, recipe: Recipe) -> Encoder:
     trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
     revision = hub_revision(job.weights)
-    return load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
+    encoder = load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
+    keep_layers(encoder, recipe.layers)
+    return encoder
 
 
 def _read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
@@ -444,14 +466,80 @@ def _needs_vocabulary(recipe: Recipe) -> bool:
 
 
 def _used_vocabulary(
-    network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
+    network: Any, features: dict[str, Features], recipe: Recipe
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
-    """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
+    """Cuts the vocabulary where it is trained, and gives the way back."""
     if _needs_vocabulary(recipe) or why_whole(network.encoder):
         return features, None
-    features, vocabulary = cut_vocabulary(network.encoder, features)
-    # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
-    return features, vocabulary if is_kept else None
+    return cut_vocabulary(network.encoder, features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Taught:
+    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it."""
+
+    network: Teacher
+    encoder: Encoder
+    record: Mapping[str, str]
+
+
+def _load_teacher(
+    job: Job, folder: Path | None, recipe: Recipe, device: torch.device
+) -> _Taught | None:
+    """The network that the run of a job's teacher has left, if it has one.
+
+    Raises JobError where the folder is gone or damaged, or is of another network.
+    """
+    if job.teacher is None:
+        return None
+    name = job.shown_teacher
+    if folder is None:
+        raise JobError(f"no folder was given with the network of {name}.")
+    digests = check_checkpoint(folder, job.teacher.run, teaches=True)
+    taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+    define_task(taught.definition)
+    own = Recipe.from_settings(taught.settings)
+    encoder = _load(taught, own)
+    load_kept(encoder, folder, name)
+    course = Course.of(taught.task, taught.fingerprints, own, encoder)
+    network = course.head.network(encoder, course.task)
+    if getattr(network, "reads_first_token", False) and not recipe.layer_weight:
+        use_first_token(encoder.network)
+    prepare_for(device, network)
+    load_head(network, folder, name)
+    network.to(device).eval().requires_grad_(False)
+    return _Taught(
+        network=Teacher(network=network, recipe=recipe),
+        encoder=encoder,
+        record={"name": name, "run": job.teacher.run, "sha256": text_digest(str(sorted(digests.items())))},
+    )
+
+
+def _read_alike(
+    taught: _Taught, student: Encoder, head: Head, features: Features, rows: SplitRows, limits: Limits
+) -> Features:
+    """The train split as both read it, with the token types of the one that knows them.
+
+    Raises ModelError where they read other tokens.
+    """
+    teacher, network = taught.encoder, taught.network
+    if limits.max_tokens > teacher.max_tokens:
+        raise ModelError(
+            f"{taught.record['name']} reads at most {teacher.max_tokens} tokens, and its student "
+            f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
+        )
+    theirs = head.encode(rows.examples, teacher.tokenizer, limits)
+    types = features.token_types, theirs.token_types
+    network.student_reads_types, network.reads_types = (each is not None for each in types)
+    pairs = [(theirs.starts, features.starts), (theirs.token_ids, features.token_ids)]
+    if network.reads_types and network.student_reads_types:
+        pairs.append(types)
+    if not all(np.array_equal(one, other) for one, other in pairs):
+        raise ModelError(
+            f"{taught.record['name']} reads other tokens than its student: a teacher needs the "
+            "vocabulary of its student, so take another of the two."
+        )
+    return features if network.student_reads_types else replace(features, token_types=types[1])
 
 
 @dataclass(kw_only=True)
@@ -567,7 +655,7 @@ def _write(
     merge_adapters(network)
     if vocabulary is not None:
         vocabulary.restore()
-    writer.write()
+    writer.write(network)
 
 
 def _cost(parameters: int, fitted: Fit, done: JobState) -> Cost:
