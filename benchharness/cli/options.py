@@ -74,6 +74,16 @@ StartFrom = Annotated[
         "model's.",
     ),
 ]
+Teacher = Annotated[
+    str | None,
+    typer.Option(
+        "--teacher",
+        metavar="KEY|MODEL",
+        autocompletion=completed_by("models"),
+        help="Whom the models learn from beside the labels: a stored run by its key, or a model, "
+        "whose own run of each task and seed comes before.",
+    ),
+]
 Together = Annotated[
     list[str] | None,
     typer.Option(

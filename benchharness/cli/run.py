@@ -41,6 +41,7 @@ from benchharness.cli.options import (
     StartFrom,
     Suites,
     Tasks,
+    Teacher,
     Timeout,
     Together,
     TrustRemoteCode,
@@ -205,6 +206,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     shots: Shots = None,
     cast: As = None,
     start_from: StartFrom = "paper",
+    teacher: Teacher = None,
     limit: Limit = None,
     test: Test = False,
     precision: Precision = "auto",
@@ -273,6 +275,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         ),
         start_from=start_from,
         together=together or (),
+        teacher=teacher,
+        db=db,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     if not dry_run and not is_there(db):  # all jobs will run
