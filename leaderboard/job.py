@@ -20,6 +20,9 @@ measured a number that was imported."""
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
 
+TAUGHT = ("teacher_weight", "temperature", "layer_weight")
+"""The settings that only a student has."""
+
 START_FROM = "start_from"
 """The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
 
@@ -88,12 +91,14 @@ class Teacher:
 
     `run` is the key of the teacher's job, `model` its model, and `variant` what its rows, values
     and weights are told by: the same for teachers that differ in nothing but their seeds, or the
-    beginning of `run` where one teacher is that of all seeds.
+    beginning of `run` where one teacher is that of all seeds. `alone` is the key of the same job
+    without a teacher.
     """
 
     run: str
     model: str
     variant: str
+    alone: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher, job_name
-from benchharness.stored.boards import gather_boards, is_reported, left_out
+from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
 
@@ -440,7 +440,7 @@ def _conclude(  # noqa: PLR0913  (what came out, and where it goes)
     store, outcomes = driven
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
-    boards = gather_boards(store, _suites_of(schedule))
+    boards = gained(gather_boards(store, _suites_of(schedule)), store)
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
     if outcomes or not is_reported(store, out, boards):

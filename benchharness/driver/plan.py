@@ -7,7 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from benchharness.driver.request import ALL_ROWS, Request
-from benchharness.driver.teachers import check_teacher, teacher_of
+from benchharness.driver.teachers import taught
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
@@ -148,11 +148,11 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
     wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
     leading = _leading_tasks(tasks if shared else wanted)
     recipes = resolve(_start(start_from, shared), leading)
-    taught = _resolve_teacher(teacher, recipes, start_from)
-    learned |= {task for _, task in taught}
+    teachers = _resolve_teacher(teacher, recipes, start_from)
+    learned |= {task for _, task in teachers}
     shared_recipes = _resolve_shared(encoders, shared, recipe, overrides or {})
     parts = _read_parts(
-        wanted, recipes, shared_recipes, source, limit, splits, learned, taught, teacher
+        wanted, recipes, shared_recipes, source, limit, splits, learned, teachers, teacher
     )
     parts.check_shots()
     precision = resolve_precision(precision, gpu=gpu)
@@ -308,14 +308,14 @@ def _read_parts(  # noqa: PLR0913, PLR0917  (what is read, and for which recipes
     limit: int | None,
     splits: Sequence[str],
     learned: Collection[str],
-    taught: Recipes,
+    teachers: Recipes,
     teacher: ModelSpec | Sequence[Job] | None,
 ) -> "_Parts":
     """Reads every split that the tasks, and those that they start from, are made of."""
     reader = _Reader(source, limit, splits, learned)
     leading = _leading_tasks(tasks)
     wanted = {task.name for task in tasks}
-    every = (*recipes, *taught)
+    every = (*recipes, *teachers)
     starts = {name for _, name in every} - {task.name for task in leading}
     parts = _Parts(
         data=str(source),
@@ -332,7 +332,7 @@ def _read_parts(  # noqa: PLR0913, PLR0917  (what is read, and for which recipes
         rows=reader.rows,
         limit=limit,
     )
-    return replace(parts, teachers=replace(parts, recipes=taught), teacher=teacher)
+    return replace(parts, teachers=replace(parts, recipes=teachers), teacher=teacher)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,12 +369,11 @@ class _Parts:
             before = [self.together(model, seed, precision)]
         start_from = before[-1].key if before else None
         job = self._job(model, [task], recipe, seed, precision, start_from)
-        taught = self._teachers(task, seed, precision)
-        if taught:
-            check_teacher(job, taught[-1])
-            own = isinstance(self.teacher, ModelSpec)
-            job = replace(job, teacher=teacher_of(taught, of_all_seeds=not own))
-        return [*before, *taught, job]
+        teachers = self._teachers(task, seed, precision)
+        if teachers:
+            own, first = isinstance(self.teacher, ModelSpec), before[-1] if before else None
+            job = taught(job, first, teachers[-1], of_all_seeds=not own)
+        return [*before, *teachers, job]
 
     def _teachers(self, task: str, seed: int, precision: str) -> list[Job]:
         """The teacher of a task's job with that seed, behind what it needs; none where none is."""

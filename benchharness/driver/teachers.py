@@ -1,11 +1,11 @@
 """Whom a student may learn from: a run of the same labels, with one head on a fine-tuned encoder."""
 
 import re
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchharness.leaderboard.job import Job, Kind, Teacher
+from benchharness.leaderboard.job import TAUGHT, Job, Kind, Teacher
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.schema import digest
 from benchharness.leaderboard.store.store import open_store
@@ -50,16 +50,28 @@ def find_teacher(
     return tuple(found.values())
 
 
-def teacher_of(jobs: Iterable[Job], *, of_all_seeds: bool) -> Teacher:
-    """The teacher that the last of these jobs is; the others are what it needs."""
-    *_, job = jobs
+def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> Job:
+    """The student of a job; `start` is what the student starts from.
+
+    Raises BenchError where it cannot be one.
+    """
+    _check(student, job)
+    before = None if start is None else start.teacher
+    settings = {name: s for name, s in student.settings.items() if name not in TAUGHT}
+    alone = replace(
+        student, settings=settings, start_from=before.alone if before else student.start_from
+    )
+    return replace(student, teacher=_teacher(job, alone.key, of_all_seeds=of_all_seeds))
+
+
+def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
     variant = job.key if of_all_seeds else digest(facts)
-    return Teacher(run=job.key, model=job.model, variant=variant[:12])
+    return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 
 
-def check_teacher(student: Job, teacher: Job) -> None:
+def _check(student: Job, teacher: Job) -> None:
     """Raises BenchError where a student cannot learn from a teacher, and says why."""
     if teacher.kind != "model":
         raise BenchError(

@@ -9,6 +9,7 @@ from benchharness.leaderboard.job import (
     PRETRAINED,
     SCRATCH,
     START_FROM,
+    TAUGHT,
     TOGETHER,
     ZERO_SHOT,
     Setting,
@@ -89,9 +90,6 @@ _ONLY = {
 
 _TOGETHER_ALONE = ("sampling_power",)
 """Hyperparameters of tasks that are trained together."""
-
-_TAUGHT = ("teacher_weight", "temperature", "layer_weight")
-"""Hyperparameters of a student."""
 
 _OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
 """What a hyperparameter is when it is off; a job and its key are without it then."""
@@ -298,7 +296,7 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
         key: Setting(value=_multiplied(key, text, named), source="--set")
         for key, text in overrides.items()
     }
-    needless = {*(() if together else _TOGETHER_ALONE), *(() if is_student else _TAUGHT)}
+    needless = {*(() if together else _TOGETHER_ALONE), *(() if is_student else TAUGHT)}
     points = _points([*named, typed], heads, needless)
     # What a command says that names the recipe, or gives all of its values over the model's own.
     said = packaged if is_own or len(points) > 1 else named

@@ -155,7 +155,8 @@ def _names(run: RunRow) -> tuple[object, ...]:
     """What an entry has one of; a model's name may stand for two checkpoints."""
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
-    return run.model, run.weights, run.kind, *recipe, run.precision, together
+    teacher = run.teacher and (run.teacher.model, run.teacher.variant)
+    return run.model, run.weights, run.kind, *recipe, run.precision, together, teacher
 
 
 # What runs started from, told by the runs that they started from. Pure.
