@@ -117,10 +117,10 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
     with "together" to start from these start from its encoder. One task is not together with
     anything: it is one of `tasks`. Every job of an encoder learns from the `teacher`: a model's own
     run, by its paper's recipe, of the same task and seed, which stands before it; or the last of
-    several jobs, the others being what that one needs. Raises BenchError, with a line for each setting that is wrong,
-    before any data are read, and DataError where a split that is needed is malformed, or with a
-    line for each task whose files are missing. With `skip_missing` these tasks are left out, as
-    long as others stay.
+    several jobs, the others being what that one needs. Raises BenchError, with a line for each
+    setting that is wrong, before any data are read, and DataError where a split that is needed is
+    malformed, or with a line for each task whose files are missing. With `skip_missing` these tasks
+    are left out, as long as others stay.
     """
     if shots and together:
         raise BenchError("--shots and --together exclude each other: take one of them out.")

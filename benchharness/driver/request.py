@@ -144,7 +144,8 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     """The request that the command line's words make, and where they are silent the recipe's.
 
     `fits` says which task a name means that several suites have, by default the one that the data
-    hold, and `db` is the store that may have the `teacher`. Raises one error with a line for everything that is wrong.
+    hold, and `db` is the store that may have the `teacher`. Raises one error with a line for
+    everything that is wrong.
     """
     complaints = _Complaints()
     protocol = complaints.collect(protocol_of, recipe) or Protocol()

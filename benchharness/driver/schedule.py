@@ -88,8 +88,8 @@ class Schedule:
             verb = "are" if by_title[title] > 1 else "is"
             yield _START_SENTENCES[how].format(title, ", ".join(dict.fromkeys(names)), verb=verb)
         for (model, title, how), students in taught.items():
-            names = ", ".join(dict.fromkeys(students))
-            yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", names)
+            shown = ", ".join(dict.fromkeys(students))
+            yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)
 
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""

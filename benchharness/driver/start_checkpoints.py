@@ -74,9 +74,8 @@ class StartCheckpoints:
 
         Whoever calls it holds the job, so that none is just being written.
         """
-        if key in self.starts and self._is_there(key):
-            if not self._is_whole(key):
-                delete_checkpoint(checkpoint_folder(self.folder, key))
+        if key in self.starts and self._is_there(key) and not self._is_whole(key):
+            delete_checkpoint(checkpoint_folder(self.folder, key))
 
     def release(self, store: Store, going: Collection[str]) -> None:
         """Deletes the encoders that no job needs any more; `going` are jobs that have not ended."""

@@ -1,4 +1,4 @@
-"""Whom a student may learn from: a run of the same labels, with one head on a fine-tuned encoder."""
+"""Whom a student may learn from: a run of the same labels, one head on a fine-tuned encoder."""
 
 import re
 from dataclasses import replace
@@ -83,6 +83,11 @@ def _check(student: Job, teacher: Job) -> None:
             f"{_name(teacher)} was trained on {teacher.title}: give --teacher a run of "
             f"{student.title} alone."
         )
+    _check_values(student, teacher)
+    _check_labels(student, teacher)
+
+
+def _check_values(student: Job, teacher: Job) -> None:
     for job, who in ((teacher, "the teacher"), (student, "the student")):
         for name, reason in (
             ("as_text", "answers in words"),
@@ -94,7 +99,11 @@ def _check(student: Job, teacher: Job) -> None:
                     f"distillation is of fine-tuned encoders with heads: leave {name} or --teacher "
                     "out."
                 )
-    _check_labels(student, teacher)
+    if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
+        raise BenchError(
+            f"{student.model} reads both orders of a pair at once, whose states are of no one row: "
+            "leave orders or layer_weight out."
+        )
     for name in ("orders", "answerable_weight", "beam_size"):
         if _has(student, name) != _has(teacher, name):
             one, other = (student, teacher) if _has(student, name) else (teacher, student)

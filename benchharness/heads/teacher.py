@@ -19,6 +19,7 @@ from benchharness.encoder.layers import CUT, FAMILIES, layers_of
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING, is_packed, padded
 from benchharness.heads.head import Head
+from benchharness.heads.tag import IGNORED
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import ModelError
 
@@ -65,42 +66,39 @@ class Teacher:
         return logits
 
     def attach(self, student: Any) -> None:
-        """Has a network give, in training, the teacher's logits and the layers' losses before its own.
+        """Has a network give, in training, the teacher's logits and the layers' losses too.
 
-        They are (..., teacher's + layers' + own) in the last dimension.
+        They stand before its own in the last dimension: (..., teacher's + layers' + own).
         """
         if self.recipe.layer_weight:
             self.watched = Watched.of(self, student)
+        student.register_forward_pre_hook(self._before, with_kwargs=True)
+        student.register_forward_hook(self._after, with_kwargs=True)
 
-        def before(network: nn.Module, args: Any, inputs: dict[str, Any]) -> Any:
-            if not network.training:
-                return None
-            with self._watching():
-                self.said = self.say(inputs)
-            if self.watched is not None:
-                self.watched.student.begin()
-            if not self.student_reads_types:
-                inputs = {name: value for name, value in inputs.items() if name != TYPES}
-            return args, inputs
+    def _before(self, student: nn.Module, args: Any, inputs: dict[str, Any]) -> Any:
+        if not student.training:
+            return None
+        with self._watching():
+            self.said = self.say(inputs)
+        if self.watched is not None:
+            self.watched.student.begin()
+        if not self.student_reads_types:
+            inputs = {name: value for name, value in inputs.items() if name != TYPES}
+        return args, inputs
 
-        def after(network: nn.Module, _: Any, inputs: dict[str, Any], own: Tensor) -> Tensor:
-            if not network.training:
-                return own
-            assert self.said is not None, "it was asked before the student"
-            said, self.said = self.said, None
-            if own.ndim == said.ndim == 1:  # a choice's rows
-                own, said = own[:, None], said[:, None]
-            elif said.ndim < own.ndim:  # the same with a language model's loss
-                said = said[:, None]
-            parts = [said.float(), own.float()]
-            if self.watched is not None:
-                losses = self.watched.losses(inputs["attention_mask"])  # (rows,)
-                shape = (-1, *[1] * (own.ndim - 1))
-                parts.insert(1, losses.view(shape).expand(*own.shape[:-1], 1))
-            return torch.cat(parts, dim=-1)
-
-        student.register_forward_pre_hook(before, with_kwargs=True)
-        student.register_forward_hook(after, with_kwargs=True)
+    def _after(self, student: nn.Module, _: Any, inputs: dict[str, Any], own: Tensor) -> Tensor:
+        if not student.training:
+            return own
+        assert self.said is not None, "it was asked before the student"
+        said, self.said = self.said, None
+        if said.ndim == 1:  # the rows of a choice; its own are (rows, 2) with a second loss
+            own, said = own.view(len(own), -1), said[:, None]
+        parts = [said.float(), own.float()]
+        if self.watched is not None:
+            losses = self.watched.losses(inputs["attention_mask"])  # (rows,)
+            shape = (-1, *[1] * (own.ndim - 1))
+            parts.insert(1, losses.view(shape).expand(*own.shape[:-1], 1))
+        return torch.cat(parts, dim=-1)
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
@@ -111,8 +109,8 @@ class Teacher:
             self.watched.teacher.end()
 
 
-def with_teacher(head: Head, teacher: Teacher | None, recipe: Recipe, *, is_choice: bool) -> Head:
-    """The head with what its student learns from a teacher.
+def with_teacher(head: Head, teacher: Teacher | None, recipe: Recipe, kind: str) -> Head:
+    """The head of a type ("pair") with what its student learns from a teacher.
 
     The loss of an item is (1 - `teacher_weight`) times its own, `teacher_weight` times that towards
     the teacher's logits, and `layer_weight` times that of the layers.
@@ -135,9 +133,9 @@ def with_teacher(head: Head, teacher: Teacher | None, recipe: Recipe, *, is_choi
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
         size = (logits.shape[-1] - layers - language_model) // 2
-        said, losses, own = logits.split([size, layers, size + language_model], dim=-1)
+        said, losses, own = torch.split(logits, [size, layers, size + language_model], dim=-1)
         mine = own[..., :size]
-        if is_choice:  # (items, options, 1) -> (items, options)
+        if kind == "choice":  # (items, options, 1) -> (items, options)
             said, mine = said[..., 0], mine[..., 0]
             own = own if language_model else mine
         total = head.loss(own, targets)
@@ -145,7 +143,10 @@ def with_teacher(head: Head, teacher: Teacher | None, recipe: Recipe, *, is_choi
             soft = soft_loss(mine, said, targets, temperature)
             total = (1 - weight) * total + weight * soft
         if layers:
-            total = total + recipe.layer_weight * _of_items(losses[..., 0])
+            found = _of_items(losses[..., 0])
+            # A sentence's loss is the sum over its words, by whose number a batch's is divided.
+            counts = (targets != IGNORED).sum(-1) if kind == "tag" else 1
+            total = total + recipe.layer_weight * counts * found
         return total
 
     return replace(head, network=network, loss=loss)
@@ -225,8 +226,8 @@ class States:
     def attention(self, layer: int) -> Tensor:
         """The attention scores of a layer before the softmax, (rows, heads, tokens, tokens)."""
         query, key = (
-            torch.cat(kept[layer]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for kept in (self.queries, self.keys)
+            states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
+            for states in (torch.cat(self.queries[layer]), torch.cat(self.keys[layer]))
         )
         scores: Tensor = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         return scores.float()
@@ -278,7 +279,9 @@ class Watched:
         count = is_token.sum(1)  # (rows,)
         total = torch.zeros_like(count)
         for number, step in enumerate(steps):
-            apart = self.fit(torch.cat(mine.hidden[number])).float() - theirs.hidden[step][0].float()
+            apart = (
+                self.fit(torch.cat(mine.hidden[number])).float() - theirs.hidden[step][0].float()
+            )
             total = total + (apart.square().mean(-1) * is_token).sum(1) / count
         if mine.heads != theirs.heads or not (mine.queries[0] and theirs.queries[0]):
             return total

@@ -198,7 +198,7 @@ def resolve_recipe(
     return first
 
 
-def resolve_sweep(
+def resolve_sweep(  # noqa: PLR0913  (what is resolved, and the layers of it)
     spec: ModelSpec,
     task: str,
     recipe: str | None,

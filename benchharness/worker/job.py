@@ -108,14 +108,9 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         provenance = {
             **provenance_of(job, rows, encoder.tokenizer, compute, started),
             **load_start(encoder, start_from, job),
+            **_said_of(taught),
         }
-        courses = [Course.of(name, rows, recipe, encoder) for name in job.trained_tasks]
-        if taught is not None:
-            provenance["teacher"] = taught.record
-            (course,) = courses
-            course.head = with_teacher(
-                course.head, taught.network, recipe, is_choice=course.task.head == "choice"
-            )
+        courses = [Course.of(name, rows, recipe, encoder, taught) for name in job.trained_tasks]
         _hold_out(courses, rows, recipe)
 
         # ---- Put the head on it, or those of several tasks, and encode the rows.
@@ -129,11 +124,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             for read_by in [_read_by(provenance, course.task, recipe)]
             for name in course.splits
         }
-
-        if taught is not None:
-            features[course.trained] = _read_alike(
-                taught, encoder, course.head, features[course.trained], rows[course.trained], limits
-            )
+        features |= _read_alike(taught, courses[0], rows, features, limits)
 
         # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
         if recipe.is_frozen:
@@ -142,11 +133,9 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         elif recipe.lora_rank:
             provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
         parameters = sum(weight.numel() for weight in network.parameters())
-        features, vocabulary = _used_vocabulary(network, features, recipe)
-        if taught is not None and vocabulary is not None:
-            taught.network.rows = torch.from_numpy(vocabulary.rows).to(device)
-        if keep is None:  # the whole embedding, most of XLM-R's weights, is not to stay in memory
-            vocabulary = None
+        features, vocabulary = _used_vocabulary(
+            network, features, recipe, taught, is_kept=keep is not None
+        )
 
         # ---- Begin, or resume from the newest snapshot.
         states = Snapshots(
@@ -229,14 +218,26 @@ class Course:
     network: nn.Module = field(default_factory=nn.Identity)
 
     @classmethod
-    def of(cls, name: str, splits: Iterable[str], recipe: Recipe, encoder: Encoder) -> Self:
-        """The course of a task's splits among those of its job."""
+    def of(
+        cls,
+        name: str,
+        splits: Iterable[str],
+        recipe: Recipe,
+        encoder: Encoder,
+        taught: "_Taught | None" = None,
+    ) -> Self:
+        """The course of a task's splits among those of its job, with what a teacher adds."""
         task = find_task(name)
         predicted = [split for split in splits if _leader(split) == name]
         predicted.remove(f"{name}:train")
         return cls(
             task=task,
-            head=_head(task, recipe, encoder),
+            head=with_teacher(
+                _head(task, recipe, encoder),
+                None if taught is None else taught.network,
+                recipe,
+                task.head,
+            ),
             trained=f"{name}:train",
             predicted=tuple(predicted),
             judged=predicted[0],
@@ -466,20 +467,36 @@ def _needs_vocabulary(recipe: Recipe) -> bool:
 
 
 def _used_vocabulary(
-    network: Any, features: dict[str, Features], recipe: Recipe
+    network: Any,
+    features: dict[str, Features],
+    recipe: Recipe,
+    taught: "_Taught | None",
+    *,
+    is_kept: bool,
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
-    """Cuts the vocabulary where it is trained, and gives the way back."""
+    """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
     if _needs_vocabulary(recipe) or why_whole(network.encoder):
         return features, None
-    return cut_vocabulary(network.encoder, features)
+    features, vocabulary = cut_vocabulary(network.encoder, features)
+    if taught is not None:
+        taught.network.rows = torch.from_numpy(vocabulary.rows).to(taught.device)
+    # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+    return features, vocabulary if is_kept else None
+
+
+# The teacher of a student.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Taught:
-    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it."""
+    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it.
+
+    `device` is where its network is.
+    """
 
     network: Teacher
     encoder: Encoder
+    device: torch.device
     record: Mapping[str, str]
 
 
@@ -511,35 +528,56 @@ def _load_teacher(
     return _Taught(
         network=Teacher(network=network, recipe=recipe),
         encoder=encoder,
-        record={"name": name, "run": job.teacher.run, "sha256": text_digest(str(sorted(digests.items())))},
+        device=device,
+        record={
+            "name": name,
+            "run": job.teacher.run,
+            "sha256": text_digest(str(sorted(digests.items()))),
+        },
     )
 
 
+def _said_of(taught: _Taught | None) -> dict[str, Mapping[str, str]]:
+    """What a result says of its teacher, if there is one."""
+    return {} if taught is None else {"teacher": taught.record}
+
+
 def _read_alike(
-    taught: _Taught, student: Encoder, head: Head, features: Features, rows: SplitRows, limits: Limits
-) -> Features:
-    """The train split as both read it, with the token types of the one that knows them.
+    taught: _Taught | None,
+    course: Course,
+    rows: Mapping[str, SplitRows],
+    features: Mapping[str, Features],
+    limits: Limits,
+) -> dict[str, Features]:
+    """A student's train split with the token types that its teacher alone reads, if it does.
 
     Raises ModelError where they read other tokens.
     """
-    teacher, network = taught.encoder, taught.network
+    if taught is None:
+        return {}
+    teacher, network, ours = taught.encoder, taught.network, features[course.trained]
     if limits.max_tokens > teacher.max_tokens:
         raise ModelError(
             f"{taught.record['name']} reads at most {teacher.max_tokens} tokens, and its student "
             f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
         )
-    theirs = head.encode(rows.examples, teacher.tokenizer, limits)
-    types = features.token_types, theirs.token_types
-    network.student_reads_types, network.reads_types = (each is not None for each in types)
-    pairs = [(theirs.starts, features.starts), (theirs.token_ids, features.token_ids)]
-    if network.reads_types and network.student_reads_types:
-        pairs.append(types)
-    if not all(np.array_equal(one, other) for one, other in pairs):
+    theirs = course.head.encode(rows[course.trained].examples, teacher.tokenizer, limits)
+    network.student_reads_types = ours.token_types is not None
+    network.reads_types = theirs.token_types is not None
+    same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
+    both = network.student_reads_types and network.reads_types
+    if not (
+        np.array_equal(ours.starts, theirs.starts)
+        and np.array_equal(ours.token_ids, theirs.token_ids)
+        and (same_types or not both)
+    ):
         raise ModelError(
             f"{taught.record['name']} reads other tokens than its student: a teacher needs the "
             "vocabulary of its student, so take another of the two."
         )
-    return features if network.student_reads_types else replace(features, token_types=types[1])
+    if network.student_reads_types or not network.reads_types:
+        return {}
+    return {course.trained: replace(ours, token_types=theirs.token_types)}
 
 
 @dataclass(kw_only=True)

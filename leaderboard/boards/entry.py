@@ -206,7 +206,7 @@ class Entry:
 
     @property
     def gain_labels(self) -> tuple[str, ...]:
-        """What a student gained for a reader: "RTE +1.2 (p 0.04) over the same without a teacher"."""
+        """What a student gained: "RTE +1.2 (p 0.04) over the same without a teacher"."""
         found = [
             f"{title_of(task)} {gain.difference * 100:+.1f}"
             + ("" if gain.p_value is None else f" (p {gain.p_value:.2g})")
