@@ -107,7 +107,7 @@ KeepCheckpoints = Annotated[
     bool,
     typer.Option(
         "--keep-checkpoints",
-        help="Keep the encoders that other jobs start from after those have finished.",
+        help="Keep what other jobs start or learn from after those have finished.",
     ),
 ]
 Suites = Annotated[
@@ -167,8 +167,8 @@ RecipeName = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="paper (the default), fast, checkpoints (for many of one pretraining run), or a TOML "
-        "file of hyperparameters.",
+        help="paper (the default), fast, checkpoints (for many of one pretraining run), "
+        "tinybert-student (with --teacher), or a TOML file of hyperparameters.",
         autocompletion=completed_by("recipes"),
     ),
 ]

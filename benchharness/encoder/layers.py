@@ -77,7 +77,7 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     """Takes all layers but some out of a loaded encoder; 0 keeps all.
 
     A number is spread evenly from the first layer to the last, as
-    huggingface/transformers' distillation/scripts/extract.py takes 0, 2, 4, 7, 9 and 11 of twelve;
+    transformers' distillation/scripts/extract_distilbert.py takes 0, 2, 4, 7, 9 and 11 of twelve;
     "0+2+4" names them. Raises ModelError for a family whose layers do not stand for themselves, and
     for layers that it has not.
     """
