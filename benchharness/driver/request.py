@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from benchharness.driver.teachers import find_teacher
 from benchharness.engines.choice import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
@@ -170,7 +169,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     overrides = complaints.collect(_parse_settings, settings)
     found_shots = complaints.collect(_parse_shots, shots, overrides or {})
     start = complaints.collect(_find_start, start_from, trust, bool(together))
-    taught_by = complaints.collect(find_teacher, teacher, db, trust)
+    taught_by = complaints.collect(_find_teacher, teacher, db, trust)
     trainings = len(found_tasks or ()) + bool(shared)
     asked = len(found_models) * trainings * len(found_seeds or ())
     choice = replace(
@@ -274,6 +273,15 @@ def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec |
             f"{task.trained_on}, which can be started from."
         )
     return task.name
+
+
+def _find_teacher(word: str | None, db: str, trust: Trust) -> ModelSpec | tuple[Job, ...] | None:
+    """What `plan_jobs` takes for a word after --teacher."""
+    if word is None:
+        return None
+    from benchharness.driver.teachers import find_teacher  # noqa: PLC0415  (few runs have any)
+
+    return find_teacher(word, db, trust)
 
 
 def listed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -26,17 +26,11 @@ _IS_NO_NETWORK: dict[Kind, str] = {
 }
 
 
-def find_teacher(
-    word: str | None, db: str, trust: Trust = NOTHING
-) -> ModelSpec | tuple[Job, ...] | None:
+def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tuple[Job, ...]:
     """What a word after --teacher names: a model, or the stored run whose key begins so.
-
-    None for no word.
     A run is given behind all that it needs, should its network be gone and have to be trained
     again. Raises BenchError for a word that names neither.
     """
-    if word is None:
-        return None
     is_key = _KEY.fullmatch(word) and word not in MODELS and not Path(word).exists()
     if not is_key or not is_there(db):
         return find_model(word, trust)

@@ -109,14 +109,12 @@ class Teacher:
             self.watched.teacher.end()
 
 
-def with_teacher(head: Head, teacher: Teacher | None, recipe: Recipe, kind: str) -> Head:
+def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Head:
     """The head of a type ("pair") with what its student learns from a teacher.
 
     The loss of an item is (1 - `teacher_weight`) times its own, `teacher_weight` times that towards
     the teacher's logits, and `layer_weight` times that of the layers.
     """
-    if teacher is None:
-        return head
     soft_loss, weight = head.soft_loss, recipe.teacher_weight or 0.0
     temperature = recipe.temperature or 1.0
     if soft_loss is None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,6 @@ from benchharness.encoder.packing import PACKABLE, prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
 from benchharness.heads.shared import share
-from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS, JOB, check_checkpoint
 from benchharness.leaderboard.job import Job, define_task
@@ -57,6 +56,9 @@ from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
 from benchharness.worker.checkpoint import CheckpointWriter, load_head, load_kept, load_start
+
+if TYPE_CHECKING:
+    from benchharness.heads.teacher import Teacher
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
@@ -228,16 +230,16 @@ class Course:
     ) -> Self:
         """The course of a task's splits among those of its job, with what a teacher adds."""
         task = find_task(name)
+        head = _head(task, recipe, encoder)
+        if taught is not None:
+            from benchharness.heads.teacher import with_teacher  # noqa: PLC0415  (few jobs)
+
+            head = with_teacher(head, taught.network, recipe, task.head)
         predicted = [split for split in splits if _leader(split) == name]
         predicted.remove(f"{name}:train")
         return cls(
             task=task,
-            head=with_teacher(
-                _head(task, recipe, encoder),
-                None if taught is None else taught.network,
-                recipe,
-                task.head,
-            ),
+            head=head,
             trained=f"{name}:train",
             predicted=tuple(predicted),
             judged=predicted[0],
@@ -494,7 +496,7 @@ class _Taught:
     `device` is where its network is.
     """
 
-    network: Teacher
+    network: "Teacher"
     encoder: Encoder
     device: torch.device
     record: Mapping[str, str]
@@ -509,6 +511,8 @@ def _load_teacher(
     """
     if job.teacher is None:
         return None
+    from benchharness.heads.teacher import Teacher  # noqa: PLC0415  (few jobs have one)
+
     name = job.shown_teacher
     if folder is None:
         raise JobError(f"no folder was given with the network of {name}.")

@@ -111,7 +111,9 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
     assert "is a baseline, which has no network" in refusal(
         "glue/rte", teacher=find_model("majority")
     )
-    assert "spans of its own" in refusal(next(name for name, task in TASKS.items() if task.head == "coref"))
+    assert "spans of its own" in refusal(
+        next(name for name, task in TASKS.items() if task.head == "coref")
+    )
     assert "the student tiny reads the states of a frozen encoder (features is last)" in refusal(
         "glue/rte", overrides={"features": "last"}
     )
