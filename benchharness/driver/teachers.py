@@ -28,6 +28,7 @@ _IS_NO_NETWORK: dict[Kind, str] = {
 
 def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tuple[Job, ...]:
     """What a word after --teacher names: a model, or the stored run whose key begins so.
+
     A run is given behind all that it needs, should its network be gone and have to be trained
     again. Raises BenchError for a word that names neither.
     """
