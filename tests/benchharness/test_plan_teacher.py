@@ -12,6 +12,7 @@ from benchharness.kept_folders import HEAD, JOB, is_whole, new_checkpoint
 from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
+from benchharness.stored.boards import gather_boards
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.worker.job import run_job
@@ -283,6 +284,18 @@ def test_a_row_says_its_teacher_and_stands_apart(bench, board: Path) -> None:  #
     assert f"RTE {100 * gain['difference']:+.1f} (p" in said
     assert bench("report", "--db", str(board), "--out", "x.html").code == 0
     assert "over the same without a teacher" in Path("x.html").read_text()
+
+
+def test_students_of_several_tasks_are_one_row(tmp_path: Path) -> None:
+    scores = {"glue/rte": {"accuracy": 0.5}, "glue/cola": {"mcc": 0.5}}
+    with open_store(tmp_path / "x.sqlite") as store:
+        for job in plan("glue/rte", "cola", seeds=(1, 2)):
+            result = make_result(job)
+            told = replace(result.evaluations[0], task=job.task, scores=scores[job.task])
+            store.add_result(replace(result, evaluations=(told,)))
+        (board,) = gather_boards(store, ["glue"])
+    found = {entry.name.partition(", ")[2]: sorted(entry.cells) for entry in board.entries}
+    assert found == dict.fromkeys(("", "layers 1, student of tiny"), ["glue/cola", "glue/rte"])
 
 
 def test_a_failure_keeps_its_teacher(tmp_path: Path) -> None:
