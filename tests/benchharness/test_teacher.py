@@ -77,7 +77,11 @@ def alone(student: Job) -> Job:
     return job
 
 
-HEADS = ("glue/rte", "glue/stsb", "superglue/copa", "squad/v2.0", "conll2003/ner", "superglue/wic")
+HEADS = (
+    *("glue/rte", "glue/stsb", "superglue/copa", "squad/v2.0", "conll2003/ner"),
+    pytest.param("superglue/wic", marks=pytest.mark.soak),
+    pytest.param("hotpotqa/distractor", marks=pytest.mark.soak),
+)
 
 
 @pytest.mark.parametrize("task", HEADS)
@@ -88,7 +92,9 @@ def test_every_head_learns_from_its_teacher(kept: Path, task: str) -> None:
     assert found.provenance["teacher"]["run"] == student.teacher.run  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("task", ["glue/rte", "superglue/copa"])
+@pytest.mark.parametrize(
+    "task", ["glue/rte", pytest.param("superglue/copa", marks=pytest.mark.soak)]
+)
 def test_a_teacher_without_weight_changes_no_bit(kept: Path, task: str) -> None:
     student, folder = taught(kept, task, teacher_weight="0")
     found, own = run_job(student, teacher=folder), run_job(alone(student))
