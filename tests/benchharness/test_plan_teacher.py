@@ -10,6 +10,7 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.driver.request import check_request
 from benchharness.kept_folders import HEAD, JOB, is_whole, new_checkpoint
 from benchharness.leaderboard.job import Job, Setting, Teacher
+from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
 from benchharness.stored.boards import gather_boards
@@ -70,6 +71,9 @@ def test_every_seed_has_a_teacher_of_its_own_and_all_have_one_variant() -> None:
     other = plan("glue/rte", seeds=(2,), teacher=jobs[:1])
     assert other[0] == jobs[0], "one run may teach every seed"
     assert other[1].teacher.variant == jobs[0].key[:12]  # type: ignore[union-attr]
+    again = plan("glue/rte", teacher=jobs[:1])[1]
+    assert again.key == students[0].key, "by its key or by its model"
+    assert f"--teacher {jobs[0].key[:12]}" in command_of(students[0])
 
 
 def test_a_student_starts_from_a_student(tmp_path: Path) -> None:
