@@ -135,6 +135,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
     shots: int | Sequence[int | str] = (),
     start_from: str = "paper",
+    teacher: str | Path | None = None,
     together: Words = (),
     limit: int | None = None,
     test: bool = False,
@@ -164,7 +165,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     the database in a folder that is called after `name` and its digest, so equal weights are one
     model, and its weights and device stay as they are. `seeds` is a number (1 to N) or a list, and
     a list in `set` makes a sweep, `shots` are numbers of training rows, 0 for none, and `together`
-    names suites and tasks that share one encoder. `data_file` (a file or folder) and `hf` are rows
+    names suites and tasks that share one encoder. `teacher` is a model, or the key of a stored run,
+    that the models learn from. `data_file` (a file or folder) and `hf` are rows
     of your own, whose task is found, as docs/own-data.md says; `columns` ({"text": "review",
     "label": "stars"}), `metric` and `encoding` say what cannot be found. What is stored already is
     not run again. `progress` shows bars; by default it does so in a terminal and in a notebook.
@@ -216,6 +218,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         ),
         start_from=start_from,
         together=listed(together),
+        teacher=None if teacher is None else str(teacher),
+        db=place,
         trust=trust,
     )
     if not is_there(place):

@@ -1,6 +1,7 @@
 """What jobs leave in folders that are there whole or not at all: checkpoints and snapshots.
 
-    results/checkpoints/KEY/                  config.json, model.safetensors, the tokenizer's files
+    results/checkpoints/KEY/                  config.json, model.safetensors, the tokenizer's files,
+                                              and for students head.safetensors and job.json
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
     results/locks/NAME                        who uses them now
 
@@ -130,7 +131,10 @@ def _take_place(draft: Path, folder: Path) -> None:
     flush_to_disk(folder.parent)
 
 
-# Checkpoints: encoders that one run leaves for others to start from.
+# Checkpoints: encoders that one run leaves for others to start from, or whole networks to teach.
+
+HEAD, JOB = "head.safetensors", "job.json"
+"""What a teacher's has beside its encoder: its head, and the job that says what they are."""
 
 
 def checkpoint_folder(root: Path, key: str) -> Path:
@@ -156,15 +160,18 @@ def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
         yield draft
 
 
-def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
+def check_checkpoint(folder: Path, key: str, *, teaches: bool = False) -> Mapping[str, str]:
     """The digests of a checkpoint's files by name, after each of them was read and compared.
 
-    Raises JobError where the folder is gone, is another run's, or a byte is not what was written.
+    Raises JobError where the folder is gone, is another run's, or a byte is not what was written,
+    and where it `teaches` and has no head, as those of earlier versions.
     """
     try:
         manifest = check_folder(folder)
         if manifest.get("run") != key:
             raise DamagedError("is that of another run")
+        if teaches and not {HEAD, JOB} <= manifest["files"].keys():
+            raise DamagedError("has no head to teach with")
     except DamagedError as error:
         raise JobError(
             f"the encoder of run {key[:12]} in {folder} {error}: the same command trains that run "
@@ -174,10 +181,10 @@ def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
     return digests
 
 
-def is_whole(folder: Path, key: str) -> bool:
-    """Whether a run can start from the checkpoint; reads all of it."""
+def is_whole(folder: Path, key: str, *, teaches: bool = False) -> bool:
+    """Whether a run can start from the checkpoint, or learn from it; reads all of it."""
     try:
-        check_checkpoint(folder, key)
+        check_checkpoint(folder, key, teaches=teaches)
     except JobError:
         return False
     return True

@@ -20,6 +20,9 @@ measured a number that was imported."""
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
 
+TAUGHT = ("teacher_weight", "temperature", "layer_weight")
+"""The settings that only a student has."""
+
 START_FROM = "start_from"
 """The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
 
@@ -36,7 +39,7 @@ _FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "so
 """The fields that are no part of what digests cover, and may be known by labels alone of old runs;
 `recipe` is, in its label."""
 
-_RARE_FACTS = ("stage", "off", "definition", "documents")
+_RARE_FACTS = ("stage", "off", "definition", "documents", "teacher")
 """Facts that most jobs do not have; without them a job's facts are what they were before."""
 
 ZERO_SHOT = "zero-shot"
@@ -83,6 +86,22 @@ class Stage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Teacher:
+    """Whose outputs a job learns from beside its labels.
+
+    `run` is the key of the teacher's job, `model` its model, and `variant` what its rows, values
+    and weights are told by: the same for teachers that differ in nothing but their seeds, or the
+    beginning of `run` where one teacher is that of all seeds. `alone` is the key of the same job
+    without a teacher.
+    """
+
+    run: str
+    model: str
+    variant: str
+    alone: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One model, fine-tuned with one seed on one task, or on several that share its encoder.
 
@@ -102,7 +121,8 @@ class Job:
     several checkpoints of one pretraining run this is, `off` which values of the recipe the user
     switched off, `definition` what its task is made of where that was found in somebody's own data
     (its digest is part of the task's name), `documents` the digests of what sentences stand in, by
-    "task:split", where the encoder reads that too; they are part of the key.
+    "task:split", where the encoder reads that too; they are part of the key. `teacher` is who
+    teaches it, None for nobody.
     Together with `kind` and `start` these are its facts: no label is ever read for
     one of them.
     """
@@ -134,6 +154,7 @@ class Job:
     off: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     definition: Mapping[str, Any] | None = None
     documents: Mapping[str, str] = field(default_factory=dict)
+    teacher: Teacher | None = None
 
     @cached_property
     def key(self) -> str:
@@ -149,6 +170,7 @@ class Job:
             "trust_remote_code": self.trust_remote_code,
             "allow_pickle": self.allow_pickle,
             "documents": dict(self.documents),
+            "teacher": self.teacher and self.teacher.run,
         }
         identity = {
             "weights": self.weights,
@@ -168,6 +190,12 @@ class Job:
     def values(self) -> dict[str, str | int | float | bool]:
         """The hyperparameters: the values of all settings but the one that names the start."""
         return {name: s.value for name, s in self.settings.items() if name != START_FROM}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The keys of the jobs that it waits for: its start's and its teacher's."""
+        teacher = None if self.teacher is None else self.teacher.run
+        return tuple(key for key in (self.start_from, teacher) if key is not None)
 
     @property
     def as_text(self) -> bool:
@@ -221,6 +249,12 @@ class Job:
         return f"{name} ({run})" if name else run
 
     @property
+    def shown_teacher(self) -> str:
+        """Who teaches it: "bert-large (run 12 digits)"; empty for nobody."""
+        teacher = self.teacher
+        return "" if teacher is None else f"{teacher.model} (run {teacher.run[:12]})"
+
+    @property
     def trained_tasks(self) -> tuple[str, ...]:
         """The tasks that it is trained on, by name: mostly one."""
         return trained_tasks(self.fingerprints) or (self.task,)
@@ -249,7 +283,9 @@ class Job:
         stage = {} if self.stage is None else {"stage": dict(vars(self.stage))}
         defined = {"definition": dict(self.definition)} if self.definition else {}
         read = {"documents": dict(self.documents)} if self.documents else {}
-        return found | stage | ({"off": dict(self.off)} if self.off else {}) | defined | read
+        taught = {} if self.teacher is None else {"teacher": dict(vars(self.teacher))}
+        off = {"off": dict(self.off)} if self.off else {}
+        return found | stage | off | defined | read | taught
 
     def to_labels(self) -> dict[str, Any]:
         """Plain data as they are shown and as digests cover them: `recipe` is the label."""
@@ -274,8 +310,11 @@ class Job:
         known = {name: value for name, value in data.items() if name != "facts"}
         known |= facts | {"settings": settings, "start": None if start is None else Start(**start)}
         known["stage"] = None if stage is None else Stage(**stage)
+        teacher = facts.get("teacher")
+        known["teacher"] = None if teacher is None else Teacher(**teacher)
         job = cls(**known)
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
+        names += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not isinstance(job.definition, dict | None):
             raise TypeError("the definition of its task is not an object")
         if not all(isinstance(each, dict) for each in (job.fingerprints, job.off, job.documents)):

@@ -12,6 +12,7 @@ from benchharness.leaderboard.job import (
     Kind,
     Setting,
     Stage,
+    Teacher,
     recipe_label,
     recipe_words,
     trained_tasks,
@@ -248,11 +249,11 @@ class RunRow:
     sentence, empty for a finished run. `limit` is None where it took no row away; `largest_split`
     is the number of rows of the run's largest split, 0 where unknown. `selection` is None where the
     weights are those of the last step, as planned. `kind`, `recipe`,
-    `overridden`, `is_sweep`, `source`, `stage` and `start_from` are as in Job; `start_task` and
-    `start_variant` are what a board tells of that run (see grouping.py). `settings` are as in Job
-    where the recipe's name does not say its values, else empty. `model` is what the user has
-    renamed it to, if so; `is_named` says that this is the name of its row alone, `is_hidden` that
-    boards leave it out.
+    `overridden`, `is_sweep`, `source`, `stage`, `teacher` and `start_from` are as in Job;
+    `start_task` and `start_variant` are what a board tells of that run (see grouping.py).
+    `settings` are as in Job where the recipe's name does not say its values, else empty. `model` is
+    what the user has renamed it to, if so; `is_named` says that this is the name of its row alone,
+    `is_hidden` that boards leave it out.
     """
 
     key: str
@@ -284,6 +285,7 @@ class RunRow:
     start_variant: str = ""
     selection: Selection | None = None
     stage: Stage | None = None
+    teacher: Teacher | None = None
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_hidden: bool = False
     is_named: bool = False

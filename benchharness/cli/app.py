@@ -122,7 +122,8 @@ PANELS = {
     "What to run": "model among minutes suite task data skip_missing limit test seeds seed "
     "baseline missing",
     "Your own data": "data_file hf columns metric encoding",
-    "How to train": "recipe settings shots cast together start_from precision halving no_baselines",
+    "How to train": "recipe settings shots cast together start_from teacher precision halving "
+    "no_baselines",
     "Where to compute": "device jobs processes_per_job engine address engine_options timeout "
     "checkpoint_every keep_checkpoints",
     "What to trust": "plugin trust_remote_code allow_pickle",

@@ -19,7 +19,7 @@ from benchharness.leaderboard.boards.terminal import print_boards
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
-from benchharness.stored.boards import gather_boards, left_out, recent_suites
+from benchharness.stored.boards import gained, gather_boards, left_out, recent_suites
 
 Published = Annotated[
     bool,
@@ -80,6 +80,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     with open_store(db, create=False) as store:
         recent = None if suite or as_json else recent_suites(store)
         whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
+        whole = gained(whole, store)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
             from benchharness.stored.uncertainty import add_uncertainty  # noqa: PLC0415  (numpy)
@@ -153,6 +154,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "points": entry.points,
         "kind": entry.shown_kind,
         "started_from": entry.starts,
+        **_teacher_to_json(entry),
         "score": entry.score,
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),
@@ -182,6 +184,17 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         },
         "failures": [run.key for run in entry.failures],
         "reproduction": [_reproduction_to_json(found) for found in reproductions(board, entry)],
+    }
+
+
+def _teacher_to_json(entry: Entry) -> dict[str, Any]:
+    """A student's teacher, and what it gained by task; nothing of any other."""
+    teacher = entry.runs[0].teacher
+    if teacher is None:
+        return {}
+    return {
+        "teacher": teacher.model,
+        "gained": {task: asdict(gain) for task, gain in entry.gains.items()},
     }
 
 

@@ -74,6 +74,16 @@ StartFrom = Annotated[
         "model's.",
     ),
 ]
+Teacher = Annotated[
+    str | None,
+    typer.Option(
+        "--teacher",
+        metavar="KEY|MODEL",
+        autocompletion=completed_by("models"),
+        help="Whom the models learn from beside the labels: a stored run by its key, or a model, "
+        "whose own run of each task and seed comes before.",
+    ),
+]
 Together = Annotated[
     list[str] | None,
     typer.Option(
@@ -97,7 +107,7 @@ KeepCheckpoints = Annotated[
     bool,
     typer.Option(
         "--keep-checkpoints",
-        help="Keep the encoders that other jobs start from after those have finished.",
+        help="Keep what other jobs start or learn from after those have finished.",
     ),
 ]
 Suites = Annotated[
@@ -205,7 +215,8 @@ RecipeName = Annotated[
         "--recipe",
         metavar="NAME|FILE",
         help="paper (the default), fast, checkpoints (for many of one pretraining run), few-shot "
-        "(for --shots), features (BERT's table of layers), or a TOML file of hyperparameters.",
+        "(for --shots), features (BERT's table of layers), tinybert-student (with --teacher), or a "
+        "TOML file of hyperparameters.",
         autocompletion=completed_by("recipes"),
     ),
 ]

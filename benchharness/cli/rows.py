@@ -184,11 +184,17 @@ def _tell(store: Store, found: Sequence[RunRow]) -> None:
     if len(kinds) > SHOWN:
         typer.echo(f"  and {len(kinds) - SHOWN} kinds more", err=True)
     keys = {run.key for run in found}
-    others = [run for run in store.runs() if run.start_from in keys and run.key not in keys]
-    if others:
+    rest = [run for run in store.runs() if run.key not in keys]
+    if others := [run for run in rest if run.start_from in keys]:
         typer.echo(
             f"  {len(others)} stored runs started from these; they stay, and no longer say from "
             "what.",
+            err=True,
+        )
+    if students := [run for run in rest if run.teacher and run.teacher.run in keys]:
+        typer.echo(
+            f"  {len(students)} stored runs have learned from these; they stay, and cannot be run "
+            "again.",
             err=True,
         )
 

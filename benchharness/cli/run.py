@@ -47,6 +47,7 @@ from benchharness.cli.options import (
     StartFrom,
     Suites,
     Tasks,
+    Teacher,
     Timeout,
     Together,
     TrustRemoteCode,
@@ -71,7 +72,7 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher, job_name
-from benchharness.stored.boards import gather_boards, is_reported, left_out
+from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
 
@@ -154,6 +155,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     shots: Shots = None,
     cast: As = None,
     start_from: StartFrom = "paper",
+    teacher: Teacher = None,
     limit: Limit = None,
     test: Test = False,
     precision: Precision = "auto",
@@ -222,6 +224,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         ),
         start_from=start_from,
         together=together or (),
+        teacher=teacher,
+        db=db,
         trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
     )
     if not dry_run and not is_there(db):  # all jobs will run
@@ -378,7 +382,7 @@ def _conclude(
     schedule, store, outcomes = driven
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
-    boards = gather_boards(store, _suites_of(schedule))
+    boards = gained(gather_boards(store, _suites_of(schedule)), store)
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
     if outcomes or not is_reported(store, out, boards):

@@ -174,7 +174,7 @@ class _Run:
             if time.monotonic() >= self._until:
                 self._leave_out_the_rest()
                 return
-            ready = (job for job in self._waiting if job.start_from not in self.going)
+            ready = (job for job in self._waiting if self.going.isdisjoint(job.needs))
             job = next(filter(self._hold, ready), None)
             if job is None:
                 if len(self.going) > len(self._waiting):  # some run here
@@ -188,14 +188,15 @@ class _Run:
                 self.going.remove(job.key)
                 self._release(job)
                 self._watcher.leave_out(job)
-            elif job.start_from in self._failed:
+            elif failed := [key for key in job.needs if key in self._failed]:
+                is_start = failed[0] == job.start_from
+                before = f"starts from {job.started_from}" if is_start else _learning(job)
                 self.end(
                     Failure.of(
                         job,
                         "failed",
-                        f"it starts from {job.started_from}, which failed: "
-                        "the same command retries both.",
-                        self._failed[job.start_from].error,
+                        f"it {before}, which failed: the same command retries both.",
+                        self._failed[failed[0]].error,
                     )
                 )
             else:
@@ -237,7 +238,7 @@ class _Run:
     def _release(self, job: Job) -> None:
         """Lets go of a job that has ended, here or elsewhere, and of what it has started from."""
         self._holds.release(job.key)
-        if job.start_from is not None:
+        if job.needs:
             with suppress(StoreError):  # the next job's end, or the run's, does it
                 self._checkpoints.release(self.keeping.store, self.going)
 
@@ -261,6 +262,10 @@ class _Run:
                 return False
             return not self._checkpoints.is_missing(job.key, self.keeping.store)
         return False
+
+
+def _learning(job: Job) -> str:
+    return f"learns from {job.shown_teacher}"
 
 
 class _States:

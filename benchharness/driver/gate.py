@@ -173,15 +173,15 @@ def _reason(sample: Sample | None, job: Job) -> str:
 
 
 def _needed(jobs: Sequence[Job], tasks: Sequence[str]) -> list[Job]:
-    """The jobs of the tasks, and those that they start from."""
+    """The jobs of the tasks, and those that they need."""
     by_key = {job.key: job for job in jobs}
     trained = {_trained(task) for task in tasks}
     keys: set[str] = set()
-    for job in jobs:
-        link: Job | None = job if job.task in trained else None
-        while link is not None:
-            keys.add(link.key)
-            link = by_key.get(link.start_from or "")
+    waiting = [job for job in jobs if job.task in trained]
+    while waiting:
+        job = waiting.pop()
+        keys.add(job.key)
+        waiting += [by_key[key] for key in job.needs if key in by_key]
     return [job for job in jobs if job.key in keys]
 
 

@@ -159,12 +159,11 @@ def _median(point: Point, rows: Mapping[str, RunRow], task: str) -> float:
 
 
 def with_starts(keys: set[str], jobs: Sequence[Job]) -> set[str]:
-    """The keys and those of the jobs that they start from, in the end."""
-    starts = {job.key: job.start_from for job in jobs}
+    """The keys and those of the jobs that they need, in the end."""
+    needs = {job.key: job.needs for job in jobs}
     waiting = list(keys)
     while waiting:
-        start = starts[waiting.pop()]
-        if start is not None and start not in keys:
-            keys.add(start)
-            waiting.append(start)
+        new = set(needs[waiting.pop()]) - keys
+        keys |= new
+        waiting += new
     return keys

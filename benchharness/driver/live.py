@@ -14,7 +14,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,7 +42,7 @@ class LiveJob:
     """A job to run: its name, and about how many seconds it takes by the estimate.
 
     Jobs of one `group` differ in their seeds alone; `task` is the one that it is trained on, `kind`
-    that of its model. It waits for the job `after`.
+    that of its model. It waits for the jobs `after`.
     """
 
     key: str
@@ -51,7 +51,7 @@ class LiveJob:
     task: str
     kind: str
     seconds: float
-    after: str | None = None
+    after: Sequence[str] = ()
 
     @classmethod
     def of(cls, job: Job, schedule: Schedule) -> Self:
@@ -65,7 +65,7 @@ class LiveJob:
             task=job.task,
             kind=job.kind,
             seconds=schedule.estimates[job.key].seconds,
-            after=job.start_from,
+            after=job.needs,
         )
 
 
@@ -197,7 +197,7 @@ class RunState:
         for job in self.jobs.values():
             if job.key in ends or job.key in self.ended:
                 continue
-            begins = max(heapq.heappop(slots), ends.get(job.after or "", 0.0))
+            begins = max(heapq.heappop(slots), *(ends.get(key, 0.0) for key in job.after), 0.0)
             ends[job.key] = begins + seconds(job)
             heapq.heappush(slots, ends[job.key])
         return max(ends.values(), default=0.0)

@@ -77,6 +77,7 @@ def plan(request: Request) -> Plan:
         baselines=BASELINES if request.baselines else (),
         skip_missing=request.skip_missing,
         together=request.together,
+        teacher=request.teacher,
     )
 
 
@@ -97,6 +98,7 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
     baselines: Sequence[ModelSpec] = (),
     skip_missing: bool = False,
     together: Sequence[Task] = (),
+    teacher: ModelSpec | Sequence[Job] | None = None,
 ) -> Plan:
     """The jobs of every model, task, point of its recipe and seed, each once, in that order.
 
@@ -112,13 +114,17 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
     come behind all others, also those among the `models`: a job a task, because they have no seed.
     The tasks `together` are trained in one job of each model and seed, before those of `tasks`;
     with "together" to start from these start from its encoder. One task is not together with
-    anything: it is one of `tasks`. Raises BenchError, with a line for each setting that is wrong,
-    before any data are read, and DataError where a split that is needed is malformed, or with a
-    line for each task whose files are missing. With `skip_missing` these tasks are left out, as
-    long as others stay.
+    anything: it is one of `tasks`. Every job of an encoder learns from the `teacher`: a model's own
+    run, by its paper's recipe, of the same task and seed, which stands before it; or the last of
+    several jobs, the others being what that one needs. Raises BenchError, with a line for each
+    setting that is wrong, before any data are read, and DataError where a split that is needed is
+    malformed, or with a line for each task whose files are missing. With `skip_missing` these tasks
+    are left out, as long as others stay.
     """
     if shots and together:
         raise BenchError("--shots and --together exclude each other: take one of them out.")
+    if teacher is not None:
+        _check_taught(tasks, shots=shots, together=together, start_from=start_from)
     asked = [model for model in models if model.is_baseline]
     encoders = [model for model in models if not model.is_baseline]
     if isinstance(start_from, ModelSpec):
@@ -126,7 +132,9 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
         start_from = start_from.name
     elif shots:
         start_from = _untrained_start(start_from)
-    resolve = partial(_resolve_recipes, encoders, recipe, overrides or {}, shots)
+    resolve = partial(
+        _resolve_recipes, encoders, recipe, overrides or {}, shots, is_student=teacher is not None
+    )
     first = PRETRAINED if start_from == TOGETHER else start_from
     recipes, source = resolve(first, _leading_tasks(tasks)), parse_data(data)
     floors = tuple(dict.fromkeys((*baselines, *asked)))
@@ -139,8 +147,12 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
     wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
     leading = _leading_tasks(tasks if shared else wanted)
     recipes = resolve(_start(start_from, shared), leading)
+    teachers = _resolve_teacher(teacher, recipes, start_from)
+    learned |= {task for _, task in teachers}
     shared_recipes = _resolve_shared(encoders, shared, recipe, overrides or {})
-    parts = _read_parts(wanted, recipes, shared_recipes, source, limit, splits, learned)
+    parts = _read_parts(
+        wanted, recipes, shared_recipes, source, limit, splits, learned, teachers, teacher
+    )
     parts.check_shots()
     precision = resolve_precision(precision, gpu=gpu)
     jobs: dict[str, Job] = {}
@@ -295,18 +307,21 @@ def _read_parts(  # noqa: PLR0913, PLR0917  (what is read, and for which recipes
     limit: int | None,
     splits: Sequence[str],
     learned: Collection[str],
+    teachers: Recipes,
+    teacher: ModelSpec | Sequence[Job] | None,
 ) -> "_Parts":
     """Reads every split that the tasks, and those that they start from, are made of."""
     reader = _Reader(source, limit, splits, learned)
     leading = _leading_tasks(tasks)
     wanted = {task.name for task in tasks}
-    starts = {name for _, name in recipes} - {task.name for task in leading}
-    return _Parts(
+    every = (*recipes, *teachers)
+    starts = {name for _, name in every} - {task.name for task in leading}
+    parts = _Parts(
         data=str(source),
         recipes=recipes,
         weights={
             model: weights_identity(model)
-            for model in dict.fromkeys((*shared_recipes, *(model for model, _ in recipes)))
+            for model in dict.fromkeys((*shared_recipes, *(model for model, _ in every)))
         },
         shared_recipes=shared_recipes,
         fingerprints={
@@ -317,11 +332,15 @@ def _read_parts(  # noqa: PLR0913, PLR0917  (what is read, and for which recipes
         documents=reader.documents,
         limit=limit,
     )
+    return replace(parts, teachers=replace(parts, recipes=teachers), teacher=teacher)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What jobs are made of: points of recipes by model and task, fingerprints by task."""
+    """What jobs are made of: points of recipes by model and task, fingerprints by task.
+
+    `teachers` are what those of the `teacher` are made of, who is as `plan_jobs` takes it.
+    """
 
     data: str
     recipes: Recipes
@@ -331,11 +350,16 @@ class _Parts:
     rows: Mapping[str, RowCounts]
     documents: Mapping[str, str]
     limit: int | None
+    teachers: "_Parts | None" = None
+    teacher: ModelSpec | Sequence[Job] | None = None
 
     def chain(
         self, model: ModelSpec, task: str, point: int, seed: int, precision: str
     ) -> list[Job]:
-        """A job, behind those that it starts from, by the same point where they have as many."""
+        """A job behind those that it needs: its start, by the same point where it has as many.
+
+        And its teacher; what a student starts from is a student too.
+        """
         points = self.recipes[model, task]
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
@@ -345,7 +369,20 @@ class _Parts:
         if recipe.start is not None and recipe.start.kind == "together":
             before = [self.together(model, seed, precision)]
         start_from = before[-1].key if before else None
-        return [*before, self._job(model, [task], recipe, seed, precision, start_from)]
+        job = self._job(model, [task], recipe, seed, precision, start_from)
+        teachers = self._teachers(task, seed, precision)
+        if teachers:
+            from benchharness.driver.teachers import taught  # noqa: PLC0415  (few runs have any)
+
+            own, first = isinstance(self.teacher, ModelSpec), before[-1] if before else None
+            job = taught(job, first, teachers[-1], of_all_seeds=not own)
+        return [*before, *teachers, job]
+
+    def _teachers(self, task: str, seed: int, precision: str) -> list[Job]:
+        """The teacher of a task's job with that seed, behind what it needs; none where none is."""
+        if isinstance(self.teacher, ModelSpec) and self.teachers is not None:
+            return self.teachers.chain(self.teacher, task, 0, seed, precision)
+        return list(self.teacher or ())  # type: ignore[arg-type]
 
     def together(self, model: ModelSpec, seed: int, precision: str) -> Job:
         """The job of the tasks that share an encoder."""
@@ -453,6 +490,50 @@ def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
 
 
+def _check_taught(
+    tasks: Sequence[Task],
+    *,
+    shots: Sequence[int],
+    together: Sequence[Task],
+    start_from: str | ModelSpec | None,
+) -> None:
+    """Raises BenchError where nobody can be taught, whoever the teacher is."""
+    if together or start_from == TOGETHER:
+        raise BenchError(
+            "--teacher and --together exclude each other: a teacher is of one task, and so is its "
+            "student."
+        )
+    if shots:
+        raise BenchError(
+            "--teacher and --shots exclude each other: the rows that the teacher has learned from "
+            "would count too."
+        )
+    for task in _leading_tasks(tasks):
+        if not task.is_trained:
+            raise BenchError(
+                f"{task.name} has no training rows, so nobody is taught: leave --teacher out."
+            )
+
+
+def _resolve_teacher(
+    teacher: ModelSpec | Sequence[Job] | None, recipes: Recipes, start_from: str | None
+) -> Recipes:
+    """The recipes of a teacher that is a model, its own paper's, for the tasks of its students.
+
+    Of the options for students it shares "pretrained" as the start: the start's rows may be absent.
+    """
+    if not isinstance(teacher, ModelSpec):
+        return {}
+    if teacher.is_baseline:
+        raise BenchError(
+            f"{teacher.name} is a baseline, which has no network to teach with: give --teacher an "
+            "encoder."
+        )
+    tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
+    start = PRETRAINED if start_from == PRETRAINED else None
+    return _resolve_recipes([teacher], None, {}, (), start, tasks)
+
+
 def _untrained_start(start_from: str | None) -> str:
     """What k-shot runs start from: the checkpoint, because another task would be more shots."""
     if start_from not in (None, PRETRAINED):
@@ -496,6 +577,8 @@ def _resolve_recipes(  # noqa: PLR0913, PLR0917  (the options, one by one)
     shots: Sequence[int],
     start_from: str | Start | None,
     tasks: Sequence[Task],
+    *,
+    is_student: bool = False,
 ) -> Recipes:
     """The points of every pair's recipe, and of every task's that one of them starts from.
 
@@ -512,7 +595,9 @@ def _resolve_recipes(  # noqa: PLR0913, PLR0917  (the options, one by one)
             found = tuple(
                 with_start(point, model, task, recipe=recipe, start_from=start_from)
                 for values in _each_override(overrides, shots, task)
-                for point in resolve_sweep(model, task.name, recipe, values, task.head)
+                for point in resolve_sweep(
+                    model, task.name, recipe, values, task.head, is_student=is_student
+                )
             )
             if 0 in shots or not task.is_trained:
                 found = (*found, zero_shot_recipe(task.name))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from benchharness.engines.choice import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
-from benchharness.leaderboard.job import PRETRAINED, TOGETHER
+from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job
 from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.models.spec import NOTHING, Trust
@@ -43,7 +43,7 @@ class Request:
     `overrides` are values that take the place of the recipe's, `limit` is the number of rows of a
     split, `splits` are the kinds to predict ("dev", "test"), and with `baselines` the models that
     train no encoder are planned beside the others. `shots`, `start_from`, `skip_missing` and
-    `together` are as `plan_jobs` takes them.
+    `together` are as `plan_jobs` takes them, and so is the `teacher`.
     """
 
     models: tuple[ModelSpec, ...]
@@ -61,6 +61,7 @@ class Request:
     baselines: bool = False
     skip_missing: bool = False
     together: tuple[Task, ...] = ()
+    teacher: ModelSpec | tuple[Job, ...] | None = None
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -134,13 +135,16 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     engine: EngineChoice = LOCAL,
     start_from: str = "paper",
     together: Sequence[str] = (),
+    teacher: str | None = None,
+    db: str = "",
     trust: Trust = NOTHING,
     fits: Callable[[Task], bool] | None = None,
 ) -> Request:
     """The request that the command line's words make, and where they are silent the recipe's.
 
     `fits` says which task a name means that several suites have, by default the one that the data
-    hold. Raises one error with a line for everything that is wrong.
+    hold, and `db` is the store that may have the `teacher`. Raises one error with a line for
+    everything that is wrong.
     """
     complaints = _Complaints()
     protocol = complaints.collect(protocol_of, recipe) or Protocol()
@@ -165,6 +169,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     overrides = complaints.collect(_parse_settings, settings)
     found_shots = complaints.collect(_parse_shots, shots, overrides or {})
     start = complaints.collect(_find_start, start_from, trust, bool(together))
+    taught_by = complaints.collect(_find_teacher, teacher, db, trust)
     trainings = len(found_tasks or ()) + bool(shared)
     asked = len(found_models) * trainings * len(found_seeds or ())
     choice = replace(
@@ -193,6 +198,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         baselines=baselines,
         skip_missing=skip_missing,
         together=shared,
+        teacher=taught_by,
     )
 
 
@@ -267,6 +273,15 @@ def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec |
             f"{task.trained_on}, which can be started from."
         )
     return task.name
+
+
+def _find_teacher(word: str | None, db: str, trust: Trust) -> ModelSpec | tuple[Job, ...] | None:
+    """What `plan_jobs` takes for a word after --teacher."""
+    if word is None:
+        return None
+    from benchharness.driver.teachers import find_teacher  # noqa: PLC0415  (few runs have any)
+
+    return find_teacher(word, db, trust)
 
 
 def listed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -47,11 +47,11 @@ class Schedule:
 
     @property
     def starts(self) -> dict[str, list[Job]]:
-        """By the key of a job, the jobs to run that start from it, as they were asked for."""
+        """By the key of a job, the jobs to run that need it, as they were asked for."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
-            if job.key in self.estimates and job.start_from is not None:
-                found.setdefault(job.start_from, []).append(job)
+            for key in job.needs if job.key in self.estimates else ():
+                found.setdefault(key, []).append(job)
         return found
 
     def sentence(self) -> str:
@@ -70,23 +70,33 @@ class Schedule:
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
-        """Which tasks are trained for others to start from them, for a person."""
+        """Which tasks are trained for others to start or learn from them, for a person."""
         keys = {job.key for job in self.todo}
         by_key = {job.key: job for job in self.jobs}
         by_title = {job.title: len(job.trained_tasks) for job in self.jobs}
         said: dict[tuple[str, str], list[str]] = {}
+        taught: dict[tuple[str, str, str], list[str]] = {}
         for key, followers in self.starts.items():
             how = "kept" if key not in keys else "again" if key in self.again else "first"
-            said.setdefault((by_key[key].title, how), []).extend(job.title for job in followers)
+            title = by_key[key].title
+            for job in followers:
+                if job.start_from == key:
+                    said.setdefault((title, how), []).append(job.title)
+                else:
+                    taught.setdefault((by_key[key].model, title, how), []).append(job.model)
         for (title, how), names in said.items():
             verb = "are" if by_title[title] > 1 else "is"
             yield _START_SENTENCES[how].format(title, ", ".join(dict.fromkeys(names)), verb=verb)
+        for (model, title, how), students in taught.items():
+            shown = ", ".join(dict.fromkeys(students))
+            yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)
 
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""
         for job in self.todo:
             seconds = duration(self.estimates[job.key].seconds)
             start = f" from {job.shown_start}" if job.start_from else ""
+            start += f", student of {job.shown_teacher}" if job.teacher else ""
             yield (
                 f"  {job.key[:12]}  {job_name(job)}{start}, {job.shown_recipe}, {job.precision}: "
                 f"{seconds}"
@@ -105,6 +115,7 @@ class Schedule:
                 "recipe": job.recipe_label,
                 "precision": job.precision,
                 "start_from": job.start_from,
+                **({"teacher": job.teacher.run} if job.teacher else {}),
                 "to_run": job.key in self.estimates,
                 "about_seconds": self.weights.get(job.key),
             }
@@ -116,6 +127,12 @@ _START_SENTENCES = {
     "first": "{} {verb} trained first: {} start from it (--start-from pretrained does without).",
     "again": "{} {verb} trained again, because its encoder was not kept: {} start from it.",
     "kept": "The encoder of {} is there: {} start from it.",
+}
+
+_TEACHER_SENTENCES = {
+    "first": "{} is trained first, as the teacher of {}.",
+    "again": "{} is trained again, as the teacher of {}, because its network was not kept.",
+    "kept": "The network of {} is there, and teaches {}.",
 }
 
 
@@ -191,24 +208,24 @@ def schedule_missing(  # noqa: PLR0913  (the plan, where it is stored, and three
 
 
 def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:
-    """The jobs without a result, and those that they start from and whose encoder is not there."""
+    """The jobs without a result, and those that they need and whose encoder is not there."""
     by_key = {job.key: job for job in jobs}
     missing: set[str] = set()
     waiting = [job.key for job in jobs if job.key not in finished]
     while waiting:
         key = waiting.pop()
-        start = by_key[key].start_from
-        if key not in missing and start is not None and start not in kept:
-            waiting.append(start)
+        if key not in missing:
+            waiting += [need for need in by_key[key].needs if need not in kept]
         missing.add(key)
     return missing
 
 
 def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[str, float]:
-    """The seconds of each job and of the longest row of jobs that start from it, one by one."""
-    after: dict[str | None, list[str]] = {}
+    """The seconds of each job and of the longest row of jobs that need it, one by one."""
+    after: dict[str, list[str]] = {}
     for job in jobs:
-        after.setdefault(job.start_from, []).append(job.key)
+        for need in job.needs:
+            after.setdefault(need, []).append(job.key)
 
     def chain(key: str) -> float:
         return seconds[key] + max(map(chain, after.get(key, ())), default=0.0)

@@ -1,4 +1,4 @@
-"""The encoders that jobs of a run leave for others to start from, in folders beside the store."""
+"""What jobs of a run leave for others to start or learn from, in folders beside the store."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -27,9 +27,9 @@ def folder_beside(db: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class StartCheckpoints:
-    """The encoders in `folder` that some of the planned `jobs` start from.
+    """The encoders in `folder` that some of the planned `jobs` start or learn from.
 
-    An encoder stays until every planned job that starts from it has a result, and longer with
+    An encoder stays until every planned job that needs it has a result, and longer with
     `keep`, or while another process holds it. `holds` is what this one has to itself or shares of
     all that is kept beside the database: a job by its key, an encoder by that of its job.
     """
@@ -52,8 +52,8 @@ class StartCheckpoints:
 
     @property
     def starts(self) -> set[str]:
-        """The keys of the jobs that others start from."""
-        return {job.start_from for job in self.jobs if job.start_from is not None}
+        """The keys of the jobs that others start or learn from."""
+        return {key for job in self.jobs for key in job.needs}
 
     def hold(self) -> None:
         """From now on no other process deletes the encoders, nor what is to become one."""
@@ -62,7 +62,7 @@ class StartCheckpoints:
 
     def whole(self) -> set[str]:
         """The keys of those whose encoder is there; reads every byte of it."""
-        return {key for key in self.starts if is_whole(checkpoint_folder(self.folder, key), key)}
+        return {key for key in self.starts if self._is_whole(key)}
 
     def is_missing(self, key: str, store: Store) -> bool:
         """Whether a job has still to start from an encoder that is not there."""
@@ -74,10 +74,8 @@ class StartCheckpoints:
 
         Whoever calls it holds the job, so that none is just being written.
         """
-        if key in self.starts and self._is_there(key):
-            folder = checkpoint_folder(self.folder, key)
-            if not is_whole(folder, key):
-                delete_checkpoint(folder)
+        if key in self.starts and self._is_there(key) and not self._is_whole(key):
+            delete_checkpoint(checkpoint_folder(self.folder, key))
 
     def release(self, store: Store, going: Collection[str]) -> None:
         """Deletes the encoders that no job needs any more; `going` are jobs that have not ended."""
@@ -97,11 +95,15 @@ class StartCheckpoints:
                 return
             time.sleep(0.01)  # whoever looks for old locks has each for a moment
 
+    def _is_whole(self, key: str) -> bool:
+        teaches = any(job.teacher is not None and job.teacher.run == key for job in self.jobs)
+        return is_whole(checkpoint_folder(self.folder, key), key, teaches=teaches)
+
     def _is_there(self, key: str) -> bool:
         return checkpoint_folder(self.folder, key).is_dir()
 
     def _after(self, key: str) -> set[str]:
-        return {job.key for job in self.jobs if job.start_from == key}
+        return {job.key for job in self.jobs if key in job.needs}
 
 
 def _lock(key: str) -> str:

@@ -346,11 +346,12 @@ class Search:
             job = self.jobs[trial]
             own = known.get(trial[:2])
             found[trial] = median(own) if own else schedule.weights.get(job.key, 0.0)
-            start = job.start_from
-            while start is not None and start not in paid:
-                paid.add(start)
-                found[trial] += schedule.weights.get(start, 0.0)
-                start = by_key[start].start_from
+            waiting = [*job.needs]
+            while waiting:
+                if (need := waiting.pop()) not in paid:
+                    paid.add(need)
+                    found[trial] += schedule.weights.get(need, 0.0)
+                    waiting += by_key[need].needs
         return found
 
     def _refuse(

@@ -7,8 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchharness.encoder.load import Encoder
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import NARROWED, PACKING
+from benchharness.recipes.recipe import AND
+from benchharness.tasks.errors import ModelError
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
 """Names of what comes after the last layer: MegatronBERT, GPT-2, EuroBERT, ModernBERT and T5 end in
@@ -62,6 +65,50 @@ def _flat(layers: nn.ModuleList) -> Iterator[nn.Module]:
             yield from _flat(layer)
         else:
             yield layer
+
+
+# An encoder of some of its layers.
+
+CUT = frozenset({"distilbert"})
+"""Families beside FAMILIES, below, of which some of the layers are an encoder too."""
+
+
+def keep_layers(encoder: Encoder, wanted: int | str) -> None:
+    """Takes all layers but some out of a loaded encoder; 0 keeps all.
+
+    A number is spread evenly from the first layer to the last, as
+    transformers' distillation/scripts/extract_distilbert.py takes 0, 2, 4, 7, 9 and 11 of twelve;
+    "0+2+4" names them. Raises ModelError for a family whose layers do not stand for themselves, and
+    for layers that it has not.
+    """
+    if not wanted:
+        return
+    family, network = encoder.family, encoder.network
+    if family not in FAMILIES | CUT or is_foreign(network):
+        raise ModelError(
+            f"layers can be left out of {', '.join(sorted(FAMILIES | CUT))}, and this model is "
+            f"{family}: leave layers out."
+        )
+    layers = layers_of(network).layers
+    kept = _numbers(wanted, len(layers))
+    if len(kept) > len(layers) or kept[-1] >= len(layers):
+        raise ModelError(
+            f"layers is {wanted}, and this encoder has {len(layers)} layers, from 0 to "
+            f"{len(layers) - 1}: give fewer, or leave layers out."
+        )
+    # convbert, deberta and the others keep them in one list, wherever it is.
+    name = next(n for n, part in network.named_modules() if list(part.children()) == [*layers])
+    parent, _, own = name.rpartition(".")
+    setattr(network.get_submodule(parent), own, nn.ModuleList(layers[i] for i in kept))
+    encoder.config.num_hidden_layers = len(kept)  # DistilBERT's n_layers by another name
+
+
+def _numbers(wanted: int | str, count: int) -> list[int]:
+    """The layers to keep, rising."""
+    if isinstance(wanted, str):
+        return [int(number) for number in wanted.split(AND)]
+    last = (count - 1) / max(1, wanted - 1)
+    return [round(number * last) for number in range(wanted)]
 
 
 # The last layer of an encoder at the first token alone, where a head reads no other state.

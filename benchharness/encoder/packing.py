@@ -285,9 +285,9 @@ def use_packing(network: Any) -> None:
         for name in ("last_hidden_state", "hidden_states"):
             states = getattr(output, name, None)
             if isinstance(states, Tensor):
-                output[name] = _padded(states, packing)
+                output[name] = padded(states, packing)
             elif states is not None:
-                output[name] = tuple(_padded(layer, packing) for layer in states)
+                output[name] = tuple(padded(layer, packing) for layer in states)
         return output
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
@@ -315,7 +315,7 @@ def first_position(network: nn.Module) -> int:
     )
 
 
-def _padded(states: Tensor, packing: Packing) -> Tensor:
+def padded(states: Tensor, packing: Packing) -> Tensor:
     """Packed states (1, tokens, size) as (rows, width, size).
 
     States of first tokens alone, (1, rows, size), become (rows, 1, size).

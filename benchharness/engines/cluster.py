@@ -133,7 +133,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
         )
     job, shared = Job.from_json(remote.job), remote.shared
     define_task(job.definition)
-    if (remote.keep or job.start_from) and not shared.is_seen:
+    if (remote.keep or job.needs) and not shared.is_seen:
         raise JobError(
             f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
             "other jobs start from go through it: put --db into a folder that every node shares, "

@@ -172,11 +172,13 @@ class LocalEngine:
         return begin(hung.job, hung.slot)
 
     def _options(self, job: Job) -> list[str]:
-        """Where the worker finds the encoder that its job starts from, and leaves what it keeps."""
+        """Where the worker finds what its job starts and learns from, and leaves what it keeps."""
         options = self._snapshots.options(job.key) if self._snapshots else []
         if job.start_from is not None:
             folder = checkpoint_folder(self._checkpoints, job.start_from)
             options += ["--start-from", str(folder)]
+        if job.teacher is not None:
+            options += ["--teacher", str(checkpoint_folder(self._checkpoints, job.teacher.run))]
         if job.key in self._keep:
             options += ["--keep", str(checkpoint_folder(self._checkpoints, job.key))]
         return options

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.heads import span
-from benchharness.heads.head import Head, Limits
+from benchharness.heads.head import Head, Limits, binary_divergence
 from benchharness.heads.span import MAX_ANSWER_TOKENS, SpanFeatures, SpanNetwork
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
@@ -39,6 +39,7 @@ def answer_head(beam_size: int, answerable_weight: float) -> Head:
         network=values.network,
         loss=values.loss,
         decode=values.decode,
+        soft_loss=values.soft_loss,
     )
 
 
@@ -170,6 +171,16 @@ class _Values:
         beside = functional.binary_cross_entropy_with_logits(
             logits[:, 0, 0], targets[:, 2].float(), reduction="none"
         )
+        return losses + self.answerable_weight * beside
+
+    def soft_loss(
+        self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
+    ) -> Tensor:
+        """The same towards a teacher's logits."""
+        losses = span.soft_loss(logits[..., 1:], teacher[..., 1:], targets, temperature)
+        if not self.answerable_weight:
+            return losses
+        beside = binary_divergence(logits[:, 0, 0], teacher[:, 0, 0], temperature)
         return losses + self.answerable_weight * beside
 
     def decode(

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import fresh_linear
-from benchharness.heads.head import Head
+from benchharness.heads.head import Head, binary_divergence, divergence
 from benchharness.heads.span import SpanFeatures, SpanNetwork
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
@@ -34,6 +34,7 @@ def with_beside(head: Head, task: SpanTask) -> Head:
         network=asked.network,
         loss=asked.loss,
         decode=asked.decode,
+        soft_loss=asked.soft_loss,
     )
 
 
@@ -107,6 +108,31 @@ class _Asked:
             is_here = places >= 0
             means = each.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)
             losses = losses + means
+        return losses
+
+    def soft_loss(
+        self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
+    ) -> Tensor:
+        """The same sum towards a teacher's logits."""
+        assert self.head.soft_loss is not None, "that of spans"
+        own, size = self._own_targets(targets.shape[1]), -self.outputs
+        losses = self.head.soft_loss(
+            logits[..., :size], teacher[..., :size], targets[:, :own], temperature
+        )
+        mine, theirs = logits[..., size:], teacher[..., size:]
+        rows = torch.arange(len(logits), device=logits.device)
+        nulls, rest = targets[:, own], targets[:, own + 1 :]
+        for start, end in self.groups:
+            losses = losses + divergence(
+                mine[rows, nulls, start:end], theirs[rows, nulls, start:end], temperature
+            )
+        if self.task.facts:
+            places = rest[:, len(self.groups) :].chunk(2, dim=1)[0]  # (windows, sentences)
+            is_here, at = places >= 0, places.clamp(min=0)
+            each = binary_divergence(
+                mine[..., -1].gather(1, at), theirs[..., -1].gather(1, at), temperature
+            )
+            losses = losses + each.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)
         return losses
 
     def _own_targets(self, size: int) -> int:

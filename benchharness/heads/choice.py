@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits, with_losses
+from benchharness.heads.head import Head, Limits, divergence, with_losses
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
@@ -136,6 +136,16 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(logits.float(), targets, reduction="none")  # (items,)
 
 
+def soft_loss(
+    logits: Tensor,
+    teacher: Tensor,
+    targets: Tensor,  # noqa: ARG001  (as every head)
+    temperature: float,
+) -> Tensor:
+    """One loss per item towards a teacher's logits of its options."""
+    return divergence(logits, teacher, temperature)
+
+
 def decode(
     logits: NDArray[np.float32],
     features: Features,
@@ -154,4 +164,11 @@ def decode(
     )
 
 
-CHOICE = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)
+CHOICE = Head(
+    encode=encode,
+    targets=targets,
+    network=network,
+    loss=loss,
+    decode=decode,
+    soft_loss=soft_loss,
+)

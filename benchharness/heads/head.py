@@ -41,6 +41,8 @@ class Head:
     `loss(logits, targets)` gives one loss per item: its logits are a row's, or where an item has
     several rows with one logit each, those side by side, and -inf in the place of a missing row.
     Logits return to the head that made the features, which alone can read its windows and offsets.
+    `soft_loss(logits, teacher, targets, temperature)` gives one loss per item towards a teacher's
+    logits; None where a network gives losses and no logits in training.
     """
 
     encode: Callable[[Sequence[Any], Any, Limits], Features]
@@ -48,6 +50,32 @@ class Head:
     network: Callable[[Encoder, Any], nn.Module]
     loss: Callable[[Tensor, Tensor], Tensor]
     decode: Callable[[NDArray[np.float32], Any, Sequence[Any], Any], tuple[Any, ...]]
+    soft_loss: Callable[[Tensor, Tensor, Tensor, float], Tensor] | None = None
+
+
+# How far a student's probabilities are from its teacher's, in fp32.
+
+
+def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -1) -> Tensor:
+    """Kullback-Leibler's, of the softmax over `dim` at a temperature, times its square.
+
+    Hinton et al., arXiv:1503.02531, section 2: the gradients of soft targets shrink with the
+    square, which is made up for. What is -inf for both is no class and counts for nothing.
+    """
+    mine = (logits.float() / temperature).log_softmax(dim)
+    theirs = (teacher.float() / temperature).log_softmax(dim)
+    is_none = theirs.isneginf()
+    mine, shares = mine.masked_fill(is_none, 0.0), theirs.exp()
+    terms = shares * (theirs.masked_fill(is_none, 0.0) - mine)
+    return temperature**2 * terms.sum(dim)
+
+
+def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """The same of each output's own yes and no, by the sigmoid of its logit; of the same shape."""
+    mine, theirs = logits.float() / temperature, teacher.float() / temperature
+    own = functional.binary_cross_entropy_with_logits(mine, theirs.sigmoid(), reduction="none")
+    least = functional.binary_cross_entropy_with_logits(theirs, theirs.sigmoid(), reduction="none")
+    return temperature**2 * (own - least)
 
 
 # Long texts in overlapping windows, and in which of them each token is best understood.

@@ -13,7 +13,13 @@ from torch.nn import functional
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits, with_losses
+from benchharness.heads.head import (
+    Head,
+    Limits,
+    binary_divergence,
+    divergence,
+    with_losses,
+)
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.recipes.recipe import BOTH_ORDERS
 from benchharness.tasks.errors import DataError
@@ -138,6 +144,15 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     if targets.is_floating_point():  # (rows, 1) -> (rows,): against (rows,) it would spread
         return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
     return functional.cross_entropy(logits.float(), targets, reduction="none")
+
+
+def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """One loss per row towards a teacher's logits; of numbers the squared difference."""
+    if targets.ndim == 2:  # (rows, labels)
+        return binary_divergence(logits, teacher, temperature).mean(-1)
+    if targets.is_floating_point():
+        return functional.mse_loss(logits.float(), teacher.float(), reduction="none").squeeze(-1)
+    return divergence(logits, teacher, temperature)
 
 
 def decode(
@@ -286,7 +301,14 @@ class MarkPooling(nn.Module):
         return states.flatten(1)  # (rows, marks * size)
 
 
-PAIR = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)
+PAIR = Head(
+    encode=encode,
+    targets=targets,
+    network=network,
+    loss=loss,
+    decode=decode,
+    soft_loss=soft_loss,
+)
 
 
 # Pairs whose order means nothing: trained on in both orders, or read in both at once.

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
-from benchharness.heads.head import Head, Limits, best_windows, cut_windows
+from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
@@ -309,6 +309,16 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     return rows.mean(-1)  # (windows,)
 
 
+def soft_loss(
+    logits: Tensor,
+    teacher: Tensor,
+    targets: Tensor,  # noqa: ARG001  (as every head)
+    temperature: float,
+) -> Tensor:
+    """One loss per window towards a teacher's logits: the mean of first and last token's."""
+    return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
+
+
 def decode(
     logits: NDArray[np.float32],
     features: SpanFeatures,
@@ -401,4 +411,11 @@ def predictions(
     )
 
 
-SPAN = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)
+SPAN = Head(
+    encode=encode,
+    targets=targets,
+    network=network,
+    loss=loss,
+    decode=decode,
+    soft_loss=soft_loss,
+)

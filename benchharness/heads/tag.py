@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier
-from benchharness.heads.head import Head, Limits, best_windows, cut_windows
+from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import RoleExample, Surroundings, TagExample, TagPrediction
@@ -386,6 +386,13 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     return words.sum(-1)  # (windows, tokens) -> (windows,)
 
 
+def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """The sum over each window's words of their losses towards a teacher's logits."""
+    width = min(logits.shape[1], targets.shape[1])
+    words = divergence(logits[:, :width], teacher[:, :width], temperature)  # (windows, tokens)
+    return words.where(targets[:, :width] != IGNORED, 0.0).sum(-1)
+
+
 def decode(
     logits: NDArray[np.float32],
     features: TagFeatures,
@@ -417,7 +424,14 @@ def _in_iob2(tags: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-TAG = Head(encode=encode, targets=targets, network=network, loss=loss, decode=decode)
+TAG = Head(
+    encode=encode,
+    targets=targets,
+    network=network,
+    loss=loss,
+    decode=decode,
+    soft_loss=soft_loss,
+)
 
 
 def tag_head(lstm_size: int, *, in_documents: bool = False) -> Head:

@@ -52,6 +52,9 @@ SENTENCE, DOCUMENT = "sentence", "document"
 
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
+AND = "+"
+"""Stands between the numbers of layers that are kept; a comma would make a sweep."""
+
 ON_DEV = "dev"
 _HELD_OUT = "train:"
 """Which rows choose among a run's evaluations: dev, or "train:SHARE", a part of train."""
@@ -126,6 +129,12 @@ class Recipe:
     "document" the encoder reads as much of the document around a sentence as `max_tokens` allows;
     what is learned and predicted are the sentence's words alone.
 
+    `layers` above 0 keeps so many of the encoder's layers, evenly spaced; "0+2+4" names them.
+
+    Only a student has the other three: its loss is (1 - `teacher_weight`) times its own plus
+    `teacher_weight` times that towards its teacher's outputs at the `temperature`, plus
+    `layer_weight` times that towards its teacher's states and attention (heads/teacher.py).
+
     The head learns at the `head_learning_rate` where there is one, and the encoder at the other.
     Only coreference has `training_segments`: a step reads at most so many segments of `max_tokens`
     of a document, at a random place of it.
@@ -175,6 +184,10 @@ class Recipe:
     as_text: bool = False
     max_target_tokens: int | None = None
     context: str = SENTENCE
+    layers: int | str = 0
+    teacher_weight: float | None = None
+    temperature: float | None = None
+    layer_weight: float = 0.0
 
     @property
     def is_frozen(self) -> bool:
@@ -256,6 +269,9 @@ _RULES = {
     "early_stopping": _NOT_NEGATIVE,
     "average_last": _COUNT,
     "shots": _NOT_NEGATIVE,
+    "teacher_weight": _SHARE,
+    "temperature": _POSITIVE,
+    "layer_weight": _NOT_NEGATIVE,
 }
 
 CHOICES = {
@@ -297,6 +313,8 @@ _OTHER_NAMES = {
     "llrd": "layer_decay",
     "lora_r": "lora_rank",
     "rank": "lora_rank",
+    "num_hidden_layers": "layers",
+    "alpha_ce": "teacher_weight",
 }
 """What transformers' TrainingArguments, its example scripts, peft and people call them."""
 
@@ -360,7 +378,19 @@ def _rows(value: object) -> str | None:
     return f"{_HELD_OUT}{share}"
 
 
-_OTHERS: Mapping[str, tuple[Callable[[object], str | bool | None], str]] = {
+def _layers(value: object) -> int | str | None:
+    """How many layers, 0 for all, or the rising numbers of some, from 0: "0+2+4"."""
+    number = _number(value, whole=True)
+    if number is not None:
+        return int(number) if number >= 0 else None
+    words = str(value).split(AND)
+    if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
+        return None
+    named = [int(word) for word in words]
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None
+
+
+_OTHERS: Mapping[str, tuple[Callable[[object], str | int | bool | None], str]] = {
     **{
         name: (partial(_word, words=words), f"one of: {', '.join(words)}")
         for name, words in CHOICES.items()
@@ -372,6 +402,7 @@ _OTHERS: Mapping[str, tuple[Callable[[object], str | bool | None], str]] = {
     ),
     "best_checkpoint": (_flag, "true or false"),
     "deterministic": (_flag, "true or false"),
+    "layers": (_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"),
     "select_on": (_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
 }
 """The settings that are no numbers: what reads them, and what is right, in words."""

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from benchharness.leaderboard.job import (
     PRETRAINED,
     SCRATCH,
     START_FROM,
+    TAUGHT,
     TOGETHER,
     ZERO_SHOT,
     Setting,
@@ -75,7 +76,7 @@ def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_OVER = ("fast", "checkpoints", "few-shot", "features")
+_OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
 """The recipes of ours that are laid over a model's own."""
 
 AS_TEXT = "as_text"
@@ -83,6 +84,9 @@ AS_TEXT = "as_text"
 
 _TEXT = "text"
 """T5's recipe for that, laid over a model's own, and what a row of it is called."""
+
+_STUDENT = "student"
+"""The recipe of DistilBERT's authors for learning from a teacher, laid over a model's own."""
 
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
@@ -210,12 +214,14 @@ def resolve_recipe(
     return first
 
 
-def resolve_sweep(
+def resolve_sweep(  # noqa: PLR0913  (what is resolved, and the layers of it)
     spec: ModelSpec,
     task: str,
     recipe: str | None,
     overrides: Mapping[str, str],
     head: str = "pair",
+    *,
+    is_student: bool = False,
 ) -> tuple[ResolvedRecipe, ...]:
     """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
 
@@ -227,13 +233,14 @@ def resolve_sweep(
     A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
     are a sweep. Several `features` are none: each choice of them has a recipe, or a sweep, of its
     own. What is only for another head type (a stride), is off, or means nothing
-    beside other values is checked and left out, because it is no part of this job. Raises
-    BenchError with one line for each value that is unknown, ill-typed or out of range.
+    beside other values is checked and left out, because it is no part of this job. A student has
+    the values of `student.toml` over its model's own. Raises BenchError with one line for each
+    value that is unknown, ill-typed or out of range.
     """
     if spec.is_baseline:
         return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
     tables = ("default", f"head/{head}", task)
-    return _resolve(spec, tables, recipe, overrides, [head])
+    return _resolve(spec, tables, recipe, overrides, [head], is_student=is_student)
 
 
 def resolve_together(
@@ -275,10 +282,13 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     heads: Sequence[str],
     *,
     together: bool = False,
+    is_student: bool = False,
 ) -> tuple[ResolvedRecipe, ...]:
     """The points of the layers that these tables of each file are, for each choice of features."""
-    trained = _Layers.of(spec, tables, recipe, overrides, together=together)
-    frozen = _Layers.of(spec, (*tables, FROZEN), recipe, overrides, together=together)
+    how = {"together": together, "is_student": is_student}
+    trained = _Layers.of(spec, tables, recipe, overrides, **how)
+    frozen = _Layers.of(spec, (*tables, FROZEN), recipe, overrides, **how)
+    needless = {*(() if together else _TOGETHER_ALONE), *(() if is_student else TAUGHT)}
     read = trained.settings.get(FEATURES_SETTING)
     choices: Sequence[Setting | None] = [None] if read is None else _feature_choices(read, spec)
     found: list[ResolvedRecipe] = []
@@ -286,7 +296,7 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     for choice in choices:
         layers = trained if choice is None or choice.value == FINE_TUNED else frozen
         try:
-            found += _points_of(layers, choice, heads, together=together, alone=len(choices) == 1)
+            found += _points_of(layers, choice, heads, needless, alone=len(choices) == 1)
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
     if problems:
@@ -348,7 +358,7 @@ class _Layers:
     typed: Mapping[str, Setting]
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913  (what is resolved, and for what kind of job)
         cls,
         spec: ModelSpec,
         tables: Sequence[str],
@@ -356,18 +366,13 @@ class _Layers:
         overrides: Mapping[str, str],
         *,
         together: bool,
+        is_student: bool,
     ) -> Self:
         """The layers that these tables of each file are."""
         name, packaged = recipe or _PAPER, list(_packaged_layers(spec, tables))
-        over: list[Mapping[str, Setting]] = []
-        if name != _PAPER:
-            path = _recipe_path(name)
-            if like := read_like(path):
-                raise BenchError(
-                    f"{path.name} is like {like!r}, but your own recipe is applied over the "
-                    "model's: leave the table [like] out."
-                )
-            over = _file_layers(path, tables)
+        if is_student:
+            packaged += _file_layers(packaged_names()[_STUDENT], tables)
+        over = _layers_over(name, tables)
         overrides = dict(overrides)
         asked = _asked_as_text(overrides.pop(AS_TEXT, None))
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
@@ -402,12 +407,25 @@ class _Layers:
         return merged
 
 
+def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]]:
+    """The layers of a recipe that is laid over a model's own; none of "paper"."""
+    if name == _PAPER:
+        return []
+    path = _recipe_path(name)
+    if like := read_like(path):
+        raise BenchError(
+            f"{path.name} is like {like!r}, but your own recipe is applied over the model's: "
+            "leave the table [like] out."
+        )
+    return _file_layers(path, tables)
+
+
 def _points_of(
     layers: _Layers,
     choice: Setting | None,
     heads: Sequence[str],
+    needless: Set[str],
     *,
-    together: bool,
     alone: bool,
 ) -> Iterator[ResolvedRecipe]:
     """The points of some layers by one choice of features, the only one where it is `alone`."""
@@ -415,13 +433,13 @@ def _points_of(
     typed = dict(layers.typed)
     if choice is not None and choice.value == FINE_TUNED and not alone:
         typed.pop("lstm_size", None)  # of the others, which are frozen
-    points = _points([*named, typed, _only(choice)], heads, together=together)
+    points = _points([*named, typed, _only(choice)], heads, needless)
     # What a command says that names the recipe, or gives all of its values over the model's own.
     said = layers.packaged if layers.is_own or len(points) > 1 else named
     differs = layers.typed or layers.is_own or not alone
     usual = set[str]()
     if differs:
-        usual.update(_points([*said, _only(choice)], heads, together=together)[0].settings)
+        usual.update(_points([*said, _only(choice)], heads, needless)[0].settings)
         usual.update({FEATURES_SETTING} if any(FEATURES_SETTING in layer for layer in said) else ())
     name = Path(layers.name).stem if layers.is_own else layers.name
     for point in points:
@@ -512,7 +530,7 @@ class _Point:
 
 
 def _points(
-    layers: Iterable[Mapping[str, Setting]], heads: Sequence[str], *, together: bool = False
+    layers: Iterable[Mapping[str, Setting]], heads: Sequence[str], needless: Set[str]
 ) -> list[_Point]:
     """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
@@ -526,7 +544,7 @@ def _points(
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue
-        settings = _relevant(checked, heads, together=together)
+        settings = _relevant(checked, heads, needless)
         values = tuple((name, setting.value) for name, setting in settings.items())
         off = {name: s.value for name, s in checked.items() if s.value == _OFF.get(name)}
         found.setdefault(values, _Point(settings=settings, off=off))
@@ -560,18 +578,17 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def _relevant(
-    settings: Mapping[str, Setting], heads: Sequence[str], *, together: bool
+    settings: Mapping[str, Setting], heads: Sequence[str], others: Set[str]
 ) -> dict[str, Setting]:
-    """The settings that the result of a job depends on."""
+    """The settings that the result of a job depends on; `others` are for other kinds of jobs."""
     on = {name: s for name, s in settings.items() if s.value != _OFF.get(name)}
     for name, usual in _IN_PLACE.items():
         if name in on:
             on[usual] = Setting(value=0.0, source=f"{name} is in its place")
     for name in _OF_ADAM if "optimizer" in on else ():
         on[name] = Setting(value=0.0, source="adafactor has no such value")
-    needless = {name for name, known in _ONLY.items() if not set(known) & set(heads)}
+    needless = {name for name, known in _ONLY.items() if not set(known) & set(heads)} | others
     needless.update(_CLASSIFIES if AS_TEXT in on else ("max_target_tokens",))
-    needless.update(() if together else _TOGETHER_ALONE)
     needless |= _needless_beside(on)
     return {name: setting for name, setting in on.items() if name not in needless}
 

@@ -151,6 +151,15 @@ def _ancestors(store: Store, runs: Sequence[RunRow]) -> Iterator[RunRow]:
         yield from runs
 
 
+def gained(boards: Sequence[Board], store: Store) -> list[Board]:
+    """The boards with what students gained; few stores have any."""
+    if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
+        return list(boards)
+    from benchharness.stored.contrasts import with_gains  # noqa: PLC0415  (numpy, the tests)
+
+    return [with_gains(board, store) for board in boards]
+
+
 def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
     """A sentence for each board that is not shown whole."""
     for board, shown in zip(whole, boards, strict=True):

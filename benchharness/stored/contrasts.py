@@ -1,12 +1,12 @@
 """How far two systems are apart, by what they predicted of each example."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
-from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.entry import Entry, Gain
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing.breakdown import match_runs
 from benchharness.leaderboard.comparing.contrast import (
@@ -33,6 +33,46 @@ def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> l
     predicted such a split, or where two have predicted different rows of it.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
+
+
+def with_gains(board: Board, store: Store) -> Board:
+    """The board with what each student gained over the same model without its teacher.
+
+    That stands on the board where its runs are stored; their predictions are read. Seeds are
+    matched, and tasks that cannot be compared are left out.
+    """
+    homes = {run.key: entry for entry in board.entries for run in entry.runs}
+    entries = [
+        replace(entry, gains=_gains(board, store, entry, alone))
+        if (alone := _alone(entry, homes))
+        else entry
+        for entry in board.entries
+    ]
+    return replace(board, entries=tuple(entries))
+
+
+def _alone(entry: Entry, homes: Mapping[str, Entry]) -> Entry | None:
+    """The entry that a student would be without its teacher."""
+    keys = (run.teacher.alone for run in entry.runs if run.teacher)
+    return next((homes[key] for key in keys if key in homes), None)
+
+
+def _gains(board: Board, store: Store, entry: Entry, alone: Entry) -> dict[str, Gain]:
+    tasks = tuple(task for task in entry.cells if task in alone.cells)
+    try:
+        found = contrasts_of(store, Rows(board, (entry, alone), tasks), "dev", with_slices=False)
+    except BenchError:  # no seed is shared, or other rows were predicted
+        return {}
+    return {
+        each.task: Gain(
+            difference=each.difference,
+            seeds=each.seeds,
+            interval=each.interval,
+            p_value=each.corrected,
+            is_shown=each.is_shown,
+        )
+        for each in found
+    }
 
 
 def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool) -> Contrast:

@@ -20,7 +20,7 @@ from benchharness.leaderboard.report.write import About, write_report, write_run
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
-from benchharness.stored.boards import Rows, gather_boards, recent_suites, report_mark
+from benchharness.stored.boards import Rows, gained, gather_boards, recent_suites, report_mark
 from benchharness.stored.contrasts import contrasts_of
 from benchharness.stored.uncertainty import add_uncertainty
 from benchharness.tasks.errors import BenchError
@@ -78,6 +78,7 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     asked = [] if wanted == _ANY else [*asdict(wanted).values()]
     mark = report_mark(store, suites, last, asked)
     boards, notes = _chosen(store, suites, last)
+    boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = wanted.intervals or (wanted.intervals is None and runs <= MANY_RUNS)
     if sure:

@@ -1,5 +1,6 @@
 """The encoder that a run leaves as a checkpoint, and how another run starts from it."""
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
-from benchharness.kept_folders import check_checkpoint, new_checkpoint, require_room
+from benchharness.heads.shared import SharedEncoder
+from benchharness.kept_folders import HEAD, JOB, check_checkpoint, new_checkpoint, require_room
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.errors import JobError
 
@@ -50,8 +52,10 @@ class CheckpointWriter:
             weights=weights,
         )
 
-    def write(self) -> None:
+    def write(self, network: nn.Module) -> None:
         """Writes a checkpoint that transformers can load, whole or not at all.
+
+        Beside it stands the head that `network` has on the encoder, where it has one alone.
 
         It has every name that the network has, so weights that it ties are there twice. Raises
         JobError where it cannot be written.
@@ -62,6 +66,8 @@ class CheckpointWriter:
         try:
             with new_checkpoint(self.folder, self.job) as draft:
                 self._write_files(draft)
+                if not isinstance(network, SharedEncoder):
+                    self._write_head(draft, network)
         except (OSError, SafetensorError) as error:
             raise JobError(
                 f"the encoder that other jobs start from cannot be written to {self.folder} "
@@ -75,6 +81,15 @@ class CheckpointWriter:
         self.config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
+    def _write_head(self, folder: Path, network: nn.Module) -> None:
+        head = {name: w for name, w in network.state_dict().items() if not _is_encoders(name)}
+        save_file({name: w.cpu().clone().contiguous() for name, w in head.items()}, folder / HEAD)
+        (folder / JOB).write_text(json.dumps(self.job.to_json()), encoding="utf-8")
+
+
+def _is_encoders(name: str) -> bool:
+    return name.startswith("encoder.")
+
 
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Loads the weights that the job starts from, if it starts from another run; says which.
@@ -87,13 +102,32 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
     if folder is None:
         raise JobError(f"no folder was given with the encoder of {job.started_from}.")
     digests = check_checkpoint(folder, job.start_from)
+    load_kept(encoder, folder, job.started_from)
+    run = {"name": job.started_from, "run": job.start_from, "sha256": digests[WEIGHTS]}
+    return {"started_from": run}
+
+
+def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
+    """Loads the weights of the encoder that a run of that name has left in a checked folder."""
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))
     except RuntimeError as error:
-        reason = str(error).splitlines()[-1].strip()
-        raise JobError(
-            f"the encoder of {job.started_from} in {folder} does not fit this model ({reason}): "
-            "delete that folder, and the same command trains it again."
-        ) from error
-    run = {"name": job.started_from, "run": job.start_from, "sha256": digests[WEIGHTS]}
-    return {"started_from": run}
+        raise _unfit(f"the encoder of {name}", folder, error) from error
+
+
+def load_head(network: nn.Module, folder: Path, name: str) -> None:
+    """Gives a network on such an encoder the head that the run has left beside it."""
+    try:
+        found = network.load_state_dict(load_file(folder / HEAD), strict=False)
+    except RuntimeError as error:
+        raise _unfit(f"the head of {name}", folder, error) from error
+    if lost := [name for name in found.missing_keys if not _is_encoders(name)]:
+        raise _unfit(f"the head of {name}", folder, f"it lacks {lost[0]}")
+
+
+def _unfit(what: str, folder: Path, error: object) -> JobError:
+    reason = str(error).splitlines()[-1].strip()
+    return JobError(
+        f"{what} in {folder} does not fit this model ({reason}): "
+        "delete that folder, and the same command trains it again."
+    )

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.layers import FAMILIES, use_first_token
+from benchharness.encoder.layers import FAMILIES, keep_layers, use_first_token
 from benchharness.encoder.load import set_dropout
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKABLE, prepare_for
@@ -25,8 +26,8 @@ from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
 from benchharness.heads.shared import share
 from benchharness.heads.tokens import encode_once
-from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import Job
+from benchharness.kept_folders import EVERY_SECONDS, JOB, check_checkpoint
+from benchharness.leaderboard.job import Job, define_task
 from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
 from benchharness.models.spec import Trust
@@ -35,7 +36,7 @@ from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import check_documents, evaluate_split, headline, read_split
 from benchharness.tasks.cast import rows_to_learn
-from benchharness.tasks.errors import JobError
+from benchharness.tasks.errors import JobError, ModelError
 from benchharness.tasks.read import SplitRows, count_repeats, draw_shots, hold_out
 from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
@@ -54,7 +55,10 @@ from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
 from benchharness.transfer.adapters import add_adapters, merge_adapters
 from benchharness.transfer.frozen import freeze
-from benchharness.worker.checkpoint import CheckpointWriter, load_start
+from benchharness.worker.checkpoint import CheckpointWriter, load_head, load_kept, load_start
+
+if TYPE_CHECKING:
+    from benchharness.heads.teacher import Teacher
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
@@ -68,6 +72,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     report: Reporter = lambda _: None,
     *,
     start_from: Path | None = None,
+    teacher: Path | None = None,
     keep: Path | None = None,
     snapshots: Path | None = None,
     checkpoint_every: float = EVERY_SECONDS,
@@ -75,7 +80,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     """Fine-tunes an encoder, predicts and scores as the job says.
 
     `start_from` is the folder in which the run that the job starts from has left its encoder,
-    `keep` the one in which this run leaves its own. In the folder `snapshots` it keeps its state
+    `teacher` that in which the run that it learns from has left its network, and `keep` the one in
+    which this run leaves its own. In the folder `snapshots` it keeps its state
     every `checkpoint_every` seconds and before a signal ends it, and resumes from there. Raises
     DataError where a split is no longer what the job was planned with, ModelError for a checkpoint
     that cannot be used, JobError for such a folder or too little memory, and DivergedError where
@@ -97,14 +103,16 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         rows = _read_rows(job, recipe)
 
         # ---- Load the encoder, with the recipe's dropout and the weights of the start.
+        taught = _load_teacher(job, teacher, recipe, device)  # before what the seed draws
         encoder = _load(job, recipe)
         writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
         set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
         provenance = {
             **provenance_of(job, rows, encoder.tokenizer, compute, started),
             **load_start(encoder, start_from, job),
+            **_said_of(taught),
         }
-        courses = [Course.of(name, rows, recipe, encoder) for name in job.trained_tasks]
+        courses = [Course.of(name, rows, recipe, encoder, taught) for name in job.trained_tasks]
         _hold_out(courses, rows, recipe)
 
         # ---- Put the head on it, or those of several tasks, and encode the rows.
@@ -118,6 +126,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             for read_by in [_read_by(provenance, course.task, recipe, job)]
             for name in course.splits
         }
+        features |= _read_alike(taught, courses[0], rows, features, limits)
 
         # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
         if recipe.is_frozen:
@@ -126,7 +135,9 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         elif recipe.lora_rank:
             provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
         parameters = sum(weight.numel() for weight in network.parameters())
-        features, vocabulary = _used_vocabulary(network, features, recipe, is_kept=keep is not None)
+        features, vocabulary = _used_vocabulary(
+            network, features, recipe, taught, is_kept=keep is not None
+        )
 
         # ---- Begin, or resume from the newest snapshot.
         states = Snapshots(
@@ -209,14 +220,26 @@ class Course:
     network: nn.Module = field(default_factory=nn.Identity)
 
     @classmethod
-    def of(cls, name: str, splits: Iterable[str], recipe: Recipe, encoder: Encoder) -> Self:
-        """The course of a task's splits among those of its job."""
+    def of(
+        cls,
+        name: str,
+        splits: Iterable[str],
+        recipe: Recipe,
+        encoder: Encoder,
+        taught: "_Taught | None" = None,
+    ) -> Self:
+        """The course of a task's splits among those of its job, with what a teacher adds."""
         task = find_task(name)
+        head = _head(task, recipe, encoder)
+        if taught is not None:
+            from benchharness.heads.teacher import with_teacher  # noqa: PLC0415  (few jobs)
+
+            head = with_teacher(head, taught.network, recipe, task.head)
         predicted = [split for split in splits if _leader(split) == name]
         predicted.remove(f"{name}:train")
         return cls(
             task=task,
-            head=_head(task, recipe, encoder),
+            head=head,
             trained=f"{name}:train",
             predicted=tuple(predicted),
             judged=predicted[0],
@@ -317,7 +340,9 @@ def _find_device(*, deterministic: bool) -> torch.device:
 def _load(job: Job, recipe: Recipe) -> Encoder:
     trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
     revision = hub_revision(job.weights)
-    return load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
+    encoder = load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
+    keep_layers(encoder, recipe.layers)
+    return encoder
 
 
 def _read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
@@ -448,14 +473,119 @@ def _needs_vocabulary(recipe: Recipe) -> bool:
 
 
 def _used_vocabulary(
-    network: Any, features: dict[str, Features], recipe: Recipe, *, is_kept: bool
+    network: Any,
+    features: dict[str, Features],
+    recipe: Recipe,
+    taught: "_Taught | None",
+    *,
+    is_kept: bool,
 ) -> tuple[dict[str, Features], UsedVocabulary | None]:
     """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
     if _needs_vocabulary(recipe) or why_whole(network.encoder):
         return features, None
     features, vocabulary = cut_vocabulary(network.encoder, features)
+    if taught is not None:
+        taught.network.rows = torch.from_numpy(vocabulary.rows).to(taught.device)
     # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
     return features, vocabulary if is_kept else None
+
+
+# The teacher of a student.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Taught:
+    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it.
+
+    `device` is where its network is.
+    """
+
+    network: "Teacher"
+    encoder: Encoder
+    device: torch.device
+    record: Mapping[str, str]
+
+
+def _load_teacher(
+    job: Job, folder: Path | None, recipe: Recipe, device: torch.device
+) -> _Taught | None:
+    """The network that the run of a job's teacher has left, if it has one.
+
+    Raises JobError where the folder is gone or damaged, or is of another network.
+    """
+    if job.teacher is None:
+        return None
+    from benchharness.heads.teacher import Teacher  # noqa: PLC0415  (few jobs have one)
+
+    name = job.shown_teacher
+    if folder is None:
+        raise JobError(f"no folder was given with the network of {name}.")
+    digests = check_checkpoint(folder, job.teacher.run, teaches=True)
+    taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+    define_task(taught.definition)
+    own = Recipe.from_settings(taught.settings)
+    encoder = _load(taught, own)
+    load_kept(encoder, folder, name)
+    course = Course.of(taught.task, taught.fingerprints, own, encoder)
+    network = course.head.network(encoder, course.task)
+    if getattr(network, "reads_first_token", False) and not recipe.layer_weight:
+        use_first_token(encoder.network)
+    prepare_for(device, network)
+    load_head(network, folder, name)
+    network.to(device).eval().requires_grad_(False)
+    return _Taught(
+        network=Teacher(network=network, recipe=recipe),
+        encoder=encoder,
+        device=device,
+        record={
+            "name": name,
+            "run": job.teacher.run,
+            "sha256": text_digest(str(sorted(digests.items()))),
+        },
+    )
+
+
+def _said_of(taught: _Taught | None) -> dict[str, Mapping[str, str]]:
+    """What a result says of its teacher, if there is one."""
+    return {} if taught is None else {"teacher": taught.record}
+
+
+def _read_alike(
+    taught: _Taught | None,
+    course: Course,
+    rows: Mapping[str, SplitRows],
+    features: Mapping[str, Features],
+    limits: Limits,
+) -> dict[str, Features]:
+    """A student's train split with the token types that its teacher alone reads, if it does.
+
+    Raises ModelError where they read other tokens.
+    """
+    if taught is None:
+        return {}
+    teacher, network, ours = taught.encoder, taught.network, features[course.trained]
+    if limits.max_tokens > teacher.max_tokens:
+        raise ModelError(
+            f"{taught.record['name']} reads at most {teacher.max_tokens} tokens, and its student "
+            f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
+        )
+    theirs = course.head.encode(rows[course.trained].examples, teacher.tokenizer, limits)
+    network.student_reads_types = ours.token_types is not None
+    network.reads_types = theirs.token_types is not None
+    same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
+    both = network.student_reads_types and network.reads_types
+    if not (
+        np.array_equal(ours.starts, theirs.starts)
+        and np.array_equal(ours.token_ids, theirs.token_ids)
+        and (same_types or not both)
+    ):
+        raise ModelError(
+            f"{taught.record['name']} reads other tokens than its student: a teacher needs the "
+            "vocabulary of its student, so take another of the two."
+        )
+    if network.student_reads_types or not network.reads_types:
+        return {}
+    return {course.trained: replace(ours, token_types=theirs.token_types)}
 
 
 @dataclass(kw_only=True)
@@ -571,7 +701,7 @@ def _write(
     merge_adapters(network)
     if vocabulary is not None:
         vocabulary.restore()
-    writer.write()
+    writer.write(network)
 
 
 def _cost(parameters: int, fitted: Fit, done: JobState) -> Cost:

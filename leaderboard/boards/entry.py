@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchharness.leaderboard.boards.cell import (
     Cell,
@@ -22,6 +22,7 @@ from benchharness.leaderboard.job import (
     Stage,
     Word,
     recipe_words,
+    unquoted,
 )
 from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
@@ -78,6 +79,21 @@ class Uncertainty:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Gain:
+    """How far a student is above the same model without its teacher on a task.
+
+    `difference` and `interval` are in the score's own unit, over the seeds that both have, and
+    `p_value` is that of the paired test, corrected for the tasks; see comparing/contrast.py.
+    """
+
+    difference: float
+    seeds: tuple[int, ...]
+    interval: Interval | None = None
+    p_value: float | None = None
+    is_shown: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One line of a board: a model, fine-tuned by one recipe in one precision, over its seeds.
 
@@ -90,7 +106,8 @@ class Entry:
     where another row differs in nothing else. `variant` are four
     digits that told rows apart in earlier versions, and that scripts may still use. Of a sweep the
     best point stands here, task by task; `points` is how many were tried, 0 for any other recipe.
-    `uncertainty` has the intervals, where they were asked for.
+    `uncertainty` has the intervals, where they were asked for. `gains` are those of a student, by
+    task, where the same model is there without its teacher.
     """
 
     model: str
@@ -109,6 +126,7 @@ class Entry:
     variant: str = ""
     points: int = 0
     uncertainty: Uncertainty | None = None
+    gains: Mapping[str, Gain] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:
@@ -187,6 +205,16 @@ class Entry:
         )
 
     @property
+    def gain_labels(self) -> tuple[str, ...]:
+        """What a student gained: "RTE +1.2 (p 0.04) over the same without a teacher"."""
+        found = [
+            f"{title_of(task)} {gain.difference * 100:+.1f}"
+            + ("" if gain.p_value is None else f" (p {gain.p_value:.2g})")
+            for task, gain in self.gains.items()
+        ]
+        return (f"{', '.join(found)} over the same without a teacher",) if found else ()
+
+    @property
     def selection_labels(self) -> tuple[str, ...]:
         """How its runs chose their weights: "best of 10 evaluations on dev", "RTE: best of ..."."""
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
@@ -211,7 +239,7 @@ class Entry:
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     """The entry that these runs make, all of one model and recipe; not yet ranked."""
-    words = (*recipe_words(runs[0].recipe_label, runs), *_together_words(runs[0]))
+    words = (*recipe_words(runs[0].recipe_label, runs), *_kind_words(runs[0]))
     points = count_points(runs) if runs[0].is_sweep else 0
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
@@ -240,8 +268,11 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     )
 
 
-def _together_words(run: RunRow) -> tuple[Word, ...]:
-    """What marks runs whose encoder several tasks have shared; nothing of others."""
+def _kind_words(run: RunRow) -> tuple[Word, ...]:
+    """What marks runs whose encoder several tasks have shared, or who had a teacher."""
+    if run.teacher is not None:
+        name = run.teacher.model
+        return (Word(f"student of {name}", f"student={unquoted(name)}"),)
     return (Word(run.title, TOGETHER),) if len(run.trained_tasks) > 1 else ()
 
 

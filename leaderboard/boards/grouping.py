@@ -161,7 +161,8 @@ def variant_of(run: RunRow) -> str:
 def _training(run: RunRow) -> tuple[str, ...]:
     values = _SWEPT if run.is_sweep else run.recipe_digest
     start = " ".join(name for name in (run.start_task, run.start_variant) if name)
-    return (values, *_trained_on(run), start)
+    teacher = () if run.teacher is None else (run.teacher.variant,)
+    return (values, *_trained_on(run), start, *teacher)
 
 
 def _trained_on(run: RunRow) -> list[str]:
@@ -177,7 +178,8 @@ def _names(run: RunRow) -> _Names:
     """What an entry has one of; a model's name may stand for two checkpoints."""
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
-    return run.model, run.weights, run.kind, *recipe, run.precision, together
+    teacher = run.teacher and run.teacher.model
+    return run.model, run.weights, run.kind, *recipe, run.precision, together, teacher
 
 
 # What runs started from, told by the runs that they started from. Pure.

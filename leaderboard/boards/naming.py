@@ -187,6 +187,12 @@ def _start_runs(entries: Sequence[Entry]) -> _Words:
     return [_digest_word("start", "start", text) for text in found]
 
 
+def _teachers(entries: Sequence[Entry]) -> _Words:
+    """How their teachers of one model were trained."""
+    found = [max((r.teacher.variant for r in e.runs if r.teacher), default="") for e in entries]
+    return [_digest_word("teacher", "teacher", text) for text in found]
+
+
 def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
     short = digest[:_DIGITS]
     return (Word(f"{shown} {short}", f"{typed}={unquoted(short)}"),) if digest else ()
@@ -202,6 +208,7 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     _rows,
     _values,
     _start_runs,
+    _teachers,
 )
 """What may tell apart rows of one model, what is said first before the others."""
 

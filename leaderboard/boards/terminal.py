@@ -319,6 +319,7 @@ def _details(entry: Entry) -> Iterator[str]:
     if entry.is_single and entry.precision != "fp32" and not entry.says_precision:
         yield entry.precision
     yield from entry.start_labels
+    yield from entry.gain_labels
     yield from entry.selection_labels
     if count := len(entry.failures):
         yield f"{count} run{'' if count == 1 else 's'} failed (`bench list runs`)"

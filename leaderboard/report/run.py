@@ -159,6 +159,7 @@ def command_of(job: Job) -> str:
             words += [*_splits(job), *_trusted(job), "--no-baselines"]
         case "model":
             words = ["run", *_model(job), *_task(job), *_recipe(job), *_splits(job)]
+            words += ["--teacher", job.teacher.run[:12]] if job.teacher else []
             words += _trusted(job)
     return shlex.join(["bench", *words])
 

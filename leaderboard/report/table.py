@@ -243,7 +243,7 @@ def _details(entry: Entry) -> str:
     low, high = entry.seeds
     seeds = str(high) if low == high else f"{low} to {high}"
     seeds += " seed" if high == 1 else " seeds"
-    labels = (*entry.start_labels, *entry.selection_labels)
+    labels = (*entry.start_labels, *entry.gain_labels, *entry.selection_labels)
     return ", ".join(filter(None, (entry.beside_name, entry.precision, seeds, *labels)))
 
 

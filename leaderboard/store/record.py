@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import delete, insert
 from sqlalchemy.orm import Session
 
-from benchharness.leaderboard.job import Job, Stage, define_task, trained_tasks
+from benchharness.leaderboard.job import Job, Stage, Teacher, define_task, trained_tasks
 from benchharness.leaderboard.result import (
     Failure,
     Measure,
@@ -109,6 +109,7 @@ def headline_data(run: Run) -> dict[str, Any]:
         **({"selection": asdict(selection)} if selection else {}),
         **_stage_data(run.facts),
         **({"definition": run.facts["definition"]} if run.facts.get("definition") else {}),
+        **_teacher_data(run.facts),
     }
 
 
@@ -116,6 +117,13 @@ def _stage_data(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The stage of a checkpoint of a pretraining run; nothing of any other."""
     stage = facts.get("stage")
     return {} if stage is None else {"stage": {**stage, "run": storable(stage["run"])}}
+
+
+def _teacher_data(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Who taught a distilled model; nothing of any other."""
+    teacher = facts.get("teacher") or {}
+    found = {name: storable(text) for name, text in teacher.items()}
+    return {"teacher": found} if found else {}
 
 
 def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
@@ -137,6 +145,8 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
         define_task(content.pop("definition", None))
         if "stage" in content:
             content["stage"] = Stage(**content["stage"])
+        if "teacher" in content:
+            content["teacher"] = Teacher(**content["teacher"])
         return RunRow(
             key=key,
             flags={task: (*flags.get(task, ()), *found) for task in named},

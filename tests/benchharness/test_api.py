@@ -354,6 +354,7 @@ OPTIONS = st.fixed_dictionaries(
         "limit": st.integers(4, 40),
         "test": st.booleans(),
         "baselines": st.booleans(),
+        "teacher": st.just("tiny"),
         "set": st.fixed_dictionaries(
             {}, optional={"epochs": st.integers(1, 3), "learning_rate": st.just([1e-4, 3e-4])}
         ),

@@ -83,7 +83,10 @@ def key(here: Path) -> str:
         (f"{RUN}--recipe f", {"fast", "features", "few-shot"}),
         (
             f"{RUN}--set l",
-            {"learning_rate=", "layer_decay=", "lm_weight=", "lora_rank=", "lstm_size="},
+            {
+                *("learning_rate=", "layer_decay=", "lm_weight=", "lora_rank=", "lstm_size="),
+                *("layers=", "layer_weight="),
+            },
         ),
         (f"{RUN}--set unf", {"unfreeze=", "unfreeze=all", "unfreeze=gradual"}),
         (f"{RUN}--data m", {"mini"}),

@@ -159,5 +159,5 @@ def test_the_estimate_counts_before_anything_has_run_and_the_first_step_starts_t
 def test_a_job_waits_for_the_one_it_starts_from():
     first, second = (job for job, _, _ in Sweep(1.0, 1, seeds=2).times() if job.task == "mnli")
     alone = RunState([first, second], at_once=2).seconds_left(0.0)
-    chained = RunState([first, replace(second, after=first.key)], at_once=2).seconds_left(0.0)
+    chained = RunState([first, replace(second, after=(first.key,))], at_once=2).seconds_left(0.0)
     assert chained == pytest.approx(2 * alone)

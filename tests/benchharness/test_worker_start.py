@@ -95,7 +95,7 @@ def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
     with torch.no_grad():
         for weight in encoder.network.parameters():
             weight.add_(1)
-    writer.write()
+    writer.write(torch.nn.Identity())
     other = load_encoder(checkpoint, None, 2)
     said = load_start(other, folder, replace(job, start_from=job.key))
     assert said["started_from"]["run"] == job.key
@@ -111,7 +111,7 @@ def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(tmp_path: Path):
     )
     (tmp_path / "kept").write_text("a file where the folder should be")
     with pytest.raises(JobError, match="that other jobs start from cannot be written to"):
-        writer.write()
+        writer.write(torch.nn.Identity())
 
 
 def test_a_damaged_start_is_refused(left, tmp_path: Path):

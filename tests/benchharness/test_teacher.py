@@ -1,0 +1,357 @@
+"""Students in training: what they learn from their teacher, and what they leave alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.encoder import load_encoder
+from benchharness.encoder.layers import keep_layers, layers_of
+from benchharness.heads import head_for
+from benchharness.heads.teacher import Teacher, with_teacher
+from benchharness.kept_folders import HEAD, JOB
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.models import find_model
+from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import BenchError, JobError, ModelError
+from benchharness.tasks.suites import find_task
+from benchharness.worker.job import run_job
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.mini_jobs import QUICK, make_job
+from tests.helpers.stopped_jobs import stop
+
+SHORT = QUICK | {"layers": "1"}
+
+
+def plan(task: str, model: str = "tiny", teacher: str = "tiny", **settings: str) -> list[Job]:
+    """The job of a teacher that learns for an epoch, and its student's of one layer."""
+    longest = {"max_tokens": settings["max_tokens"]} if "max_tokens" in settings else {}
+    return list(
+        plan_jobs(
+            [find_model(model)],
+            [find_task(task)],
+            "mini",
+            [1],
+            overrides=SHORT | settings,
+            limit=16,
+            precision="fp32",
+            teacher=(make_job(task, limit=16, model=teacher, **longest),),
+        ).jobs
+    )
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which teachers leave their networks, each once."""
+    return tmp_path_factory.mktemp("teachers")
+
+
+def taught(kept: Path, task: str, **settings: str) -> tuple[Job, Path]:
+    """A student, and the folder of its teacher."""
+    teacher, student = plan(task, **settings)
+    folder = kept / teacher.key
+    if not folder.exists():
+        run_job(teacher, keep=folder)
+    return student, folder
+
+
+def losses(result: Result) -> list[float]:
+    return [point.loss for point in result.curve]
+
+
+def alone(student: Job) -> Job:
+    (job,) = plan_jobs(
+        [find_model("tiny")],
+        [find_task(student.task)],
+        "mini",
+        [1],
+        overrides=SHORT,
+        limit=16,
+        precision="fp32",
+    ).jobs
+    return job
+
+
+HEADS = (
+    *("glue/rte", "glue/stsb", "superglue/copa", "squad/v2.0", "conll2003/ner"),
+    pytest.param("superglue/wic", marks=pytest.mark.soak),
+    pytest.param("hotpotqa/distractor", marks=pytest.mark.soak),
+)
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_every_head_learns_from_its_teacher(kept: Path, task: str) -> None:
+    student, folder = taught(kept, task)
+    found = run_job(student, teacher=folder)
+    assert all(np.isfinite(losses(found)))
+    assert found.provenance["teacher"]["run"] == student.teacher.run  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "task", ["glue/rte", pytest.param("superglue/copa", marks=pytest.mark.soak)]
+)
+def test_a_teacher_without_weight_changes_no_bit(kept: Path, task: str) -> None:
+    student, folder = taught(kept, task, teacher_weight="0")
+    found, own = run_job(student, teacher=folder), run_job(alone(student))
+    assert losses(found) == losses(own)
+    assert found.evaluations == own.evaluations
+    assert found.cost.parameters == own.cost.parameters, "its teacher is no part of it"
+    student, _ = taught(kept, task)
+    assert losses(run_job(student, teacher=folder)) != losses(own)
+
+
+def test_its_key_is_told_by_its_teacher_and_its_own_is_as_ever(kept: Path) -> None:
+    student, _ = taught(kept, "glue/rte")
+    own = alone(student)
+    assert student.teacher is not None
+    assert student.teacher.alone == own.key
+    assert student.key != own.key
+    assert replace(student, teacher=None, settings=own.settings).key == own.key
+    assert "teacher" not in own.facts
+    assert Job.from_json(json.loads(json.dumps(student.to_json()))) == student
+    other = replace(student, teacher=replace(student.teacher, run="0" * 64))
+    assert other.key != student.key
+    renamed = replace(student, teacher=replace(student.teacher, model="x", variant="y", alone=""))
+    assert renamed.key == student.key
+
+
+def test_a_stopped_student_goes_on_to_the_same_bits(kept: Path, tmp_path: Path) -> None:
+    student, folder = taught(kept, "glue/rte", epochs="4", batch_size="8", layer_weight="1")
+    expected = run_job(student, teacher=folder)
+    stop(student, tmp_path, step=3, teacher=folder)
+    found = run_job(student, snapshots=tmp_path, teacher=folder)
+    assert losses(found) == losses(expected)
+    assert found.evaluations == expected.evaluations
+    assert found.provenance["resumed"] == {"times": 1, "steps": [3]}
+
+
+def test_a_damaged_teacher_is_refused(kept: Path, tmp_path: Path) -> None:
+    student, folder = taught(kept, "glue/rte")
+    assert student.teacher is not None
+    copy = tmp_path / student.teacher.run
+    copy.mkdir()
+    for file in folder.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    (copy / HEAD).write_bytes((copy / HEAD).read_bytes()[:-1] + b"x")
+    with pytest.raises(JobError, match=rf"is damaged \({HEAD} is not what was written\)"):
+        run_job(student, teacher=copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for name in (HEAD, JOB):
+        del manifest["files"][name]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(JobError, match="has no head to teach with: the same command trains"):
+        run_job(student, teacher=copy)
+    with pytest.raises(JobError, match="no folder was given with the network of tiny"):
+        run_job(student)
+
+
+# A teacher beside its student's network.
+
+
+class Same:
+    """Networks of one task on one encoder's weights: a student's, and its teacher's."""
+
+    def __init__(self, task: str, **values: float) -> None:
+        self.task = find_task(task)
+        recipe = {"teacher_weight": 0.5, "temperature": 2.0} | values
+        self.recipe = replace(RECIPE, **recipe)  # type: ignore[arg-type]
+        own = load_encoder("builtin:tiny", None, 1)
+        self.network = head_for(self.task).network(own, self.task).eval()
+        self.teacher = Teacher(network=self.network, recipe=self.recipe)
+        encoder = load_encoder("builtin:tiny", None, 1)
+        self.head = with_teacher(head_for(self.task), self.teacher, self.recipe, self.task.head)
+        self.student = self.head.network(encoder, self.task)
+        torch.manual_seed(0)
+        self.inputs = {
+            "input_ids": torch.randint(5, 100, (3, 8)),
+            "attention_mask": torch.tensor([[1] * 8, [1] * 5 + [0] * 3, [1] * 3 + [0] * 5]),
+        }
+
+
+RECIPE = Recipe(
+    learning_rate=1e-3,
+    epochs=1.0,
+    batch_size=4,
+    accumulation=1,
+    warmup_ratio=0.0,
+    weight_decay=0.0,
+    adam_beta1=0.9,
+    adam_beta2=0.999,
+    adam_epsilon=1e-8,
+    max_grad_norm=1.0,
+    max_tokens=64,
+    evaluations=1,
+    dropout=0.0,
+)
+
+
+def quiet(network: torch.nn.Module) -> torch.nn.Module:
+    """The network in training, without dropout."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return network.train()
+
+
+def test_the_loss_is_the_weighted_sum() -> None:
+    same = Same("glue/rte")
+    student = quiet(same.student)
+    with torch.no_grad():
+        same.network.classifier.output.weight.mul_(3.0)
+    logits, targets = student(**same.inputs), torch.tensor([0, 1, 0])
+    theirs, mine = logits.split(2, dim=-1)
+    assert torch.equal(theirs, same.network(**same.inputs))
+    own = torch.nn.functional.cross_entropy(mine, targets, reduction="none")
+    soft = 4 * torch.nn.functional.kl_div(
+        (mine / 2).log_softmax(-1), (theirs / 2).softmax(-1), reduction="none"
+    ).sum(-1)
+    assert torch.allclose(same.head.loss(logits, targets), 0.5 * own + 0.5 * soft, atol=1e-6)
+
+
+def test_gradients_do_not_reach_the_teacher() -> None:
+    same = Same("glue/rte", layer_weight=1.0)
+    student = quiet(same.student)
+    same.head.loss(student(**same.inputs), torch.tensor([0, 1, 0])).sum().backward()
+    assert all(weight.grad is None for weight in same.network.parameters())
+    assert any(weight.grad is not None for weight in student.parameters())
+    known = {id(weight) for weight in student.parameters()}
+    assert not known & {id(weight) for weight in same.network.parameters()}
+
+
+def test_a_prediction_knows_no_teacher() -> None:
+    same = Same("glue/rte")
+    assert same.student.eval()(**same.inputs).shape == (3, 2)
+
+
+def test_layers_like_the_teachers_lose_nothing() -> None:
+    same = Same("glue/rte", layer_weight=1.0)
+    logits = quiet(same.student)(**same.inputs)
+    assert logits.shape == (3, 5)
+    assert logits[:, 2].abs().max() < 1e-9
+    with torch.no_grad():
+        layers_of(same.student.encoder).layers[0].attention.self.query.weight.add_(0.1)
+    assert same.student(**same.inputs)[:, 2].min() > 0
+
+
+def test_layers_are_compared_state_by_state() -> None:
+    """By transformers' own states and attention, of a student with half of its teacher's layers."""
+    same = Same("glue/rte", layer_weight=1.0)
+    encoder = load_encoder("builtin:tiny", None, 2)
+    keep_layers(encoder, 1)
+    encoder.network.config._attn_implementation = "eager"
+    student = quiet(same.head.network(encoder, same.task))
+    found = student(**same.inputs)[:, 2]
+
+    def states(network: object) -> list[torch.Tensor]:
+        return list(network(**same.inputs, output_hidden_states=True).hidden_states)  # type: ignore[operator]
+
+    def scores(network: object, layer: int, below: torch.Tensor) -> torch.Tensor:
+        attention = layers_of(network).layers[layer].attention.self  # type: ignore[arg-type]
+        query, key = (
+            part(below).unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+            for part in (attention.query, attention.key)
+        )
+        return query @ key.mT / query.shape[-1] ** 0.5
+
+    with torch.no_grad():
+        mine, theirs = states(student.encoder), states(same.network.encoder)
+        mask = same.inputs["attention_mask"].bool()
+        ours, others = (
+            scores(student.encoder, 0, mine[0]),
+            scores(same.network.encoder, 1, theirs[1]),
+        )
+        expected = []
+        for row in range(3):
+            kept = mask[row]
+            parts = [(mine[0] - theirs[0])[row][kept], (mine[1] - theirs[2])[row][kept]]
+            attention = (ours - others)[row][:, kept][:, :, kept]
+            expected.append(sum(p.square().mean().item() for p in (*parts, attention)))
+    assert found.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_states_of_another_size_are_fitted(tmp_path: Path) -> None:
+    wide = save_checkpoint(tmp_path / "wide", hidden_size=24)
+    teacher, student = plan("glue/rte", teacher=str(wide), layer_weight="1", max_tokens="32")
+    run_job(teacher, keep=tmp_path / teacher.key)
+    found = run_job(student, teacher=tmp_path / teacher.key)
+    fit = 128 * 24 + 24
+    own = replace(student, teacher=None, settings=alone(student).settings)
+    assert found.cost.parameters == run_job(own).cost.parameters + fit
+    assert all(np.isfinite(losses(found)))
+
+
+def test_a_student_that_reads_no_types_has_a_teacher_that_does(kept: Path, tmp_path: Path) -> None:
+    checkpoint = save_checkpoint(tmp_path / "student", "distilbert")
+    student, folder = taught(kept, "glue/rte", model=str(checkpoint), layers="0")
+    assert all(np.isfinite(losses(run_job(student, teacher=folder))))
+
+
+def test_a_teacher_of_other_tokens_is_refused(tmp_path: Path) -> None:
+    checkpoint = save_checkpoint(tmp_path / "other")
+    tokenizer = json.loads((checkpoint / "tokenizer.json").read_text())
+    words = list(tokenizer["model"]["vocab"])
+    exchanged = dict(zip(words, [*words[:5], *reversed(words[5:])], strict=True))
+    tokenizer["model"]["vocab"] = {exchanged[w]: n for w, n in tokenizer["model"]["vocab"].items()}
+    (checkpoint / "tokenizer.json").write_text(json.dumps(tokenizer))
+    other, pupil = plan("glue/rte", teacher=str(checkpoint), max_tokens="32")
+    run_job(other, keep=tmp_path / other.key)
+    with pytest.raises(ModelError, match="reads other tokens than its student"):
+        run_job(pupil, teacher=tmp_path / other.key)
+    other, pupil = plan("glue/rte", teacher=str(checkpoint))
+    with pytest.raises(ModelError, match="reads at most 40 tokens, and its student 128: --set max"):
+        run_job(pupil, teacher=_left(other, tmp_path))
+
+
+def _left(job: Job, folder: Path) -> Path:
+    run_job(job, keep=folder / job.key)
+    return folder / job.key
+
+
+# Encoders of some of their layers.
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept_layers"),
+    [(6, [0, 2, 4, 7, 9, 11]), (3, [0, 6, 11]), (1, [0]), (12, [*range(12)]), ("0+2", [0, 2])],
+)
+def test_layers_are_kept_as_distilbert_was_made(wanted: int | str, kept_layers: list[int]) -> None:
+    encoder = load_encoder("builtin:tiny", None, 1)
+    first = layers_of(encoder.network).layers[0]
+    more = (type(first)(encoder.config) for _ in range(11))
+    encoder.network.encoder.layer = torch.nn.ModuleList([first, *more])
+    before = layers_of(encoder.network).layers
+    keep_layers(encoder, wanted)
+    found = layers_of(encoder.network).layers
+    assert [next(n for n, each in enumerate(before) if each is one) for one in found] == kept_layers
+    assert encoder.config.num_hidden_layers == len(kept_layers)
+
+
+@pytest.mark.parametrize("family", ["deberta", "deberta-v2", "convbert", "distilbert", "electra"])
+def test_an_encoder_of_some_layers_computes(tmp_path: Path, family: str) -> None:
+    encoder = load_encoder(str(save_checkpoint(tmp_path, family)), None, 1)
+    whole = len(layers_of(encoder.network).layers)
+    keep_layers(encoder, 1)
+    ids = torch.tensor([[2, 7, 8, 3]])
+    states = encoder.network(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
+    assert states.shape == (1, 4, encoder.config.hidden_size)
+    assert whole > len(layers_of(encoder.network).layers) == 1
+
+
+def test_layers_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    for wanted in (3, "0+2"):
+        with pytest.raises(ModelError, match=r"has 2 layers, from 0 to 1"):
+            keep_layers(load_encoder("builtin:tiny", None, 1), wanted)
+    albert = load_encoder(str(save_checkpoint(tmp_path, "albert")), None, 1)
+    with pytest.raises(ModelError, match="this model is albert: leave layers out"):
+        keep_layers(albert, 1)
+
+
+@pytest.mark.parametrize("words", ["2+1", "1+1", "x", "-1", "1.5", "1+"])
+def test_odd_layers_are_refused(words: str) -> None:
+    with pytest.raises(BenchError, match="expected a number of layers, or those to keep"):
+        plan("glue/rte", layers=words)
