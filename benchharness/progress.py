@@ -114,8 +114,9 @@ SIGNALS = Signals()
 
 
 def job_name(job: Job) -> str:
-    """What a user calls a job: model, task and seed."""
-    return f"{job.model} {job.title} seed {job.seed}"
+    """What a user calls a job: model, task and seed; a baseline has no seed."""
+    seed = "" if job.kind == "floor" else f" seed {job.seed}"
+    return f"{job.model} {job.title}{seed}"
 
 
 MOST_SCORES = 8

@@ -188,8 +188,8 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
 
 
 def _teacher_to_json(entry: Entry) -> dict[str, Any]:
-    """A student's teacher, and what it gained by task; nothing of any other."""
-    teacher = entry.runs[0].teacher
+    """A student's teacher, and what it gained by task; nothing of any other or without runs."""
+    teacher = entry.runs[0].teacher if entry.runs else None
     if teacher is None:
         return {}
     return {

@@ -94,7 +94,7 @@ class FailedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The whole report. `others` are runs that stand on no board."""
+    """The whole report. `others` are runs that stand on no board; baselines are no `models`."""
 
     tables: tuple[TableView, ...]
     plots: tuple[Plots, ...]
@@ -138,7 +138,10 @@ def build_page(
         others=others,
         failures=tuple(_failures(entries, others)),
         runs=len(placed | sections.keys()),
-        models=len({e.model for e in entries} | {s.job.model for s in sections.values()}),
+        models=len(
+            {e.model for e in entries if e.kind != "floor"}
+            | {s.job.model for s in sections.values() if s.job.kind != "floor"}
+        ),
     )
     return moved(page, places) if places else page
 

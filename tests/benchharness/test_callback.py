@@ -88,6 +88,7 @@ def test_without_waiting_the_scores_come_later(tmp_path, alone):
     assert logged(found[2]) == {30: pytest.approx(bh.runs(db)["score"].iloc[0])}
 
 
+@pytest.mark.soak
 def test_what_was_cut_short_is_done_by_the_next_call(tmp_path, monkeypatch, alone):
     """Ctrl-C in the middle of the second bench ends the training; both go on."""
     db = str(tmp_path / "x.sqlite")

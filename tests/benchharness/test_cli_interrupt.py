@@ -105,7 +105,10 @@ def test_a_run_waits_for_what_another_one_runs_and_takes_over_when_that_is_kille
     assert not (tmp_path / "results" / "locks").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)],
+)
 def test_a_run_that_waits_for_another_one_can_be_interrupted(tmp_path, number, code):
     first, second, _ = start_two(tmp_path, ("slow:120", "glue/cola"))
     began = time.monotonic()

@@ -28,6 +28,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.transfer.frozen import FrozenEncoder
 from benchharness.worker.job import run_job
+from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.official_files import write_file
 
@@ -138,8 +139,6 @@ def test_a_frozen_encoder_keeps_the_states_of_the_sentence_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The head reads the rows that it reads without documents, in states that saw them."""
-    from tests.benchharness.test_frozen import freeze_on, make_encoder, predict_on
-
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     examples, tokenizer = sentences(*DOCUMENT), make_tokenizer("wordpiece")
     limits = Limits(max_tokens=40)

@@ -10,17 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.encoder import Encoder
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
 from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, pad
-from benchharness.training.compute import Compute
-from benchharness.training.predict import predict
-from benchharness.transfer.frozen import FrozenEncoder, freeze
-from tests.helpers.families import FAMILIES, make_config, make_network
+from benchharness.transfer.frozen import FrozenEncoder
+from tests.helpers.families import FAMILIES
+from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.training import CPU, RECIPE, make_data, train
 
 CHOICES = [*(name for name in FEATURES if name != FINE_TUNED), "layer-2"]
@@ -33,36 +31,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "states"
 
 
-def make_encoder(
-    family: str = "bert", seed: int = 0, layers: int | None = 4, **changes: Any
-) -> Encoder:
-    """An encoder with so many layers, or with those of its family's small config."""
-    torch.manual_seed(seed)
-    config = make_config(family, **({"num_hidden_layers": layers} if layers else {}), **changes)
-    network = make_network(config)
-    return Encoder(network=network, tokenizer=None, config=config, family=family, max_tokens=40)
-
-
 def make_head(kind: str, **options: Any) -> nn.Module:
     encoder = make_encoder(**options)
     return PairNetwork(encoder, 2) if kind == "pair" else TagNetwork(encoder, 2)
-
-
-def freeze_on(
-    network: nn.Module,
-    choice: str,
-    *splits: Features,
-    compute: Compute = CPU,
-    head: str = "pair",
-) -> list[Features]:
-    named = {str(number): split for number, split in enumerate(splits)}
-    recipe = replace(RECIPE, features=choice)
-    found = freeze(network, named, head, recipe, compute=compute, report=lambda _: None)
-    return list(found.values())
-
-
-def predict_on(network: nn.Module, features: Features, compute: Compute = CPU) -> np.ndarray:
-    return predict(network, features, compute, lambda _: None)
 
 
 def states_of(encoder: Any, features: Features) -> list[list[torch.Tensor]]:

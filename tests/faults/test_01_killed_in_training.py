@@ -39,7 +39,11 @@ ROADS = {
 }
 
 
-@pytest.mark.parametrize("settings", [{}, BEST | {"select_on": "train:0.25"}], ids=["last", "best"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({}, marks=pytest.mark.soak), BEST | {"select_on": "train:0.25"}],
+    ids=["last", "best"],
+)
 def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
     tmp_path: Path, settings: dict[str, str]
 ):

@@ -29,7 +29,10 @@ def whole() -> Mapping[str, Any]:
 
 @pytest.mark.parametrize(
     ("number", "code", "before"),
-    [(signal.SIGTERM, 143, IGNORES_SIGINT), (signal.SIGINT, 130, ())],
+    [
+        pytest.param(signal.SIGTERM, 143, IGNORES_SIGINT, marks=pytest.mark.soak),
+        (signal.SIGINT, 130, ()),
+    ],
     ids=["SIGTERM, and SIGINT ignored", "SIGINT"],
 )
 def test_16_the_state_is_kept_nothing_is_scored_and_the_job_goes_on(

@@ -45,7 +45,11 @@ def assert_nothing_tells(folder: Path, secret: str, *printed: str) -> None:
         assert secret.encode() not in content
 
 
-@pytest.mark.parametrize(("rate", "code"), [("1e-3", 0), ("1e30", 1)], ids=["passing", "failing"])
+@pytest.mark.parametrize(
+    ("rate", "code"),
+    [pytest.param("1e-3", 0, marks=pytest.mark.soak), ("1e30", 1)],
+    ids=["passing", "failing"],
+)
 def test_43_a_run_leaves_no_token(bench: Any, tmp_path: Path, rate: str, code: int) -> None:
     """The run is a process of its own, in which libraries read their tokens."""
     ran = subprocess.run(
