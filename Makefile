@@ -36,8 +36,12 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) --editable '.[dev,peer]'
 	@touch $@
 
-$(VENV)/installed-extras: $(VENV)/installed-dev
-	$(PIP) --editable '.[mlflow,postgresql,tensorboard,trackio,wandb]'
+# At once, because pip begins anew each time.
+$(VENV)/installed-extras: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0 --editable '.[dev,peer,mlflow,postgresql,tensorboard,trackio,wandb]'
+	@touch $(VENV)/installed
+	@touch $(VENV)/installed-dev
 	@touch $@
 
 demo: $(VENV)/installed

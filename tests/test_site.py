@@ -193,7 +193,7 @@ LOADED = "document.readyState === 'complete'"
     [
         ("index", 1200, "light"),
         ("tutorial", 390, "dark"),
-        ("reference/plugins", 1200, "dark"),
+        pytest.param("reference/plugins", 1200, "dark", marks=pytest.mark.soak),
     ],
 )
 def test_axe_finds_no_fault(

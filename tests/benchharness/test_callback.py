@@ -129,6 +129,7 @@ def test_without_a_tokenizer_nothing_begins():
         bh.BenchCallback("glue/rte").on_train_begin(None, None, None, processing_class=None)
 
 
+@pytest.mark.soak
 def test_the_program_of_the_documentation_runs(tmp_path, monkeypatch):
     """With fewer steps, so with one checkpoint."""
     monkeypatch.chdir(tmp_path)

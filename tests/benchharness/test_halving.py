@@ -93,6 +93,7 @@ def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
     assert code == 1
 
 
+@pytest.mark.soak
 def test_a_run_that_was_stopped_chooses_the_same(bench):
     """Also where seeds of a rung that had begun are stored: they do not vote on who is in it."""
     whole = RatedEngine()

@@ -280,6 +280,7 @@ any_limits = st.builds(
 )
 
 
+@pytest.mark.soak
 def test_ten_thousand_questions_are_decoded_in_seconds():
     count, tokens = 20_000, 300
     examples = [question("x" * 600)] * (count // 2)

@@ -49,6 +49,7 @@ def _check(url: str, keys: list[str]) -> None:
         assert list(store.faults()) == []
 
 
+@pytest.mark.soak
 def test_07_08_eight_writers_that_find_no_store(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "board.sqlite"
     path.parent.mkdir()

@@ -98,6 +98,7 @@ def test_16_a_command_in_a_scripts_background_ends_by_sigterm_alone(tmp_path: Pa
     assert "bench: interrupted; 1 of 2 jobs are stored" in errors
 
 
+@pytest.mark.soak
 def test_16_these_tests_end_where_a_script_has_sigint_ignored(tmp_path: Path):
     """`make test &` once hung in the tests that send SIGINT."""
     words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
