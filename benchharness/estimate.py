@@ -75,6 +75,8 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     learned = trained * epochs
     if "steps" in job.settings:
         learned = float(job.settings["steps"].value) * float(job.settings["batch_size"].value)
+    if "layer_epochs" in job.settings:
+        learned += trained * float(job.settings["layer_epochs"].value)
     tokens = _TOKENS_PER_ROW * (6 * learned + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
 

@@ -20,7 +20,10 @@ measured a number that was imported."""
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
 
-TAUGHT = ("teacher_weight", "temperature", "layer_weight")
+TAUGHT = (
+    *("teacher_weight", "temperature"),
+    *("layer_weight", "layer_epochs", "layer_learning_rate"),
+)
 """The settings that only a student has."""
 
 START_FROM = "start_from"

@@ -94,6 +94,11 @@ def _check_values(student: Job, teacher: Job) -> None:
                     f"distillation is of fine-tuned encoders with heads: leave {name} or --teacher "
                     "out."
                 )
+    if "layer_epochs" in student.settings and "layer_weight" not in student.settings:
+        raise BenchError(
+            "layer_epochs are of learning from the teacher's layers, and layer_weight is 0: --set "
+            "layer_weight=1, or leave layer_epochs out."
+        )
     if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
         raise BenchError(
             f"{student.model} reads both orders of a pair at once, whose states are of no one row: "

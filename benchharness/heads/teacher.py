@@ -51,6 +51,17 @@ class Teacher:
     rows: Tensor | None = None
     said: Tensor | None = field(default=None, repr=False)
     watched: "Watched | None" = None
+    on_layers: bool = False
+
+    @property
+    def watches(self) -> bool:
+        """Whether the student learns from the layers now."""
+        in_turn = self.recipe.layer_epochs > 0
+        return self.recipe.layer_weight > 0 and (self.on_layers or not in_turn)
+
+    def turn_to(self, on_layers: bool) -> None:  # noqa: FBT001  (the only thing to say)
+        """Has the student learn from the layers alone, or from all else that the recipe names."""
+        self.on_layers = on_layers
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
         """Its logits for what its student is given."""
@@ -72,6 +83,7 @@ class Teacher:
         """
         if self.recipe.layer_weight:
             self.watched = Watched.of(self, student)
+        student.is_recordable = False  # what it learns changes from step to step
         student.register_forward_pre_hook(self._before, with_kwargs=True)
         student.register_forward_hook(self._after, with_kwargs=True)
 
@@ -80,7 +92,7 @@ class Teacher:
             return None
         with self._watching():
             self.said = self.say(inputs)
-        if self.watched is not None:
+        if self.watched is not None and self.watches:
             self.watched.student.begin()
         if not self.student_reads_types:
             inputs = {name: value for name, value in inputs.items() if name != TYPES}
@@ -94,7 +106,7 @@ class Teacher:
         if said.ndim == 1:  # the rows of a choice; its own are (rows, 2) with a second loss
             own, said = own.view(len(own), -1), said[:, None]
         parts = [said.float(), own.float()]
-        if self.watched is not None:
+        if self.watched is not None and self.watches:
             losses = self.watched.losses(inputs["attention_mask"])  # (rows,)
             shape = (-1, *[1] * (own.ndim - 1))
             parts.insert(1, losses.view(shape).expand(*own.shape[:-1], 1))
@@ -102,18 +114,19 @@ class Teacher:
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
-        if self.watched is not None:
-            self.watched.teacher.begin()
+        if self.watched is None or not self.watches:
+            yield
+            return
+        self.watched.teacher.begin()
         yield
-        if self.watched is not None:
-            self.watched.teacher.end()
+        self.watched.teacher.end()
 
 
 def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Head:
     """The head of a type ("pair") with what its student learns from a teacher.
 
     The loss of an item is (1 - `teacher_weight`) times its own, `teacher_weight` times that towards
-    the teacher's logits, and `layer_weight` times that of the layers.
+    the teacher's logits, and `layer_weight` times that of the layers, or in turn this alone.
     """
     soft_loss, weight = head.soft_loss, recipe.teacher_weight or 0.0
     temperature = recipe.temperature or 1.0
@@ -122,7 +135,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
             "a model that gives losses in training, and no outputs, has nothing to learn from "
             "a teacher's: leave --teacher out."
         )
-    layers, language_model = int(recipe.layer_weight > 0), int(recipe.lm_weight > 0)
+    language_model = int(recipe.lm_weight > 0)
 
     def network(encoder: Encoder, task: Any) -> nn.Module:
         made = head.network(encoder, task)
@@ -130,6 +143,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
         return made
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
+        layers = int(teacher.watches)
         size = (logits.shape[-1] - layers - language_model) // 2
         said, losses, own = torch.split(logits, [size, layers, size + language_model], dim=-1)
         mine = own[..., :size]
@@ -144,7 +158,8 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
             found = _of_items(losses[..., 0])
             # A sentence's loss is the sum over its words, by whose number a batch's is divided.
             counts = (targets != IGNORED).sum(-1) if kind == "tag" else 1
-            total = total + recipe.layer_weight * counts * found
+            of_layers = recipe.layer_weight * counts * found
+            total = of_layers if teacher.on_layers else total + of_layers
         return total
 
     return replace(head, network=network, loss=loss)

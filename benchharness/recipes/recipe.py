@@ -131,9 +131,12 @@ class Recipe:
 
     `layers` above 0 keeps so many of the encoder's layers, evenly spaced; "0+2+4" names them.
 
-    Only a student has the other three: its loss is (1 - `teacher_weight`) times its own plus
+    Only a student has the other five: its loss is (1 - `teacher_weight`) times its own plus
     `teacher_weight` times that towards its teacher's outputs at the `temperature`, plus
-    `layer_weight` times that towards its teacher's states and attention (heads/teacher.py).
+    `layer_weight` times that towards its teacher's states and attention (heads/teacher.py). With
+    `layer_epochs` it learns these two in turn: so many epochs from the layers alone, at the
+    `layer_learning_rate` where there is one, and then those of `epochs` from the rest, with a
+    warm-up and moments of their own.
 
     The head learns at the `head_learning_rate` where there is one, and the encoder at the other.
     Only coreference has `training_segments`: a step reads at most so many segments of `max_tokens`
@@ -188,6 +191,8 @@ class Recipe:
     teacher_weight: float | None = None
     temperature: float | None = None
     layer_weight: float = 0.0
+    layer_epochs: float = 0.0
+    layer_learning_rate: float | None = None
 
     @property
     def is_frozen(self) -> bool:
@@ -272,6 +277,8 @@ _RULES = {
     "teacher_weight": _SHARE,
     "temperature": _POSITIVE,
     "layer_weight": _NOT_NEGATIVE,
+    "layer_epochs": _NOT_NEGATIVE,
+    "layer_learning_rate": _POSITIVE,
 }
 
 CHOICES = {

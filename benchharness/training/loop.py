@@ -54,12 +54,14 @@ class Lesson:
     """What is learned of one task: by which network, from what, and towards which goals.
 
     `targets` are one for each item of the features, and `loss(logits, targets)` one for each item.
+    `on_layers(True)` has the loss be that of the layers alone, `on_layers(False)` the other.
     """
 
     network: nn.Module
     features: Features
     targets: Tensor
     loss: Loss
+    on_layers: Callable[[bool], None] = lambda _: None
 
     @property
     def items(self) -> int:
@@ -230,8 +232,11 @@ class Training:
         (lesson, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.lessons]
         per_epoch = count_steps(sizes, self.recipe.batch_size, epochs=1)
-        rate = learning_rate(done, self.plan.steps, self.recipe)
+        rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
+        if 0 < done == self.plan.layer_steps:
+            self.optimizer.state.clear()  # moments of another loss
+        lesson.on_layers(done < self.plan.layer_steps)
         mean = self._gradients(lesson, parts)
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
         self.optimizer.step()
@@ -240,6 +245,15 @@ class Training:
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
         if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
             trim_memory()
+
+    def _rate(self, step: int) -> float:
+        """The learning rate of a step, whose schedule is that of the layers' steps or of the rest."""
+        recipe, first = self.recipe, self.plan.layer_steps
+        if step >= first:
+            return learning_rate(step - first, self.plan.steps - first, recipe)
+        return learning_rate(step, first, recipe) * (
+            (recipe.layer_learning_rate or recipe.learning_rate) / recipe.learning_rate
+        )
 
     def _gradients(self, lesson: Lesson, parts: Sequence[Part]) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""

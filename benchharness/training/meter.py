@@ -49,9 +49,13 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """After which steps losses are read, the curve gets a point, and the network is evaluated."""
+    """After which steps losses are read, the curve gets a point, and the network is evaluated.
+
+    The first `layer_steps` of all `steps` are those of the recipe's `layer_epochs`.
+    """
 
     steps: int
+    layer_steps: int
     evaluations: frozenset[int]
     points: frozenset[int]
     reads: frozenset[int]
@@ -59,12 +63,18 @@ class Plan:
     @classmethod
     def of(cls, items: Sequence[int], recipe: Recipe, compute: Compute) -> "Plan":
         """The plan of a run over so many items of each task."""
-        steps = recipe.steps or count_steps(items, recipe.batch_size, recipe.epochs)
-        evaluations = _evenly(steps, recipe.evaluations)
+        last = recipe.steps or count_steps(items, recipe.batch_size, recipe.epochs)
+        layers = recipe.layer_epochs
+        first = count_steps(items, recipe.batch_size, layers) if layers else 0
+        steps = first + last
+        # Behind the layers' steps, before which no output is learned.
+        evaluations = frozenset(first + step for step in _evenly(last, recipe.evaluations))
         points = evaluations | _evenly(steps, CURVE_POINTS)
         interval = STEPS_BETWEEN_READS[compute.device.type]
         reads = points | frozenset(range(interval, steps + 1, interval))
-        return cls(steps=steps, evaluations=evaluations, points=points, reads=reads)
+        return cls(
+            steps=steps, layer_steps=first, evaluations=evaluations, points=points, reads=reads
+        )
 
 
 def _evenly(steps: int, times: int) -> frozenset[int]:

@@ -217,6 +217,7 @@ class Course:
     trained: str
     predicted: tuple[str, ...]
     judged: str
+    teacher: "Teacher | None" = None
     network: nn.Module = field(default_factory=nn.Identity)
 
     @classmethod
@@ -243,6 +244,7 @@ class Course:
             trained=f"{name}:train",
             predicted=tuple(predicted),
             judged=predicted[0],
+            teacher=None if taught is None else taught.network,
         )
 
     @property
@@ -259,6 +261,7 @@ class Course:
             features=encoded,
             targets=torch.from_numpy(targets),
             loss=self.head.loss,
+            **({} if self.teacher is None else {"on_layers": self.teacher.turn_to}),
         )
 
 

@@ -85,7 +85,7 @@ def key(here: Path) -> str:
             f"{RUN}--set l",
             {
                 *("learning_rate=", "layer_decay=", "lm_weight=", "lora_rank=", "lstm_size="),
-                *("layers=", "layer_weight="),
+                *("layers=", "layer_weight=", "layer_epochs=", "layer_learning_rate="),
             },
         ),
         (f"{RUN}--set unf", {"unfreeze=", "unfreeze=all", "unfreeze=gradual"}),
