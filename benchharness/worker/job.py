@@ -53,8 +53,7 @@ from benchharness.training.predict import (
 )
 from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
-from benchharness.transfer.adapters import add_adapters, merge_adapters
-from benchharness.transfer.frozen import freeze
+from benchharness.transfer.frozen import add_adapters, freeze, merge_adapters
 from benchharness.worker.checkpoint import CheckpointWriter, load_head, load_kept, load_start
 
 if TYPE_CHECKING:
