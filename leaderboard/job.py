@@ -21,7 +21,7 @@ SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
 
 TAUGHT = (
-    *("teacher_weight", "temperature"),
+    *("teacher_weight", "temperature", "from_teacher"),
     *("layer_weight", "layer_epochs", "layer_learning_rate"),
 )
 """The settings that only a student has."""

@@ -1,4 +1,7 @@
-"""What rich prints on stdout: tables. Other files import this one where they print."""
+"""What rich prints on stdout: tables.
+
+A module of its own, so that commands that print JSON import no rich.
+"""
 
 from collections.abc import Iterator, Sequence
 

@@ -189,8 +189,9 @@ class _Run:
                 self._release(job)
                 self._watcher.leave_out(job)
             elif failed := [key for key in job.needs if key in self._failed]:
-                is_start = failed[0] == job.start_from
-                before = f"starts from {job.started_from}" if is_start else _learning(job)
+                before = f"learns from {job.shown_teacher}"
+                if failed[0] == job.start_from:
+                    before = f"starts from {job.started_from}"
                 self.end(
                     Failure.of(
                         job,
@@ -262,10 +263,6 @@ class _Run:
                 return False
             return not self._checkpoints.is_missing(job.key, self.keeping.store)
         return False
-
-
-def _learning(job: Job) -> str:
-    return f"learns from {job.shown_teacher}"
 
 
 class _States:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -81,7 +80,7 @@ def plan(request: Request) -> Plan:
     )
 
 
-def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
+def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     models: Sequence[ModelSpec],
     tasks: Sequence[Task],
     data: str,
@@ -125,18 +124,17 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
         raise BenchError("--shots and --together exclude each other: take one of them out.")
     if teacher is not None:
         _check_taught(tasks, shots=shots, together=together, start_from=start_from)
-    asked = [model for model in models if model.is_baseline]
-    encoders = [model for model in models if not model.is_baseline]
-    if isinstance(start_from, ModelSpec):
-        encoders = [_with_weights(model, start_from) for model in encoders]
-        start_from = start_from.name
-    elif shots:
-        start_from = _untrained_start(start_from)
-    resolve = partial(
-        _resolve_recipes, encoders, recipe, overrides or {}, shots, is_student=teacher is not None
+    encoders, start = _find_encoders(models, start_from, shots)
+    resolver = _Resolver(
+        models=encoders,
+        recipe=recipe,
+        overrides=overrides or {},
+        shots=shots,
+        is_student=teacher is not None,
     )
-    first = PRETRAINED if start_from == TOGETHER else start_from
-    recipes, source = resolve(first, _leading_tasks(tasks)), parse_data(data)
+    alone = PRETRAINED if start == TOGETHER else start
+    recipes, source = resolver.single(_leading_tasks(tasks), alone), parse_data(data)
+    asked = [model for model in models if model.is_baseline]
     floors = tuple(dict.fromkeys((*baselines, *asked)))
     leading = _leading_tasks([*tasks, *together])
     _check_baselines(asked, leading)
@@ -146,28 +144,16 @@ def plan_jobs(  # noqa: C901, PLR0913  (the options of `bench run`)
     tasks, together = ([t for t in some if t.name not in left_out] for some in (tasks, together))
     wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
     leading = _leading_tasks(tasks if shared else wanted)
-    recipes = resolve(_start(start_from, shared), leading)
-    teachers = _resolve_teacher(teacher, recipes, start_from)
+    recipes = resolver.single(leading, _start(start, shared))
+    teachers = _resolve_teacher(teacher, recipes, start)
     learned |= {task for _, task in teachers}
-    shared_recipes = _resolve_shared(encoders, shared, recipe, overrides or {})
-    parts = _read_parts(
-        wanted, recipes, shared_recipes, source, limit, splits, learned, teachers, teacher
-    )
+    resolved = _Resolved(single=recipes, shared=resolver.together(shared), teachers=teachers)
+    parts = _read_parts(_Reader(source, limit, splits, learned), wanted, resolved, teacher)
     parts.check_shots()
-    precision = resolve_precision(precision, gpu=gpu)
+    trained = parts.trainings(encoders, leading, seeds, resolve_precision(precision, gpu=gpu))
     jobs: dict[str, Job] = {}
-    for model, seed in product(shared_recipes, seeds):
-        job = parts.together(model, seed, precision)
+    for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
-    for model, task in product(encoders, leading):
-        points = range(len(recipes[model, task.name]))
-        for point, seed in product(points, seeds):
-            for job in parts.chain(model, task.name, point, seed, precision):
-                jobs.setdefault(job.key, job)
-    for model, task in product(floors, _leading_tasks(wanted)):
-        if task.is_trained:
-            job = parts.baseline(model, task)
-            jobs.setdefault(job.key, job)
     return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out)
 
 
@@ -202,22 +188,6 @@ def _start(start_from: str | None, shared: Sequence[Task]) -> str | Start | None
 
 SharedRecipes = Mapping[ModelSpec, tuple[Sequence[Task], ResolvedRecipe]]
 """The tasks that are trained together, and each model's recipe for them."""
-
-
-def _resolve_shared(
-    models: Iterable[ModelSpec],
-    tasks: Sequence[Task],
-    recipe: str | None,
-    overrides: Mapping[str, str],
-) -> SharedRecipes:
-    """The recipe of each model, from the weights that it has; nothing without such tasks."""
-    found: dict[ModelSpec, tuple[Sequence[Task], ResolvedRecipe]] = {}
-    for model in models if tasks else ():
-        resolved = resolve_together(model, tasks, recipe, overrides)
-        if model.start is not None:
-            resolved = with_start(resolved, model, tasks[0])
-        found[model] = tasks, resolved
-    return found
 
 
 MOST_LINES = 20
@@ -299,40 +269,41 @@ def _refusal(
         yield f"and {len(lines) - MOST_LINES} more."
 
 
-def _read_parts(  # noqa: PLR0913, PLR0917  (what is read, and for which recipes)
+@dataclass(frozen=True, kw_only=True)
+class _Resolved:
+    """The recipes of a plan: of single tasks, of tasks together, and of a teacher's own runs."""
+
+    single: Recipes
+    shared: SharedRecipes
+    teachers: Recipes
+
+
+def _read_parts(
+    reader: "_Reader",
     tasks: Sequence[Task],
-    recipes: Recipes,
-    shared_recipes: SharedRecipes,
-    source: Data,
-    limit: int | None,
-    splits: Sequence[str],
-    learned: Collection[str],
-    teachers: Recipes,
+    resolved: _Resolved,
     teacher: ModelSpec | Sequence[Job] | None,
 ) -> "_Parts":
     """Reads every split that the tasks, and those that they start from, are made of."""
-    reader = _Reader(source, limit, splits, learned)
     leading = _leading_tasks(tasks)
     wanted = {task.name for task in tasks}
-    every = (*recipes, *teachers)
+    every = (*resolved.single, *resolved.teachers)
     starts = {name for _, name in every} - {task.name for task in leading}
+    models = dict.fromkeys((*resolved.shared, *(model for model, _ in every)))
     parts = _Parts(
-        data=str(source),
-        recipes=recipes,
-        weights={
-            model: weights_identity(model)
-            for model in dict.fromkeys((*shared_recipes, *(model for model, _ in every)))
-        },
-        shared_recipes=shared_recipes,
+        data=str(reader.source),
+        recipes=resolved.single,
+        weights={model: weights_identity(model) for model in models},
+        shared_recipes=resolved.shared,
         fingerprints={
             **{task.name: reader.fingerprints(task, wanted) for task in leading},
             **{name: reader.start_fingerprints(name) for name in starts},
         },
         rows=reader.rows,
         documents=reader.documents,
-        limit=limit,
+        limit=reader.limit,
     )
-    return replace(parts, teachers=replace(parts, recipes=teachers), teacher=teacher)
+    return replace(parts, teachers=replace(parts, recipes=resolved.teachers), teacher=teacher)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,6 +323,21 @@ class _Parts:
     limit: int | None
     teachers: "_Parts | None" = None
     teacher: ModelSpec | Sequence[Job] | None = None
+
+    def trainings(
+        self,
+        models: Sequence[ModelSpec],
+        tasks: Sequence[Task],
+        seeds: Sequence[int],
+        precision: str,
+    ) -> Iterator[Job]:
+        """The jobs of encoders: those of tasks together, then every point of single tasks."""
+        for model, seed in product(self.shared_recipes, seeds):
+            yield self.together(model, seed, precision)
+        for model, task in product(models, tasks):
+            points = range(len(self.recipes[model, task.name]))
+            for point, seed in product(points, seeds):
+                yield from self.chain(model, task.name, point, seed, precision)
 
     def chain(
         self, model: ModelSpec, task: str, point: int, seed: int, precision: str
@@ -405,10 +391,12 @@ class _Parts:
         if lines:
             raise DataError("\n".join(lines))
 
-    def baseline(self, model: ModelSpec, task: Task) -> Job:
-        """A baseline's job; it has no seed, and computes in the 64 bits of scikit-learn."""
-        (recipe,) = resolve_sweep(model, task.name, None, {}, task.head)
-        return self._job(model, [task.name], recipe, 0, "fp64")
+    def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
+        """The jobs of baselines; they have no seed, and compute in the 64 bits of scikit-learn."""
+        for model, task in product(models, tasks):
+            if task.is_trained:
+                (recipe,) = resolve_sweep(model, task.name, None, {}, task.head)
+                yield self._job(model, [task.name], recipe, 0, "fp64")
 
     def _job(  # noqa: PLR0913, PLR0917  (what differs between the jobs of a plan)
         self,
@@ -531,7 +519,17 @@ def _resolve_teacher(
         )
     tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
     start = PRETRAINED if start_from == PRETRAINED else None
-    return _resolve_recipes([teacher], None, {}, (), start, tasks)
+    return _Resolver(models=[teacher]).single(tasks, start)
+
+
+def _find_encoders(
+    models: Sequence[ModelSpec], start_from: str | ModelSpec | None, shots: Sequence[int]
+) -> tuple[list[ModelSpec], str | None]:
+    """The models with an encoder, with another checkpoint's weights, and the start that is left."""
+    encoders = [model for model in models if not model.is_baseline]
+    if isinstance(start_from, ModelSpec):
+        return [_with_weights(model, start_from) for model in encoders], start_from.name
+    return encoders, _untrained_start(start_from) if shots else start_from
 
 
 def _untrained_start(start_from: str | None) -> str:
@@ -570,47 +568,61 @@ def _leading_tasks(tasks: Iterable[Task]) -> list[Task]:
     return list(found.values())
 
 
-def _resolve_recipes(  # noqa: PLR0913, PLR0917  (the options, one by one)
-    models: Sequence[ModelSpec],
-    recipe: str | None,
-    overrides: Mapping[str, str],
-    shots: Sequence[int],
-    start_from: str | Start | None,
-    tasks: Sequence[Task],
-    *,
-    is_student: bool = False,
-) -> Recipes:
-    """The points of every pair's recipe, and of every task's that one of them starts from.
+@dataclass(frozen=True, kw_only=True)
+class _Resolver:
+    """Resolves the recipe of models, with what is set otherwise, and for numbers of their rows."""
 
-    A point without training stands behind all others.
-    What is wrong with any of them is reported at once, each line once.
-    """
-    resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
-    problems: dict[str, None] = {}
-    waiting = [(model, task) for model in models for task in tasks]
-    for model, task in waiting:
-        if (model, task.name) in resolved:
-            continue
-        try:
-            found = tuple(
-                with_start(point, model, task, recipe=recipe, start_from=start_from)
-                for values in _each_override(overrides, shots, task)
-                for point in resolve_sweep(
-                    model, task.name, recipe, values, task.head, is_student=is_student
-                )
-            )
-            if 0 in shots or not task.is_trained:
-                found = (*found, zero_shot_recipe(task.name))
-        except BenchError as error:
-            problems |= dict.fromkeys(str(error).splitlines())
-            continue
-        resolved[model, task.name] = found
-        if start := start_task(found[0]):
-            waiting.append((model, find_task(start)))
-    problems |= dict.fromkeys(_circles(resolved))
-    if problems:
-        raise BenchError("\n".join(problems))
-    return resolved
+    models: Sequence[ModelSpec]
+    recipe: str | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    shots: Sequence[int] = ()
+    is_student: bool = False
+
+    def single(self, tasks: Sequence[Task], start_from: str | Start | None) -> Recipes:
+        """The points of every pair's recipe, and of every task's that one of them starts from.
+
+        A point without training stands behind all others.
+        What is wrong with any of them is reported at once, each line once.
+        """
+        resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
+        problems: dict[str, None] = {}
+        waiting = [(model, task) for model in self.models for task in tasks]
+        for model, task in waiting:
+            if (model, task.name) in resolved:
+                continue
+            try:
+                found = tuple(self._points(model, task, start_from))
+            except BenchError as error:
+                problems |= dict.fromkeys(str(error).splitlines())
+                continue
+            resolved[model, task.name] = found
+            if start := start_task(found[0]):
+                waiting.append((model, find_task(start)))
+        problems |= dict.fromkeys(_circles(resolved))
+        if problems:
+            raise BenchError("\n".join(problems))
+        return resolved
+
+    def _points(
+        self, model: ModelSpec, task: Task, start_from: str | Start | None
+    ) -> Iterator[ResolvedRecipe]:
+        for values in _each_override(self.overrides, self.shots, task):
+            for point in resolve_sweep(
+                model, task.name, self.recipe, values, task.head, is_student=self.is_student
+            ):
+                yield with_start(point, model, task, recipe=self.recipe, start_from=start_from)
+        if 0 in self.shots or not task.is_trained:
+            yield zero_shot_recipe(task.name)
+
+    def together(self, tasks: Sequence[Task]) -> SharedRecipes:
+        """Each model's recipe for tasks together, from the weights that it has; none for none."""
+        found: dict[ModelSpec, tuple[Sequence[Task], ResolvedRecipe]] = {}
+        for model in self.models if tasks else ():
+            resolved = resolve_together(model, tasks, self.recipe, self.overrides)
+            if model.start is not None:
+                resolved = with_start(resolved, model, tasks[0])
+            found[model] = tasks, resolved
+        return found
 
 
 def _each_override(
@@ -669,8 +681,8 @@ class _Reader:
     def __init__(
         self, source: Data, limit: int | None, splits: Sequence[str], learned: Collection[str]
     ) -> None:
-        self._source, self._learned = source, learned
-        self._limit = limit
+        self.source, self.limit = source, limit
+        self._learned = learned
         self._splits = splits
         self.rows: dict[str, RowCounts] = {}
         self.documents: dict[str, str] = {}
@@ -688,7 +700,7 @@ class _Reader:
                 used += [
                     (follower, split)
                     for split in follower.source.splits
-                    if required or has_split(follower, split, self._source)
+                    if required or has_split(follower, split, self.source)
                 ]
         return {f"{t.name}:{split}": self._fingerprint(t, split) for t, split in used}
 
@@ -705,11 +717,11 @@ class _Reader:
     def _own_splits(self, task: Task) -> list[str]:
         found = _dev_splits(task, self._splits)
         if "test" in self._splits:
-            found += [split for split in task.test_splits if has_split(task, split, self._source)]
+            found += [split for split in task.test_splits if has_split(task, split, self.source)]
         return found
 
     def _fingerprint(self, task: Task, split: str) -> str:
-        rows = read(task, split, self._source, self._limit)
+        rows = read(task, split, self.source, self.limit)
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
         if task.head == "tag":
             self.documents[f"{task.name}:{split}"] = document_digest(rows.examples)

@@ -157,13 +157,13 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         for model in complaints.collect(find_models, name, trust) or (None,)
     ]
     found = [named for name in suites if (named := complaints.collect(find_suites, name))]
-    found_suites = [suite for named in found for suite in named]
-    complete = len(found) == len(suites)
     fits = fits or holds(data)
     shared = complaints.collect(_find_together, together, fits) or ()
     if together and not (tasks or suites):  # nothing beside it, but what starts from it
         found_tasks: tuple[Task, ...] | None = shared if start_from == TOGETHER else ()
     else:
+        found_suites = [suite for named in found for suite in named]
+        complete = len(found) == len(suites)
         found_tasks = complaints.collect(select_tasks, found_suites, tasks, complete, fits)
     found_seeds = complaints.collect(_choose_seeds, seeds, seed)
     overrides = complaints.collect(_parse_settings, settings)
@@ -172,14 +172,8 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     taught_by = complaints.collect(_find_teacher, teacher, db, trust)
     trainings = len(found_tasks or ()) + bool(shared)
     asked = len(found_models) * trainings * len(found_seeds or ())
-    choice = replace(
-        engine,
-        device=device,
-        jobs=complaints.collect(_parse_jobs, jobs),
-        small=all(model and (model.is_builtin or model.is_baseline) for model in found_models),
-        fit=_count_fitting([model for model in found_models if model], asked),
-    )
-    placement = complaints.collect(find_placement, choice)
+    choice = replace(engine, device=device, jobs=complaints.collect(_parse_jobs, jobs))
+    placement = complaints.collect(_find_placement, choice, found_models, asked)
     complaints.check()
     assert placement is not None, "a placement that was not found is a complaint"
     return Request(
@@ -211,6 +205,20 @@ def _find_together(names: Sequence[str], fits: Callable[[Task], bool]) -> tuple[
         chosen = select_tasks(suites, () if is_suite else (name,), fits=fits)
         found |= {task.name: task for task in chosen}
     return tuple(found.values())
+
+
+def _find_placement(
+    choice: EngineChoice, models: Sequence[ModelSpec | None], jobs: int
+) -> Placement:
+    """Where so many jobs of the models run; a name that nobody knows counts as None."""
+    known = [model for model in models if model]
+    return find_placement(
+        replace(
+            choice,
+            small=all(model and (model.is_builtin or model.is_baseline) for model in models),
+            fit=_count_fitting(known, jobs),
+        )
+    )
 
 
 def _count_fitting(models: Sequence[ModelSpec], jobs: int) -> int:

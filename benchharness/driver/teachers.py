@@ -99,6 +99,8 @@ def _check_values(student: Job, teacher: Job) -> None:
             "layer_epochs are of learning from the teacher's layers, and layer_weight is 0: --set "
             "layer_weight=1, or leave layer_epochs out."
         )
+    if "from_teacher" in student.settings:
+        _check_beginning(student, teacher)
     if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
         raise BenchError(
             f"{student.model} reads both orders of a pair at once, whose states are of no one row: "
@@ -111,6 +113,25 @@ def _check_values(student: Job, teacher: Job) -> None:
                 f"{one.model} has a head with {name} on {student.title}, and {other.model} has one "
                 f"without: --set {name} of the student to what its teacher has."
             )
+
+
+def _check_beginning(student: Job, teacher: Job) -> None:
+    """Raises BenchError for a student that cannot begin with its teacher's weights."""
+    if student.weights != teacher.weights:
+        raise BenchError(
+            f"from_teacher is for a student of its teacher's own checkpoint, and {student.model} is "
+            f"not {teacher.model}: leave from_teacher out."
+        )
+    if "layers" in teacher.settings:
+        raise BenchError(
+            f"from_teacher counts the layers of the whole checkpoint, and the teacher "
+            f"{teacher.model} has only some of them: leave from_teacher out."
+        )
+    if student.start_from is not None:
+        raise BenchError(
+            f"{student.model} on {student.title} starts from {student.shown_start}, so it cannot "
+            "begin with its teacher's weights: --start-from pretrained, or leave from_teacher out."
+        )
 
 
 def _check_labels(student: Job, teacher: Job) -> None:

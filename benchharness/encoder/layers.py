@@ -90,7 +90,7 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
             f"{family}: leave layers out."
         )
     layers = layers_of(network).layers
-    kept = _numbers(wanted, len(layers))
+    kept = kept_layers(wanted, len(layers))
     if len(kept) > len(layers) or kept[-1] >= len(layers):
         raise ModelError(
             f"layers is {wanted}, and this encoder has {len(layers)} layers, from 0 to "
@@ -103,8 +103,10 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     encoder.config.num_hidden_layers = len(kept)  # DistilBERT's n_layers by another name
 
 
-def _numbers(wanted: int | str, count: int) -> list[int]:
-    """The layers to keep, rising."""
+def kept_layers(wanted: int | str, count: int) -> list[int]:
+    """The numbers of the layers to keep of so many, rising; `wanted` as `keep_layers` takes it."""
+    if not wanted:
+        return [*range(count)]
     if isinstance(wanted, str):
         return [int(number) for number in wanted.split(AND)]
     last = (count - 1) / max(1, wanted - 1)

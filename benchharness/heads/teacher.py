@@ -59,7 +59,7 @@ class Teacher:
         in_turn = self.recipe.layer_epochs > 0
         return self.recipe.layer_weight > 0 and (self.on_layers or not in_turn)
 
-    def turn_to(self, on_layers: bool) -> None:  # noqa: FBT001  (the only thing to say)
+    def turn_to(self, on_layers: bool) -> None:
         """Has the student learn from the layers alone, or from all else that the recipe names."""
         self.on_layers = on_layers
 

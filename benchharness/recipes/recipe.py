@@ -131,12 +131,12 @@ class Recipe:
 
     `layers` above 0 keeps so many of the encoder's layers, evenly spaced; "0+2+4" names them.
 
-    Only a student has the other five: its loss is (1 - `teacher_weight`) times its own plus
+    Only a student has the other six: its loss is (1 - `teacher_weight`) times its own plus
     `teacher_weight` times that towards its teacher's outputs at the `temperature`, plus
     `layer_weight` times that towards its teacher's states and attention (heads/teacher.py). With
     `layer_epochs` it learns these two in turn: so many epochs from the layers alone, at the
     `layer_learning_rate` where there is one, and then those of `epochs` from the rest, with a
-    warm-up and moments of their own.
+    warm-up and moments of their own. With `from_teacher` it begins with its teacher's weights.
 
     The head learns at the `head_learning_rate` where there is one, and the encoder at the other.
     Only coreference has `training_segments`: a step reads at most so many segments of `max_tokens`
@@ -193,6 +193,7 @@ class Recipe:
     layer_weight: float = 0.0
     layer_epochs: float = 0.0
     layer_learning_rate: float | None = None
+    from_teacher: bool = False
 
     @property
     def is_frozen(self) -> bool:
@@ -409,6 +410,7 @@ _OTHERS: Mapping[str, tuple[Callable[[object], str | int | bool | None], str]] =
     ),
     "best_checkpoint": (_flag, "true or false"),
     "deterministic": (_flag, "true or false"),
+    "from_teacher": (_flag, "true or false"),
     "layers": (_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"),
     "select_on": (_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
 }

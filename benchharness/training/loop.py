@@ -247,7 +247,7 @@ class Training:
             trim_memory()
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step, whose schedule is that of the layers' steps or of the rest."""
+        """The learning rate of a step; the layers' steps have a schedule of their own."""
         recipe, first = self.recipe, self.plan.layer_steps
         if step >= first:
             return learning_rate(step - first, self.plan.steps - first, recipe)

@@ -6,44 +6,35 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import nn
 
-from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.layers import FAMILIES, keep_layers, use_first_token
+from benchharness.encoder.layers import FAMILIES
 from benchharness.encoder.load import set_dropout
 from benchharness.encoder.network import is_foreign
-from benchharness.encoder.packing import PACKABLE, prepare_for
-from benchharness.heads import Head, Limits, head_for
-from benchharness.heads.pair import in_orders
-from benchharness.heads.shared import share
+from benchharness.encoder.packing import PACKABLE
 from benchharness.heads.tokens import encode_once
-from benchharness.kept_folders import EVERY_SECONDS, JOB, check_checkpoint
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.kept_folders import EVERY_SECONDS
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
-from benchharness.models.spec import Trust
-from benchharness.models.weights import hub_revision
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.splits import check_documents, evaluate_split, headline, read_split
-from benchharness.tasks.cast import rows_to_learn
-from benchharness.tasks.errors import JobError, ModelError
-from benchharness.tasks.read import SplitRows, count_repeats, draw_shots, hold_out
-from benchharness.tasks.suites import distinct_title, find_task
+from benchharness.splits import evaluate_split, headline, read_split
+from benchharness.tasks.errors import JobError
+from benchharness.tasks.read import SplitRows, count_repeats
+from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Ranks, choose_kernels
-from benchharness.training.loop import Lesson, Training
-from benchharness.training.meter import Fit
+from benchharness.training.loop import Training
 from benchharness.training.predict import (
     MemoryRanOutError,
     OutOfMemoryError,
@@ -53,18 +44,19 @@ from benchharness.training.predict import (
 )
 from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
-from benchharness.transfer.adapters import add_adapters, merge_adapters
-from benchharness.transfer.frozen import freeze
-from benchharness.worker.checkpoint import CheckpointWriter, load_head, load_kept, load_start
-
-if TYPE_CHECKING:
-    from benchharness.heads.teacher import Teacher
+from benchharness.transfer.frozen import add_adapters, freeze, merge_adapters
+from benchharness.worker.checkpoint import CheckpointWriter, load_start
+from benchharness.worker.course import (
+    Course,
+    hold_rows_out,
+    limits_of,
+    load_pretrained,
+    network_of,
+    read_rows,
+)
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
-
-HELD_OUT = "held-out"
-"""What the rows of train that are not trained on are called, beside the splits of the job."""
 
 
 def run_job(  # noqa: PLR0913  (the worker's options)
@@ -92,66 +84,31 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     """
     recipe = Recipe.from_settings(job.settings)
     compute = find_compute(job.precision, deterministic=recipe.deterministic)
-    device, ranks = compute.device, compute.ranks
+    ranks = compute.ranks
     keep = keep if ranks.is_first else None
 
     def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
-        began, started = time.monotonic(), now()
+        began = time.monotonic()
 
-        # ---- Read the rows, by "task:split".
-        report(Progress(phase="loading"))
-        rows = _read_rows(job, recipe)
-
-        # ---- Load the encoder, with the recipe's dropout and the weights of the start.
-        taught = _load_teacher(job, teacher, recipe, device)  # before what the seed draws
-        encoder = _load(job, recipe)
-        writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
-        set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
-        provenance = {
-            **provenance_of(job, rows, encoder.tokenizer, compute, started),
-            **load_start(encoder, start_from, job),
-            **_said_of(taught),
-        }
-        courses = [Course.of(name, rows, recipe, encoder, taught) for name in job.trained_tasks]
-        _hold_out(courses, rows, recipe)
-
-        # ---- Put the head on it, or those of several tasks, and encode the rows.
-        report(Progress(phase="encoding"))
-        network = _network(courses, encoder, recipe, device)
-        provenance |= _left_out_savings(network.encoder, recipe)
-        limits = _limits(recipe, encoder)
-        features = {
-            name: encode_once(course.head.encode, rows[name], encoder.tokenizer, read_by, limits)
-            for course in courses
-            for read_by in [_read_by(provenance, course.task, recipe, job)]
-            for name in course.splits
-        }
-        features |= _read_alike(taught, courses[0], rows, features, limits)
-
-        # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
-        if recipe.is_frozen:
-            (task,) = (course.task for course in courses)
-            features = freeze(network, features, task.head, recipe, compute=compute, report=report)
-        elif recipe.lora_rank:
-            provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
-        parameters = sum(weight.numel() for weight in network.parameters())
-        features, vocabulary = _used_vocabulary(
-            network, features, recipe, taught, is_kept=keep is not None
+        # ---- Make the network, and the features of the rows.
+        prepared = _prepare(
+            job, recipe, compute, report, start_from=start_from, teacher=teacher, keep=keep
         )
+        courses, rows, features = prepared.courses, prepared.rows, prepared.features
 
         # ---- Begin, or resume from the newest snapshot.
         states = Snapshots(
             folder=snapshots,
             key=job.key,
             every=checkpoint_every,
-            provenance=provenance,
+            provenance=prepared.provenance,
             accumulation=accumulation,
             report=report,
             is_writer=ranks.is_first,
         )
         newest = states.newest()  # may raise the accumulation: memory has run out there already
         training = Training.begin(
-            network,
+            prepared.network,
             [course.lesson(features, rows) for course in courses],
             replace(recipe, accumulation=states.accumulation),
             seed=job.seed,
@@ -184,91 +141,113 @@ def run_job(  # noqa: PLR0913  (the worker's options)
                 states.save_when_due(done.state)
 
         # ---- Keep the encoder, where other jobs start from it.
-        _write(writer, network, vocabulary)
-
-        fitted = training.meter.result()
-        return Result(
-            job=job,
-            evaluations=tuple(done.evaluations.values()),
-            curve=fitted.curve,
-            cost=_cost(parameters, fitted, done),
-            provenance={
-                **provenance,
-                "recipe": provenance["recipe"] | {"accumulation": training.recipe.accumulation},
-                **done.record,
-            },
-            finished=now(),
-        )
+        prepared.write()
+        return _result(job, prepared, done)
 
     return in_enough_parts(attempt, job, report)
 
 
-@dataclass(kw_only=True)
-class Course:
-    """What a job does of one of the tasks that it is trained on: mostly the only one.
+@dataclass(frozen=True, kw_only=True)
+class _Prepared:
+    """What a job trains: a network, and the features of every split by "task:split".
 
-    Its `splits` are by "task:split": `trained` on, `predicted` in the end (also those of tasks that
-    follow this one), and `judged` in training, which may be a part of train. `network` has the
-    head's output layers on the encoder, which tasks may share.
+    `parameters` counts all weights of the network, `writer` keeps its encoder where other jobs
+    start from it, and `vocabulary` is the way back to a whole one there.
     """
 
-    task: Task
-    head: Head
-    trained: str
-    predicted: tuple[str, ...]
-    judged: str
-    teacher: "Teacher | None" = None
-    network: nn.Module = field(default_factory=nn.Identity)
+    courses: Sequence[Course]
+    rows: Mapping[str, SplitRows]
+    features: Mapping[str, Features]
+    network: nn.Module
+    parameters: int
+    provenance: Mapping[str, Any]
+    writer: CheckpointWriter | None
+    vocabulary: UsedVocabulary | None
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        splits: Iterable[str],
-        recipe: Recipe,
-        encoder: Encoder,
-        taught: "_Taught | None" = None,
-    ) -> Self:
-        """The course of a task's splits among those of its job, with what a teacher adds."""
-        task = find_task(name)
-        head = _head(task, recipe, encoder)
+    def write(self) -> None:
+        """Writes the whole encoder, with what adapters have learned and all of its vocabulary."""
+        if self.writer is None:
+            return
+        merge_adapters(self.network)
+        if self.vocabulary is not None:
+            self.vocabulary.restore()
+        self.writer.write(self.network)
+
+
+def _prepare(  # noqa: PLR0913  (what a job is made of)
+    job: Job,
+    recipe: Recipe,
+    compute: Compute,
+    report: Reporter,
+    *,
+    start_from: Path | None,
+    teacher: Path | None,
+    keep: Path | None,
+) -> _Prepared:
+    """Makes what a job trains; the folders are as `run_job` takes them."""
+    started = now()
+
+    # ---- Read the rows, by "task:split".
+    report(Progress(phase="loading"))
+    rows = read_rows(job, recipe)
+
+    # ---- Load the encoder, with the recipe's dropout and the weights of the start.
+    taught = None
+    if job.teacher is not None:  # before what the seed draws
+        from benchharness.worker.teacher import LoadedTeacher  # noqa: PLC0415  (few jobs have one)
+
+        taught = LoadedTeacher.of(job, teacher, recipe, compute.device)
+    encoder = load_pretrained(job, recipe)
+    writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
+    set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
+    provenance = {
+        **provenance_of(job, rows, encoder.tokenizer, compute, started),
+        **load_start(encoder, start_from, job),
+    }
+    courses = [Course.of(name, rows, recipe, encoder) for name in job.trained_tasks]
+    hold_rows_out(courses, rows, recipe)
+    if taught is not None:
+        provenance["teacher"] = taught.record
+        taught.teach(courses[0])
+
+    # ---- Put the head on it, or those of several tasks, and encode the rows.
+    report(Progress(phase="encoding"))
+    network = network_of(courses, encoder, recipe, compute.device)
+    provenance |= _left_out_savings(network.encoder, recipe)
+    limits = limits_of(recipe, encoder)
+    features = {
+        name: encode_once(course.head.encode, rows[name], encoder.tokenizer, read_by, limits)
+        for course in courses
+        for read_by in [_read_by(provenance, course.task, recipe, job)]
+        for name in course.splits
+    }
+    if taught is not None:
+        taught.begin(network)
+        taught.add_types(courses[0], rows, features, limits)
+
+    # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
+    if recipe.is_frozen:
+        (task,) = (course.task for course in courses)
+        features = freeze(network, features, task.head, recipe, compute=compute, report=report)
+    elif recipe.lora_rank:
+        provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
+    parameters = sum(weight.numel() for weight in network.parameters())
+    vocabulary = None
+    if not (_needs_vocabulary(recipe) or why_whole(network.encoder)):
+        features, vocabulary = cut_vocabulary(network.encoder, features)
         if taught is not None:
-            from benchharness.heads.teacher import with_teacher  # noqa: PLC0415  (few jobs)
-
-            head = with_teacher(head, taught.network, recipe, task.head)
-        predicted = [split for split in splits if _leader(split) == name]
-        predicted.remove(f"{name}:train")
-        return cls(
-            task=task,
-            head=head,
-            trained=f"{name}:train",
-            predicted=tuple(predicted),
-            judged=predicted[0],
-            teacher=None if taught is None else taught.network,
-        )
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Every split of it once, that which is trained on first."""
-        return tuple(dict.fromkeys((self.trained, *self.predicted, self.judged)))
-
-    def lesson(self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]) -> Lesson:
-        """What is learned."""
-        encoded, examples = features[self.trained], rows[self.trained].examples
-        targets = self.head.targets(encoded, examples, self.task)
-        return Lesson(
-            network=self.network,
-            features=encoded,
-            targets=torch.from_numpy(targets),
-            loss=self.head.loss,
-            **({} if self.teacher is None else {"on_layers": self.teacher.turn_to}),
-        )
-
-
-def _leader(split: str) -> str:
-    """The task whose model predicts "task:split"."""
-    name = split.rpartition(":")[0]
-    return find_task(name).trained_on or name
+            taught.follow(vocabulary)
+    return _Prepared(
+        courses=courses,
+        rows=rows,
+        features=features,
+        network=network,
+        parameters=parameters,
+        provenance=provenance,
+        writer=writer,
+        # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+        vocabulary=None if writer is None else vocabulary,
+    )
 
 
 def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter) -> Result:
@@ -340,24 +319,6 @@ def _find_device(*, deterministic: bool) -> torch.device:
     return device
 
 
-def _load(job: Job, recipe: Recipe) -> Encoder:
-    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
-    revision = hub_revision(job.weights)
-    encoder = load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
-    keep_layers(encoder, recipe.layers)
-    return encoder
-
-
-def _read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
-    """The rows of every split of the job; of those that are trained on, the shots it draws."""
-    rows = {name: read_split(job, name) for name in job.fingerprints}
-    check_documents(job, rows)
-    trained = f"{job.task}:train"
-    if recipe.shots:
-        rows[trained] = draw_shots(rows[trained], recipe.shots, job.seed)
-    return rows
-
-
 def now() -> str:
     """The time, UTC in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -388,74 +349,12 @@ def _describe(tokenizer: Any) -> str:
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
 
 
-def _hold_out(courses: Iterable[Course], rows: dict[str, SplitRows], recipe: Recipe) -> None:
-    """Makes the rows that are trained on, and takes out those that are judged instead of dev."""
-    for course in courses:
-        trained = course.trained
-        if recipe.held_out:
-            course.judged = f"{course.task.name}:{HELD_OUT}"
-            rows[trained], rows[course.judged] = hold_out(rows[trained], recipe.held_out)
-        rows[trained] = _to_learn(rows[trained], course.task, recipe)
-
-
-def _to_learn(rows: SplitRows, task: Task, recipe: Recipe) -> SplitRows:
-    """The rows of a train split as they are trained on."""
-    return rows_to_learn(rows, task) if recipe.as_text else in_orders(rows, recipe.orders)
-
-
-def _head(task: Task, recipe: Recipe, encoder: Encoder) -> Head:
-    if recipe.as_text:
-        # What decodes takes a moment to import.
-        from benchharness.heads.text import text_head  # noqa: PLC0415
-
-        return text_head(task, encoder.tokenizer, recipe.max_target_tokens or encoder.max_tokens)
-    return head_for(
-        task,
-        orders=recipe.orders,
-        lm_weight=recipe.lm_weight,
-        answerable_weight=recipe.answerable_weight,
-        beam_size=recipe.beam_size,
-        lstm_size=recipe.lstm_size,
-        context=recipe.context,
-        training_segments=recipe.training_segments,
-    )
-
-
 def _read_by(provenance: Mapping[str, Any], task: Task, recipe: Recipe, job: Job) -> str:
     """What makes features of rows, besides their head: a tokenizer, and the words around a row."""
     tokenizer = str(provenance["model"]["tokenizer"])
     if job.documents:
         return f"{tokenizer} {sorted(job.documents.items())}"
     return f"{tokenizer} {task.name} {recipe.max_target_tokens}" if recipe.as_text else tokenizer
-
-
-def _network(
-    courses: Sequence[Course], encoder: Encoder, recipe: Recipe, device: torch.device
-) -> nn.Module:
-    """The network of a task, or of several, made fast for the device; gives each course its own."""
-    if len(courses) == 1:
-        network = courses[0].network = courses[0].head.network(encoder, courses[0].task)
-    else:
-        network = share(encoder, [(course.head, course.task) for course in courses])
-        for course, own in zip(courses, network.networks, strict=True):
-            course.network = own
-    # Frozen states are computed once for every layer and kept: there the last one is whole.
-    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
-        use_first_token(encoder.network)
-    prepare_for(device, network)
-    return network
-
-
-def _limits(recipe: Recipe, encoder: Encoder) -> Limits:
-    """The recipe's limits, within what the encoder takes."""
-    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
-    if recipe.stride is None or recipe.max_question_tokens is None:
-        return Limits(max_tokens=max_tokens)
-    return Limits(
-        max_tokens=max_tokens,
-        stride=recipe.stride,
-        max_question_tokens=recipe.max_question_tokens,
-    )
 
 
 def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]:
@@ -473,122 +372,6 @@ def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]
 def _needs_vocabulary(recipe: Recipe) -> bool:
     """Whether the whole of it stays: it is not trained, or words are predicted out of all."""
     return bool(recipe.is_frozen or recipe.lora_rank or recipe.lm_weight or recipe.as_text)
-
-
-def _used_vocabulary(
-    network: Any,
-    features: dict[str, Features],
-    recipe: Recipe,
-    taught: "_Taught | None",
-    *,
-    is_kept: bool,
-) -> tuple[dict[str, Features], UsedVocabulary | None]:
-    """Cuts the vocabulary where it is trained; gives the way back where the encoder is kept."""
-    if _needs_vocabulary(recipe) or why_whole(network.encoder):
-        return features, None
-    features, vocabulary = cut_vocabulary(network.encoder, features)
-    if taught is not None:
-        taught.network.rows = torch.from_numpy(vocabulary.rows).to(taught.device)
-    # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
-    return features, vocabulary if is_kept else None
-
-
-# The teacher of a student.
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Taught:
-    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it.
-
-    `device` is where its network is.
-    """
-
-    network: "Teacher"
-    encoder: Encoder
-    device: torch.device
-    record: Mapping[str, str]
-
-
-def _load_teacher(
-    job: Job, folder: Path | None, recipe: Recipe, device: torch.device
-) -> _Taught | None:
-    """The network that the run of a job's teacher has left, if it has one.
-
-    Raises JobError where the folder is gone or damaged, or is of another network.
-    """
-    if job.teacher is None:
-        return None
-    from benchharness.heads.teacher import Teacher  # noqa: PLC0415  (few jobs have one)
-
-    name = job.shown_teacher
-    if folder is None:
-        raise JobError(f"no folder was given with the network of {name}.")
-    digests = check_checkpoint(folder, job.teacher.run, teaches=True)
-    taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
-    define_task(taught.definition)
-    own = Recipe.from_settings(taught.settings)
-    encoder = _load(taught, own)
-    load_kept(encoder, folder, name)
-    course = Course.of(taught.task, taught.fingerprints, own, encoder)
-    network = course.head.network(encoder, course.task)
-    if getattr(network, "reads_first_token", False) and not recipe.layer_weight:
-        use_first_token(encoder.network)
-    prepare_for(device, network)
-    load_head(network, folder, name)
-    network.to(device).eval().requires_grad_(False)
-    return _Taught(
-        network=Teacher(network=network, recipe=recipe),
-        encoder=encoder,
-        device=device,
-        record={
-            "name": name,
-            "run": job.teacher.run,
-            "sha256": text_digest(str(sorted(digests.items()))),
-        },
-    )
-
-
-def _said_of(taught: _Taught | None) -> dict[str, Mapping[str, str]]:
-    """What a result says of its teacher, if there is one."""
-    return {} if taught is None else {"teacher": taught.record}
-
-
-def _read_alike(
-    taught: _Taught | None,
-    course: Course,
-    rows: Mapping[str, SplitRows],
-    features: Mapping[str, Features],
-    limits: Limits,
-) -> dict[str, Features]:
-    """A student's train split with the token types that its teacher alone reads, if it does.
-
-    Raises ModelError where they read other tokens.
-    """
-    if taught is None:
-        return {}
-    teacher, network, ours = taught.encoder, taught.network, features[course.trained]
-    if limits.max_tokens > teacher.max_tokens:
-        raise ModelError(
-            f"{taught.record['name']} reads at most {teacher.max_tokens} tokens, and its student "
-            f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
-        )
-    theirs = course.head.encode(rows[course.trained].examples, teacher.tokenizer, limits)
-    network.student_reads_types = ours.token_types is not None
-    network.reads_types = theirs.token_types is not None
-    same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
-    both = network.student_reads_types and network.reads_types
-    if not (
-        np.array_equal(ours.starts, theirs.starts)
-        and np.array_equal(ours.token_ids, theirs.token_ids)
-        and (same_types or not both)
-    ):
-        raise ModelError(
-            f"{taught.record['name']} reads other tokens than its student: a teacher needs the "
-            "vocabulary of its student, so take another of the two."
-        )
-    if network.student_reads_types or not network.reads_types:
-        return {}
-    return {course.trained: replace(ours, token_types=theirs.token_types)}
 
 
 @dataclass(kw_only=True)
@@ -695,29 +478,30 @@ def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], flo
     return shown, fmean(known.values()) if len(known) == len(values) else None
 
 
-def _write(
-    writer: CheckpointWriter | None, network: nn.Module, vocabulary: UsedVocabulary | None
-) -> None:
-    """Writes the whole encoder, with what adapters have learned and with all of its vocabulary."""
-    if writer is None:
-        return
-    merge_adapters(network)
-    if vocabulary is not None:
-        vocabulary.restore()
-    writer.write(network)
-
-
-def _cost(parameters: int, fitted: Fit, done: JobState) -> Cost:
-    """What a job has taken that is over, in all processes that it took."""
-    return Cost(
-        seconds=done.seconds,
-        train_seconds=fitted.seconds,
-        predict_seconds=fitted.evaluation_seconds + done.predicting,
-        steps=fitted.steps,
-        train_examples_per_second=fitted.examples / fitted.seconds,
-        train_tokens=fitted.tokens,
-        parameters=parameters,
-        peak_memory_bytes=peak_memory(),
+def _result(job: Job, prepared: _Prepared, done: JobState) -> Result:
+    """What a job that is over gives; its cost counts all processes that it took."""
+    training, fitted = done.training, done.training.meter.result()
+    provenance = prepared.provenance
+    return Result(
+        job=job,
+        evaluations=tuple(done.evaluations.values()),
+        curve=fitted.curve,
+        cost=Cost(
+            seconds=done.seconds,
+            train_seconds=fitted.seconds,
+            predict_seconds=fitted.evaluation_seconds + done.predicting,
+            steps=fitted.steps,
+            train_examples_per_second=fitted.examples / fitted.seconds,
+            train_tokens=fitted.tokens,
+            parameters=prepared.parameters,
+            peak_memory_bytes=peak_memory(),
+        ),
+        provenance={
+            **provenance,
+            "recipe": provenance["recipe"] | {"accumulation": training.recipe.accumulation},
+            **done.record,
+        },
+        finished=now(),
     )
 
 
@@ -734,11 +518,11 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     """
     compute = find_compute(job.precision, deterministic=False)
     recipe = Recipe.from_settings(job.settings)
-    encoder = _load(job, recipe)
+    encoder = load_pretrained(job, recipe)
     course = Course.of(job.task, job.fingerprints, recipe, encoder)
-    network = _network([course], encoder, recipe, compute.device)
+    network = network_of([course], encoder, recipe, compute.device)
     examples = read_split(job, course.judged).examples
-    limits = _limits(recipe, encoder)
+    limits = limits_of(recipe, encoder)
 
     def timed(count: int) -> tuple[float, int]:
         features = course.head.encode(examples[:count], encoder.tokenizer, limits)

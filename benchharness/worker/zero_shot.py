@@ -1,4 +1,7 @@
-"""One job in which nothing is trained, from its rows to its Result."""
+"""One job in which nothing is trained, from its rows to its Result.
+
+A module of its own, because jobs that train load no language model and no cloze.
+"""
 
 import time
 from dataclasses import replace

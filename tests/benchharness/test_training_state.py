@@ -17,7 +17,7 @@ from benchharness.progress import SIGNALS, Interrupted
 from benchharness.training.loop import Training
 from benchharness.training.meter import DivergedError, Fit
 from benchharness.training.snapshots import State, read_state, write_state
-from benchharness.transfer.adapters import add_adapters
+from benchharness.transfer.frozen import add_adapters
 from tests.helpers.fitting import fit
 from tests.helpers.training import RECIPE, begin, make_network, weights_of
 

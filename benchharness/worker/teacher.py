@@ -1,0 +1,136 @@
+"""The teacher of a student: the network that its run has left, and what its student reads."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from benchharness.encoder import Encoder
+from benchharness.encoder.layers import kept_layers, layers_of, use_first_token
+from benchharness.encoder.packing import prepare_for
+from benchharness.heads import Limits
+from benchharness.heads.teacher import Teacher, with_teacher
+from benchharness.kept_folders import JOB, check_checkpoint
+from benchharness.leaderboard.job import Job, define_task
+from benchharness.machine import text_digest
+from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import JobError, ModelError
+from benchharness.tasks.read import SplitRows
+from benchharness.training.batching import Features
+from benchharness.training.vocabulary import UsedVocabulary
+from benchharness.worker.checkpoint import load_head, load_kept
+from benchharness.worker.course import Course, load_pretrained
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedTeacher:
+    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it.
+
+    `device` is where its network is.
+    """
+
+    network: Teacher
+    encoder: Encoder
+    device: torch.device
+    record: Mapping[str, str]
+
+    @classmethod
+    def of(cls, job: Job, folder: Path | None, recipe: Recipe, device: torch.device) -> Self:
+        """The teacher of a student's job, by the network that its run has left in the folder.
+
+        Raises JobError where the folder is gone or damaged, or is of another network.
+        """
+        assert job.teacher is not None, "the job is a student's"
+        name = job.shown_teacher
+        if folder is None:
+            raise JobError(f"no folder was given with the network of {name}.")
+        digests = check_checkpoint(folder, job.teacher.run, teaches=True)
+        taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+        define_task(taught.definition)
+        own = Recipe.from_settings(taught.settings)
+        encoder = load_pretrained(taught, own)
+        load_kept(encoder, folder, name)
+        course = Course.of(taught.task, taught.fingerprints, own, encoder)
+        network = course.head.network(encoder, course.task)
+        if getattr(network, "reads_first_token", False) and not recipe.layer_weight:
+            use_first_token(encoder.network)
+        prepare_for(device, network)
+        load_head(network, folder, name)
+        network.to(device).eval().requires_grad_(False)
+        return cls(
+            network=Teacher(network=network, recipe=recipe),
+            encoder=encoder,
+            device=device,
+            record={
+                "name": name,
+                "run": job.teacher.run,
+                "sha256": text_digest(str(sorted(digests.items()))),
+            },
+        )
+
+    def teach(self, course: Course) -> None:
+        """Adds to a course's head what its student learns from here."""
+        recipe = self.network.recipe
+        course.head = with_teacher(course.head, self.network, recipe, course.task.head)
+        course.teacher = self.network
+
+    def begin(self, student: Any) -> None:
+        """Gives a student's network its weights, where the recipe says so.
+
+        Of the layers those that the student keeps of the same checkpoint, and all else.
+        """
+        recipe, own = self.network.recipe, self.network.network
+        if not recipe.from_teacher:
+            return
+        layers, every = (layers_of(each.encoder).layers for each in (student, own))
+        kept = kept_layers(recipe.layers, len(every))
+        with torch.no_grad():
+            for layer, number in zip(layers, kept, strict=True):
+                layer.load_state_dict(every[number].state_dict())
+            known = {id(weight) for layer in layers for weight in layer.parameters()}
+            state = own.state_dict()
+            for name, weight in student.named_parameters():
+                if id(weight) not in known:
+                    weight.copy_(state[name])
+
+    def add_types(
+        self,
+        course: Course,
+        rows: Mapping[str, SplitRows],
+        features: dict[str, Features],
+        limits: Limits,
+    ) -> None:
+        """Gives the train split of a student the token types that its teacher alone reads, if any.
+
+        Raises ModelError where they read other tokens.
+        """
+        teacher, network, ours = self.encoder, self.network, features[course.trained]
+        if limits.max_tokens > teacher.max_tokens:
+            raise ModelError(
+                f"{self.record['name']} reads at most {teacher.max_tokens} tokens, and its student "
+                f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
+            )
+        theirs = course.head.encode(rows[course.trained].examples, teacher.tokenizer, limits)
+        network.student_reads_types = ours.token_types is not None
+        network.reads_types = theirs.token_types is not None
+        same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
+        both = network.student_reads_types and network.reads_types
+        if not (
+            np.array_equal(ours.starts, theirs.starts)
+            and np.array_equal(ours.token_ids, theirs.token_ids)
+            and (same_types or not both)
+        ):
+            raise ModelError(
+                f"{self.record['name']} reads other tokens than its student: a teacher needs the "
+                "vocabulary of its student, so take another of the two."
+            )
+        if network.reads_types and not network.student_reads_types:
+            features[course.trained] = replace(ours, token_types=theirs.token_types)
+
+    def follow(self, vocabulary: UsedVocabulary) -> None:
+        """Reads the ids that its student's tokens have in what is left of the vocabulary."""
+        self.network.rows = torch.from_numpy(vocabulary.rows).to(self.device)
