@@ -83,6 +83,7 @@ def _check(student: Job, teacher: Job) -> None:
 
 
 def _check_values(student: Job, teacher: Job) -> None:
+    _check_what_is_learned(student, teacher)
     for job, who in ((teacher, "the teacher"), (student, "the student")):
         for name, reason in (
             ("as_text", "answers in words"),
@@ -94,18 +95,6 @@ def _check_values(student: Job, teacher: Job) -> None:
                     f"distillation is of fine-tuned encoders with heads: leave {name} or --teacher "
                     "out."
                 )
-    if "layer_epochs" in student.settings and "layer_weight" not in student.settings:
-        raise BenchError(
-            "layer_epochs are of learning from the teacher's layers, and layer_weight is 0: --set "
-            "layer_weight=1, or leave layer_epochs out."
-        )
-    if "from_teacher" in student.settings:
-        _check_beginning(student, teacher)
-    if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
-        raise BenchError(
-            f"{student.model} reads both orders of a pair at once, whose states are of no one row: "
-            "leave orders or layer_weight out."
-        )
     for name in ("orders", "answerable_weight", "beam_size"):
         if _has(student, name) != _has(teacher, name):
             one, other = (student, teacher) if _has(student, name) else (teacher, student)
@@ -115,12 +104,27 @@ def _check_values(student: Job, teacher: Job) -> None:
             )
 
 
+def _check_what_is_learned(student: Job, teacher: Job) -> None:
+    if "layer_epochs" in student.settings and "layer_weight" not in student.settings:
+        raise BenchError(
+            "layer_epochs are of learning from the teacher's layers, and layer_weight is 0: --set "
+            "layer_weight=1, or leave layer_epochs out."
+        )
+    if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
+        raise BenchError(
+            f"{student.model} reads both orders of a pair at once, whose states are of no one row: "
+            "leave orders or layer_weight out."
+        )
+    if "from_teacher" in student.settings:
+        _check_beginning(student, teacher)
+
+
 def _check_beginning(student: Job, teacher: Job) -> None:
     """Raises BenchError for a student that cannot begin with its teacher's weights."""
     if student.weights != teacher.weights:
         raise BenchError(
-            f"from_teacher is for a student of its teacher's own checkpoint, and {student.model} is "
-            f"not {teacher.model}: leave from_teacher out."
+            f"from_teacher is for a student of its teacher's own checkpoint, and {student.model} "
+            f"is not {teacher.model}: leave from_teacher out."
         )
     if "layers" in teacher.settings:
         raise BenchError(

@@ -134,9 +134,9 @@ class Recipe:
     Only a student has the other six: its loss is (1 - `teacher_weight`) times its own plus
     `teacher_weight` times that towards its teacher's outputs at the `temperature`, plus
     `layer_weight` times that towards its teacher's states and attention (heads/teacher.py). With
-    `layer_epochs` it learns these two in turn: so many epochs from the layers alone, at the
-    `layer_learning_rate` where there is one, and then those of `epochs` from the rest, with a
-    warm-up and moments of their own. With `from_teacher` it begins with its teacher's weights.
+    `layer_epochs` it learns in turn: so many epochs from the layers alone, at a constant rate, the
+    `layer_learning_rate` where there is one, and then those of `epochs` from the rest, with its own
+    moments. With `from_teacher` it begins with its teacher's weights.
 
     The head learns at the `head_learning_rate` where there is one, and the encoder at the other.
     Only coreference has `training_segments`: a step reads at most so many segments of `max_tokens`

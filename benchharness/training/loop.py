@@ -247,13 +247,11 @@ class Training:
             trim_memory()
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step; the layers' steps have a schedule of their own."""
+        """The learning rate of a step: as scheduled, but constant while the layers are learned."""
         recipe, first = self.recipe, self.plan.layer_steps
-        if step >= first:
-            return learning_rate(step - first, self.plan.steps - first, recipe)
-        return learning_rate(step, first, recipe) * (
-            (recipe.layer_learning_rate or recipe.learning_rate) / recipe.learning_rate
-        )
+        if step < first:
+            return recipe.layer_learning_rate or recipe.learning_rate
+        return learning_rate(step - first, self.plan.steps - first, recipe)
 
     def _gradients(self, lesson: Lesson, parts: Sequence[Part]) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""

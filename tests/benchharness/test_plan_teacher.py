@@ -101,6 +101,7 @@ def test_values_of_students_are_none_of_others() -> None:
     student = plan("glue/rte", recipe="tinybert-student")[1]
     values = {name: student.settings[name].value for name in ("temperature", "layer_weight")}
     assert values == {"temperature": 1.0, "layer_weight": 1.0}
+    assert student.settings["layer_epochs"].value == 10.0
 
 
 # Who cannot teach.
@@ -127,6 +128,30 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
         overrides={"orders": "added", "layer_weight": "1"},
         teacher=plain("glue/mrpc", overrides={"orders": "added"}),
     )
+
+
+def test_what_a_student_cannot_learn_or_begin_with_is_said() -> None:
+    assert "layer_epochs are of learning from the teacher's layers, and layer_weight is 0" in (
+        refusal("glue/rte", overrides={"layer_epochs": "2"})
+    )
+    begins = {**LAYERS, "from_teacher": "true"}
+    assert plan("glue/rte", overrides=begins)[1].settings["from_teacher"].value is True
+    (other,) = plain("glue/rte", overrides={})
+    foreign = replace(other, weights="sha256:0", model="bert")
+    assert "a student of its teacher's own checkpoint, and tiny is not bert" in refusal(
+        "glue/rte", overrides=begins, teacher=(foreign,)
+    )
+    assert "the teacher tiny has only some of them" in refusal(
+        "glue/rte", overrides=begins, teacher=plain("glue/rte")
+    )
+
+
+def test_a_student_begins_in_one_place(tmp_path: Path) -> None:
+    chain = tmp_path / "chain.toml"
+    chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
+    line = refusal("glue/rte", recipe=str(chain), overrides={"from_teacher": "true"})
+    assert line.startswith("tiny on GLUE RTE starts from MNLI (run ")
+    assert line.endswith("--start-from pretrained, or leave from_teacher out.")
 
 
 def test_a_teacher_of_other_labels_is_refused() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
@@ -128,6 +129,58 @@ def test_a_stopped_student_goes_on_to_the_same_bits(kept: Path, tmp_path: Path) 
     assert losses(found) == losses(expected)
     assert found.evaluations == expected.evaluations
     assert found.provenance["resumed"] == {"times": 1, "steps": [3]}
+
+
+@pytest.mark.parametrize("step", [2, 4, 6])
+def test_a_student_that_learns_in_turn_goes_on_to_the_same_bits(
+    kept: Path, tmp_path: Path, step: int
+) -> None:
+    """Stopped among the layers' four steps, after the last of them, and behind them."""
+    values = {"epochs": "2", "layer_epochs": "2", "layer_learning_rate": "1e-3"}
+    student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
+    expected = run_job(student, teacher=folder)
+    stop(student, tmp_path, step=step, teacher=folder)
+    found = run_job(student, snapshots=tmp_path, teacher=folder)
+    assert losses(found) == losses(expected)
+    assert found.evaluations == expected.evaluations
+    assert found.provenance["resumed"] == {"times": 1, "steps": [step]}
+
+
+def test_outputs_are_learned_behind_the_layers(kept: Path) -> None:
+    """The rate is constant at first, and what is evaluated has learned outputs."""
+    values = {"epochs": "2", "layer_epochs": "3", "layer_learning_rate": "0.125"}
+    student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
+    found = run_job(student, teacher=folder)
+    rates = {point.step: point.learning_rate for point in found.curve}
+    assert {rates[step] for step in range(1, 7)} == {0.125}
+    assert rates[10] < rates[9] < 0.125
+    assert [point.step for point in found.curve if point.scores] == [8, 10]
+
+
+def test_a_student_of_all_layers_begins_as_its_teacher(kept: Path) -> None:
+    values = {"layers": "0", "learning_rate": "1e-30", "from_teacher": "true"}
+    student, folder = taught(kept, "glue/rte", **values)
+    teacher, _ = plan("glue/rte")
+    dev, of_teacher = (run_job(student, teacher=folder).evaluations[0], run_job(teacher))
+    theirs = of_teacher.evaluations[0]
+    assert dev.predictions == theirs.predictions
+    student, _ = taught(kept, "glue/rte", **values | {"from_teacher": "false"})
+    assert run_job(student, teacher=folder).evaluations[0].predictions != theirs.predictions
+
+
+def test_a_student_begins_with_the_layers_that_it_keeps(kept: Path, tmp_path: Path) -> None:
+    values = {"layers": "1", "learning_rate": "1e-30", "from_teacher": "true"}
+    student, folder = taught(kept, "glue/rte", **values)
+    run_job(student, teacher=folder, keep=tmp_path / student.key)
+    of_teacher, of_student = (
+        load_file(each / "model.safetensors") for each in (folder, tmp_path / student.key)
+    )
+    assert {name for name in of_teacher if "layer.1." in name} == of_teacher.keys() - of_student
+    for name, weight in of_student.items():
+        assert torch.allclose(of_teacher[name], weight, rtol=0, atol=1e-20), name
+    heads = [load_file(each / HEAD) for each in (folder, tmp_path / student.key)]
+    for name, weight in heads[1].items():
+        assert torch.allclose(heads[0][name], weight, rtol=0, atol=1e-20), name
 
 
 def test_a_damaged_teacher_is_refused(kept: Path, tmp_path: Path) -> None:
@@ -272,6 +325,25 @@ def test_layers_are_compared_state_by_state() -> None:
             attention = (ours - others)[row][:, kept][:, :, kept]
             expected.append(sum(p.square().mean().item() for p in (*parts, attention)))
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_layers_alone_have_no_other_loss() -> None:
+    """And the rest has none of theirs, where they are learned in turn."""
+    same, targets = Same("glue/rte", layer_weight=2.0, layer_epochs=1.0), torch.tensor([0, 1, 0])
+    student = quiet(same.student)
+    with torch.no_grad():
+        layers_of(student.encoder).layers[0].attention.self.query.weight.add_(0.1)
+    same.teacher.turn_to(True)
+    logits = student(**same.inputs)
+    assert torch.equal(same.head.loss(logits, targets), 2.0 * logits[:, 2])
+    same.teacher.turn_to(False)
+    logits = student(**same.inputs)
+    assert logits.shape == (3, 4)
+    only = replace(same.recipe, layer_weight=0.0, layer_epochs=0.0)
+    plain = with_teacher(
+        head_for(same.task), Teacher(network=same.network, recipe=only), only, same.task.head
+    )
+    assert torch.equal(same.head.loss(logits, targets), plain.loss(logits, targets))
 
 
 def test_states_of_another_size_are_fitted(tmp_path: Path) -> None:
