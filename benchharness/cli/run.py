@@ -185,15 +185,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     """
     _check_halving(halving, force=force, together=bool(together))
     loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
-    given = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
-    own = find_own_data(
-        data_file=data_file,
-        hf=hf,
-        columns=columns or "",
-        metrics=metric or (),
-        encoding=encoding or "",
-        others=[name for name, value in given.items() if value],
-    )
+    beside = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
+    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
     if own is not None:
         task, data = [own.task.name], own.data
         for sentence in own.sentences:
@@ -231,15 +224,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     if not dry_run and not is_there(db):  # all jobs will run
         _check_places(db, Path(out))
     with nullcontext() if dry_run else prepared_workers(request):
-        with Console(stderr=True).status("reading the data and the checkpoints"):
-            planned = plan(request)
-        _name_missing_rows(request, planned)
+        planned = _plan(request)
         climb = _halving(request, planned) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
-            climbing = f"{climb.sentence()}." if climb is not None else ""
-            _show_schedule(schedule, climbing, _left_out(planned), as_json=as_json)
+            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
             return
         if schedule.todo:
             _check_places(db, Path(out))
@@ -272,6 +262,14 @@ def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
         )
 
 
+def _plan(request: Request) -> Plan:
+    """The plan of a request; says which rows it lacks."""
+    with Console(stderr=True).status("reading the data and the checkpoints"):
+        planned = plan(request)
+    _name_missing_rows(request, planned)
+    return planned
+
+
 def _halving(request: Request, planned: Plan) -> "Halving":
     from benchharness.driver.halving import Halving  # noqa: PLC0415  (few runs have one)
 
@@ -285,7 +283,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climbing: str,
+    climb: "Halving | None",
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,
@@ -299,8 +297,8 @@ def _show_schedule(
     _announce(schedule, as_json=False)
     for line in schedule.lines():
         typer.echo(visible(line))
-    if climbing:
-        typer.echo(climbing)
+    if climb is not None:
+        typer.echo(f"{climb.sentence()}.")
 
 
 def _check_places(db: str, out: Path) -> None:
