@@ -42,7 +42,7 @@ from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models import Trust, weights_identity
 from benchharness.models.find import describe_folder
 from benchharness.plugins import load_plugins
-from benchharness.progress import Watcher, job_name
+from benchharness.progress import Watcher, job_name, job_names
 from benchharness.splits import evaluate_split
 from benchharness.stored.boards import find_rows, gather_boards
 from benchharness.stored.contrasts import contrasts_of
@@ -236,11 +236,12 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
             run_of = climb.driven(scheduled, driven_by)
         with run_of as driven:
             failed = [each for each in driven.outcomes if isinstance(each, Failure)]
+    names = job_names(planned.jobs)
     return Results(
         db=place,
         keys=tuple(job.key for job in planned.jobs),
         suites=tuple(dict.fromkeys(e.suite for e in (*request.tasks, *request.together))),
-        failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
+        failures=tuple(f"{names[each.job.key]}: {each.error}" for each in failed),
         left_out=dict(planned.left_out),
         said=own.sentences if own else (),
     )

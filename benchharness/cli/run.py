@@ -71,7 +71,7 @@ from benchharness.leaderboard.text import check_place, visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
-from benchharness.progress import Watcher, job_name
+from benchharness.progress import Watcher
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
@@ -395,7 +395,7 @@ def _conclude(
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(_where_to_look(schedule, out, db)))
-    tell_notes(_complaints(failures))
+    tell_notes(_complaints(failures, schedule.names))
     lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else _exit_code(failures)
 
@@ -439,7 +439,7 @@ def _suites_of(schedule: Schedule) -> tuple[str, ...]:
     return tuple(dict.fromkeys(task.partition("/")[0] for task in tasks))
 
 
-def _complaints(failures: Sequence[Failure]) -> Iterator[str]:
+def _complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
     """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -448,7 +448,7 @@ def _complaints(failures: Sequence[Failure]) -> Iterator[str]:
         if all(failure.exit_code == ModelError.exit_code for failure in stopped):
             yield reason
         else:
-            yield f"{', '.join(job_name(failure.job) for failure in stopped)}: {reason}"
+            yield f"{', '.join(names[failure.job.key] for failure in stopped)}: {reason}"
 
 
 def _exit_code(failures: Sequence[Failure]) -> int:
