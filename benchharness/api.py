@@ -42,7 +42,7 @@ from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models import Trust, weights_identity
 from benchharness.models.find import describe_folder
 from benchharness.plugins import load_plugins
-from benchharness.progress import Watcher, job_name
+from benchharness.progress import Watcher, job_name, job_names
 from benchharness.splits import evaluate_split
 from benchharness.stored.boards import find_rows, gather_boards
 from benchharness.stored.contrasts import contrasts_of
@@ -174,20 +174,16 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     A job that fails is in `Results.failures` and raises nothing. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
-    if halving and force:
-        raise BenchError("halving and force exclude each other: a rung would run all before it.")
-    if halving and together:
-        raise BenchError("halving and together exclude each other: give one value of each setting.")
+    _check_halving(halving, force=force, together=bool(together))
     load_plugins(map(Path, plugins) if plugins else None)
     place = str(db)
-    given = {"suite": suite, "task": task, "together": together, "data": str(data) != "hub"}
     own = find_own_data(
-        data_file=None if data_file is None else str(data_file),
-        hf=hf,
-        columns=columns if isinstance(columns, str) else _column_words(columns),
-        metrics=listed(metric),
-        encoding=encoding,
-        others=[word for word, value in given.items() if value],
+        None if data_file is None else str(data_file),
+        hf,
+        columns if isinstance(columns, str) else _column_words(columns),
+        listed(metric),
+        encoding,
+        beside={"suite": suite, "task": task, "together": together, "data": str(data) != "hub"},
     )
     if own is not None:
         task, data = own.task.name, own.data
@@ -230,13 +226,9 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         scheduled = partial(
             schedule_missing, slots=request.slots, db=place, keep=keep_checkpoints, force=force
         )
+        watch = _watching(progress)
         driven_by = partial(
-            drive,
-            placement=request.placement,
-            db=place,
-            watch=_watching(progress),
-            timeout=timeout,
-            force=force,
+            drive, placement=request.placement, db=place, watch=watch, timeout=timeout, force=force
         )
         if climb is None:
             run_of = driven_by(scheduled(planned))
@@ -244,14 +236,22 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
             run_of = climb.driven(scheduled, driven_by)
         with run_of as driven:
             failed = [each for each in driven.outcomes if isinstance(each, Failure)]
+    names = job_names(planned.jobs)
     return Results(
         db=place,
         keys=tuple(job.key for job in planned.jobs),
         suites=tuple(dict.fromkeys(e.suite for e in (*request.tasks, *request.together))),
-        failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
+        failures=tuple(f"{names[each.job.key]}: {each.error}" for each in failed),
         left_out=dict(planned.left_out),
         said=own.sentences if own else (),
     )
+
+
+def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
+    if halving and force:
+        raise BenchError("halving and force exclude each other: a rung would run all before it.")
+    if halving and together:
+        raise BenchError("halving and together exclude each other: give one value of each setting.")
 
 
 def _column_words(columns: Mapping[str, Words]) -> str:

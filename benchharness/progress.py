@@ -1,12 +1,12 @@
 """What a running job says of itself, who watches, and when a signal may end it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import distinct_title
@@ -117,6 +117,25 @@ def job_name(job: Job) -> str:
     """What a user calls a job: model, task and seed; a baseline has no seed."""
     seed = "" if job.kind == "floor" else f" seed {job.seed}"
     return f"{job.model} {job.title}{seed}"
+
+
+def job_names(jobs: Iterable[Job]) -> dict[str, str]:
+    """What a user calls each of some jobs, by key.
+
+    Those that differ in what was set, or in who taught them, are told apart by that, in the words
+    of a board's rows: "tiny CoLA seed 1, lr 3e-4".
+    """
+    called: dict[str, dict[str, list[str]]] = {}
+    for job in jobs:
+        words = [word.shown for word in recipe_words(job.recipe_label, [job])]
+        words += [] if job.teacher is None else [f"student of {job.teacher.model}"]
+        called.setdefault(job_name(job), {})[job.key] = words
+    names: dict[str, str] = {}
+    for name, alike in called.items():
+        shared = set[str]().union(*alike.values()).intersection(*alike.values())
+        for key, words in alike.items():
+            names[key] = ", ".join([name, *(word for word in words if word not in shared)])
+    return names
 
 
 MOST_SCORES = 8

@@ -140,15 +140,8 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     for file in filter(None, (junit, markdown)):
         _check_place(Path(file))
     compared = read_baseline(Path(baseline))
-    given = {"--suite": suite, "--task": task, "--data": data}
-    own = find_own_data(
-        data_file=data_file,
-        hf=hf,
-        columns=columns or "",
-        metrics=metric or (),
-        encoding=encoding or "",
-        others=[name for name, value in given.items() if value],
-    )
+    beside = {"--suite": suite, "--task": task, "--data": data}
+    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
     if own is not None:
         task, data = [own.task.name], own.data
     request = check_request(
@@ -179,12 +172,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         _put(Path(junit), to_junit(verdict), "w")
     if markdown:
         _put(Path(markdown), to_markdown(verdict), "w")
-    # Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's.
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in annotations(verdict):
-            typer.echo(line, err=True)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _put(Path(summary), to_markdown(verdict), "a")
+    _tell_github(verdict)
     raise typer.Exit(verdict.exit_code)
 
 
@@ -198,7 +186,6 @@ def _watching(schedule: Schedule, store: Store) -> Iterator[Watcher]:
 
 
 def _show(verdict: Verdict, *, as_json: bool) -> None:
-
     if as_json:
         print_json(facts_of(verdict))
         return
@@ -213,6 +200,15 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
         typer.echo(visible(line))
     tell_notes(map(str, (*verdict.unjudged, *verdict.notes)))
     typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
+
+
+def _tell_github(verdict: Verdict) -> None:
+    """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotations(verdict):
+            typer.echo(line, err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _put(Path(summary), to_markdown(verdict), "a")
 
 
 def _check_place(path: Path) -> None:

@@ -21,7 +21,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
-from benchharness.progress import Progress, duration, ending, job_name
+from benchharness.progress import Progress, duration, ending
 from benchharness.tasks.errors import StoreError
 
 PLAIN_SECONDS = 10.0
@@ -61,9 +61,10 @@ class Display:
         """Takes what a running job says of itself."""
         now = time.monotonic()
         self.state.report(job.key, progress, now)
+        name = self.state.jobs[job.key].name
         if progress.note:
-            self.say(f"{job_name(job)} {progress.note}.")
-        self.going_on(f"{job_name(job)}: {describe(progress)}")
+            self.say(f"{name} {progress.note}.")
+        self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
         """Says this of a job, where no terminal shows it live and nothing was said for a while."""

@@ -71,7 +71,7 @@ from benchharness.leaderboard.text import check_place, visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
-from benchharness.progress import Watcher, job_name
+from benchharness.progress import Watcher
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
@@ -185,15 +185,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     """
     _check_halving(halving, force=force, together=bool(together))
     loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
-    given = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
-    own = find_own_data(
-        data_file=data_file,
-        hf=hf,
-        columns=columns or "",
-        metrics=metric or (),
-        encoding=encoding or "",
-        others=[name for name, value in given.items() if value],
-    )
+    beside = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
+    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
     if own is not None:
         task, data = [own.task.name], own.data
         for sentence in own.sentences:
@@ -231,15 +224,12 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     if not dry_run and not is_there(db):  # all jobs will run
         _check_places(db, Path(out))
     with nullcontext() if dry_run else prepared_workers(request):
-        with Console(stderr=True).status("reading the data and the checkpoints"):
-            planned = plan(request)
-        _name_missing_rows(request, planned)
+        planned = _plan(request)
         climb = _halving(request, planned) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
-            climbing = f"{climb.sentence()}." if climb is not None else ""
-            _show_schedule(schedule, climbing, _left_out(planned), as_json=as_json)
+            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
             return
         if schedule.todo:
             _check_places(db, Path(out))
@@ -272,6 +262,14 @@ def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
         )
 
 
+def _plan(request: Request) -> Plan:
+    """The plan of a request; says which rows it lacks."""
+    with Console(stderr=True).status("reading the data and the checkpoints"):
+        planned = plan(request)
+    _name_missing_rows(request, planned)
+    return planned
+
+
 def _halving(request: Request, planned: Plan) -> "Halving":
     from benchharness.driver.halving import Halving  # noqa: PLC0415  (few runs have one)
 
@@ -285,7 +283,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climbing: str,
+    climb: "Halving | None",
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,
@@ -299,8 +297,8 @@ def _show_schedule(
     _announce(schedule, as_json=False)
     for line in schedule.lines():
         typer.echo(visible(line))
-    if climbing:
-        typer.echo(climbing)
+    if climb is not None:
+        typer.echo(f"{climb.sentence()}.")
 
 
 def _check_places(db: str, out: Path) -> None:
@@ -397,7 +395,7 @@ def _conclude(
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(_where_to_look(schedule, out, db)))
-    tell_notes(_complaints(failures))
+    tell_notes(_complaints(failures, schedule.names))
     lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else _exit_code(failures)
 
@@ -441,7 +439,7 @@ def _suites_of(schedule: Schedule) -> tuple[str, ...]:
     return tuple(dict.fromkeys(task.partition("/")[0] for task in tasks))
 
 
-def _complaints(failures: Sequence[Failure]) -> Iterator[str]:
+def _complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
     """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -450,7 +448,7 @@ def _complaints(failures: Sequence[Failure]) -> Iterator[str]:
         if all(failure.exit_code == ModelError.exit_code for failure in stopped):
             yield reason
         else:
-            yield f"{', '.join(job_name(failure.job) for failure in stopped)}: {reason}"
+            yield f"{', '.join(names[failure.job.key] for failure in stopped)}: {reason}"
 
 
 def _exit_code(failures: Sequence[Failure]) -> int:

@@ -25,7 +25,7 @@ from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.schema import recipe_digest
-from benchharness.progress import Progress, Watcher, ending, job_name
+from benchharness.progress import Progress, Watcher, ending
 
 LIVE = "live"
 """The name of the folder beside the database."""
@@ -58,7 +58,7 @@ class LiveJob:
         """A job of a schedule."""
         return cls(
             key=job.key,
-            name=job_name(job),
+            name=schedule.names[job.key],
             group=" ".join(
                 (job.weights, *job.trained_tasks, recipe_digest(job)[:12], job.precision)
             ),

@@ -75,18 +75,18 @@ class Request:
 
 
 def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
-    *,
     data_file: str | None,
     hf: str | None,
-    columns: str,
-    metrics: Sequence[str],
-    encoding: str,
-    others: Sequence[str],
+    columns: str | None,
+    metrics: Sequence[str] | None,
+    encoding: str | None,
+    *,
+    beside: Mapping[str, object],
 ) -> "Found | None":
     """The task of a file, a folder or a data set of the hub; None where none was named.
 
-    `others` are the options that were given and do not go with it. Raises BenchError as
-    `tasks.own.find.find_own` does, and where options contradict each other.
+    `beside` are the options that do not go with it, by name, empty where they were not given.
+    Raises BenchError as `tasks.own.find.find_own` does, and where options contradict each other.
     """
     place = hf if data_file is None else data_file
     if place is None:
@@ -98,7 +98,7 @@ def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
         return None
     if data_file is not None and hf is not None:
         raise BenchError("--data-file and --hf exclude each other: give one.")
-    if others:
+    if others := [name for name, value in beside.items() if value]:
         raise BenchError(
             f"{'--hf' if data_file is None else '--data-file'} makes a task of its own, beside "
             f"which {' and '.join(others)} cannot stand: leave one of them out."
@@ -108,9 +108,9 @@ def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
     return find_own(
         place,
         hub=data_file is None,
-        columns=columns,
-        metrics=metrics,
-        encoding=encoding,
+        columns=columns or "",
+        metrics=metrics or (),
+        encoding=encoding or "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from benchharness.driver.plan import Plan
@@ -12,7 +13,7 @@ from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import open_store
-from benchharness.progress import duration, job_name
+from benchharness.progress import duration, job_name, job_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,11 @@ class Schedule:
     are_shared: bool = False
     again: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What a user calls its jobs, by key; one that differs from another is told apart."""
+        return job_names({job.key: job for job in (*self.jobs, *self.todo)}.values())
 
     @property
     def weights(self) -> dict[str, float]:

@@ -220,7 +220,9 @@ def encode_once(
     """
     # The function's name stands for the head, and METHOD for how all of them encode.
     head = f"{encode.__module__}.{encode.__name__}"
-    words = (head, rows.fingerprint, identity, type(tokenizer).__name__, METHOD)
+    # An encoder's config says whether its tokenizer gives token types, and no digest of that does.
+    kind = (type(tokenizer).__name__, "token_type_ids" in tokenizer.model_input_names)
+    words = (head, rows.fingerprint, identity, *kind, METHOD)
     key = hashlib.sha256(json.dumps([words, asdict(limits)]).encode()).hexdigest()
     path = cache_folder("features") / f"{key}.npz"
     found = _read(path)

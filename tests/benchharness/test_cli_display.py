@@ -1,5 +1,6 @@
 import io
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -7,7 +8,8 @@ from rich.console import Console
 from benchharness.cli import display, output
 from benchharness.cli.display import Display, describe, sparkline
 from benchharness.driver.live import LiveJob, RunState
-from benchharness.progress import Progress, duration, job_name
+from benchharness.leaderboard.job import Setting, Teacher
+from benchharness.progress import Progress, duration, job_name, job_names
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 
 JOBS = [make_job(seed=seed) for seed in range(4)]
@@ -75,6 +77,49 @@ def test_a_finished_job_is_one_line_with_its_scores():
         "[3/4] tiny CoLA seed 2: killed: it went wrong",
         "[4/4] tiny CoLA seed 3: its model cannot be used, and its other jobs are left out",
     ]
+
+
+def made(name, value, source="--set", seed=1, **changes):
+    setting = {name: Setting(value=value, source=source)}
+    job = make_job(seed=seed)
+    return replace(job, settings=job.settings | setting, **changes)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "names"),
+    [
+        (
+            [made("learning_rate", rate, "--set, one of three") for rate in (1e-5, 3e-4)],
+            ["tiny CoLA seed 1, lr 1e-5", "tiny CoLA seed 1, lr 3e-4"],
+        ),
+        (
+            [
+                made("features", layers, "ours", seed)
+                for layers in ("embeddings", "last")
+                for seed in (1, 2)
+            ],
+            [
+                "tiny CoLA seed 1, features embeddings",
+                "tiny CoLA seed 2, features embeddings",
+                "tiny CoLA seed 1, features last",
+                "tiny CoLA seed 2, features last",
+            ],
+        ),
+        (
+            [made("epochs", 3.0, seed=seed) for seed in (1, 2)],
+            ["tiny CoLA seed 1", "tiny CoLA seed 2"],
+        ),
+        (
+            [
+                made("epochs", 3.0),
+                made("epochs", 3.0, teacher=Teacher(run="b" * 64, model="m", variant="", alone="")),
+            ],
+            ["tiny CoLA seed 1", "tiny CoLA seed 1, student of m"],
+        ),
+    ],
+)
+def test_jobs_that_are_called_alike_are_told_apart_by_what_was_set(jobs, names):
+    assert job_names(jobs) == dict(zip([job.key for job in jobs], names, strict=True))
 
 
 def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 
+from benchharness import tiny
 from benchharness.encoder import load_encoder
+from benchharness.encoder.load import load_tokenizer
 from benchharness.heads import Limits, head_for
 from benchharness.heads import tokens as encoded
 from benchharness.heads.tokens import encode_once
@@ -17,6 +20,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features
 
 LIMITS = Limits(max_tokens=64, stride=16, max_question_tokens=16)
+BERT, DISTILBERT = transformers.BertConfig(), transformers.DistilBertConfig()
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +63,18 @@ def test_every_heads_features_come_back(task: str, tokenizer: Any, folder: Path)
     empty = object.__new__(type(tokenizer))
     assert_same(encode(task, empty, rows), made)
     assert file.stat().st_mtime_ns == written
+
+
+def test_one_tokenizer_with_and_without_token_types_is_two(folder: Path) -> None:
+    """BERT and a DistilBERT that has its tokenizer's files: the config makes the difference."""
+    tokenizers = [load_tokenizer(tiny.folder(), config) for config in (BERT, DISTILBERT)]
+    assert len({type(each) for each in tokenizers}) == 1
+    rows = rows_of("glue/rte")
+    first, second = (encode("glue/rte", tokenizer, rows) for tokenizer in tokenizers)
+    assert first.token_types is not None
+    assert second.token_types is None
+    np.testing.assert_array_equal(first.token_ids, second.token_ids)
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_whatever_differs_is_encoded_anew(tokenizer: Any, folder: Path) -> None:
