@@ -49,13 +49,15 @@ def heeds_sigint():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def shared_forks():
     """What runs in this process fork their workers from, in the place of one process each."""
     from tests.helpers.shared_forks import SharedForks  # late: see OMP_NUM_THREADS above
 
     forks = SharedForks()
-    yield forks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchharness.engines.choice.ForkServer", forks.fresh_or_shared)
+        yield forks
     forks.end()
 
 
@@ -83,14 +85,13 @@ def same_tables():
 
 
 @pytest.fixture
-def bench(monkeypatch, capsys, tmp_path, shared_forks):
+def bench(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives how it ended."""
     from benchharness.cli.app import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr("benchharness.engines.choice.ForkServer", shared_forks.fresh_or_shared)
     before, threshold = signal.getsignal(signal.SIGTERM), gc.get_threshold()
 
     def call(*arguments):

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.helpers.bench_process import (
-    all_gone,
-    start,
-    table,
-    wait_for_line,
-    workers_of,
-)
+from tests.helpers.bench_process import all_gone, start, wait_for_line, workers_of
 from tests.helpers.bench_process import bench as bench_process
 
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
@@ -25,21 +19,22 @@ ALONE = (*SHORT, "--no-baselines")
 TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "stsb")
 
 
-def run(folder, *words):
-    return bench_process(folder, "run", "--data", "mini", *ALONE, *words)
-
-
-def runs(folder):
-    code, out, _ = bench_process(folder, "list", "runs", "--json")
+def runs(bench):
+    code, out, _ = bench("list", "runs", "--json")
     assert code == 0
     return json.loads(out)
+
+
+def table(bench):
+    """The leaderboard as data: scores and keys, nothing that depends on the clock."""
+    return bench("leaderboard", "--json").out
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A folder in which two tasks were run, and what that printed."""
     folder = tmp_path_factory.mktemp("finished")
-    return folder, run(folder, *TWO_TASKS)
+    return folder, bench_process(folder, "run", "--data", "mini", *ALONE, *TWO_TASKS)
 
 
 def test_a_run_ends_with_the_table_and_the_report(finished):
@@ -56,9 +51,9 @@ def test_a_run_ends_with_the_table_and_the_report(finished):
     assert "stsb" in page
 
 
-def test_every_number_is_stored(finished):
-    folder, _ = finished
-    rows = {row["task"]: row for row in runs(folder)}
+def test_every_number_is_stored(finished, bench, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    rows = {row["task"]: row for row in runs(bench)}
     assert set(rows) == {"glue/cola", "glue/stsb"}
     for row in rows.values():
         assert (row["model"], row["suite"], row["data"], row["seed"]) == ("tiny", "glue", "mini", 1)
@@ -69,19 +64,19 @@ def test_every_number_is_stored(finished):
     assert set(rows["glue/stsb"]["scores"]["glue/stsb"]) == {"pearson", "spearman"}
 
 
-def test_the_same_command_does_nothing_again(finished):
-    folder, _ = finished
-    before = table(folder)
+def test_the_same_command_does_nothing_again(finished, bench, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    before = table(bench)
     started = time.monotonic()
-    code, out, err = run(folder, *TWO_TASKS)
+    code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS)
     assert (code, err) == (0, "")
     assert "2 stored already: nothing is missing." in out
-    assert table(folder) == before
+    assert table(bench) == before
     assert time.monotonic() - started < 60
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
-def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
+def test_killed_and_started_again_it_has_the_same_table(finished, bench, tmp_path, monkeypatch):
     folder, _ = finished
     process = start(tmp_path, "run", "--data", "mini", *ALONE, *TWO_TASKS)
     wait_for_line(process, "[1/2]")
@@ -90,11 +85,13 @@ def test_killed_and_started_again_it_has_the_same_table(finished, tmp_path):
     process.kill()
     process.communicate(timeout=60)
     assert all_gone(workers)
-    assert len(runs(tmp_path)) == 1
-    code, out, err = run(tmp_path, *TWO_TASKS)
+    assert len(runs(bench)) == 1
+    code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS)
     assert code == 0, err
     assert "2 of 2 jobs are finished, 1 of them before this run." in out
-    assert table(tmp_path) == table(folder)
+    found = table(bench)
+    monkeypatch.chdir(folder)
+    assert found == table(bench)
 
 
 def test_the_baselines_stand_on_the_board_without_a_rank(bench):

@@ -6,10 +6,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from benchharness.engines.fork_server import ForkServer
 from benchharness.engines.process import WORKER
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
@@ -22,6 +22,7 @@ from benchharness.worker.__main__ import _failure, _write
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import make_job
+from tests.helpers.stopped_jobs import forked
 
 AX = find_task("ax")
 
@@ -113,22 +114,12 @@ def start(job: Job, file: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def finish(process: subprocess.Popen[bytes]) -> tuple[int, list[dict[str, Any]], str]:
-    output, errors = process.communicate(timeout=60)
-    return process.returncode, [json.loads(line) for line in output.splitlines()], errors.decode()
-
-
-def wait_for_training(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdout
-    for line in process.stdout:
-        if json.loads(line)["phase"] == "training":
-            return
-
-
 def test_the_process_prints_progress_and_leaves_a_result(tmp_path: Path):
     job = make_job("cola")
-    status, lines, errors = finish(start(job, tmp_path / "result.json"))
-    assert (status, errors) == (0, "")
+    process = start(job, tmp_path / "result.json")
+    output, errors = process.communicate(timeout=60)
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert (process.returncode, errors) == (0, b"")
     assert Progress(**lines[0]).phase == "loading"
     assert {"training", "predicting"} <= {line["phase"] for line in lines}
     result = Result.from_json(json.loads((tmp_path / "result.json").read_text()))
@@ -136,20 +127,22 @@ def test_the_process_prints_progress_and_leaves_a_result(tmp_path: Path):
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_the_process_leaves_a_failure_of_the_users(tmp_path: Path):
+def test_a_fork_leaves_a_failure_of_the_users(tmp_path: Path, shared_forks: ForkServer):
     job = make_job("cola", learning_rate="1e30", warmup_ratio="0", epochs="20")
-    status, _, _ = finish(start(job, tmp_path / "result.json"))
+    with forked(shared_forks, job, tmp_path / "result.json") as (fork, _):
+        status = fork.wait(60)
     failure = Failure.from_json(json.loads((tmp_path / "result.json").read_text()))
     assert (status, failure.kind, failure.exit_code) == (1, "diverged", 1)
     assert failure.error.startswith("the training diverged: at step")
     assert failure.job == job
 
 
-def test_a_terminated_process_leaves_an_interruption(tmp_path: Path):
-    process = start(make_job("cola", limit=None, epochs="500"), tmp_path / "result.json")
-    wait_for_training(process)
-    process.send_signal(signal.SIGTERM)
-    status, _, _ = finish(process)
+def test_a_terminated_fork_leaves_an_interruption(tmp_path: Path, shared_forks: ForkServer):
+    job = make_job("cola", limit=None, epochs="500")
+    with forked(shared_forks, job, tmp_path / "result.json") as (fork, lines):
+        next(line for line in lines if json.loads(line)["phase"] == "training")
+        os.kill(fork.pid, signal.SIGTERM)
+        status = fork.wait(60)
     failure = Failure.from_json(json.loads((tmp_path / "result.json").read_text()))
     assert (status, failure.kind, failure.exit_code) == (143, "interrupted", 143)
     assert failure.error == "stopped by SIGTERM"

@@ -1,19 +1,21 @@
 """Fault 1: kill -9 in the middle of training: the same job goes on, to the same bits."""
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchharness.engines.fork_server import ForkServer
 from benchharness.progress import SIGNALS, Interrupted
 from benchharness.training.loop import Training
 from benchharness.worker.job import run_job
 from tests.helpers.stopped_jobs import (
     EVERY_STEP,
     deterministic,
+    forked,
     small_job,
-    start,
     stop,
     wait_for_step,
 )
@@ -28,7 +30,7 @@ ROADS = {
     "frozen features": ("cola", {"features": "mix"}),
     "adapters, layer by layer": ("cola", {"lora_rank": "2", "unfreeze": "gradual"}),
     "roles": ("conll2012/srl", {}),
-    "clusters": ("conll2012/coref", {"max_tokens": "24", "training_segments": "2"}),
+    "clusters": ("conll2012/coref", {"max_tokens": "24", "training_segments": "2", "limit": 4}),
     "the best of a number": ("stsb", BEST | {"early_stopping": "2"}),
     "the best of options": ("copa", BEST | {"select_on": "train:0.25"}),
     "the best of spans": ("squad/v2.0", BEST),
@@ -45,15 +47,15 @@ ROADS = {
     ids=["last", "best"],
 )
 def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
-    tmp_path: Path, settings: dict[str, str]
+    tmp_path: Path, shared_forks: ForkServer, settings: dict[str, str]
 ):
     job, snapshots = small_job(**settings), tmp_path / "snapshots"
     expected = run_job(job, keep=tmp_path / "whole")
     options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
-    killed = start(job, tmp_path / "killed.json", *options)
-    wait_for_step(snapshots, 3, killed)
-    killed.kill()
-    killed.wait()
+    with forked(shared_forks, job, tmp_path / "killed.json", *options) as (killed, _):
+        wait_for_step(snapshots, 3, killed)
+        os.kill(killed.pid, signal.SIGKILL)
+        assert killed.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed.json").exists()
     found = run_job(job, snapshots=snapshots, keep=tmp_path / "again")
     assert deterministic(found) == deterministic(expected)
@@ -65,7 +67,7 @@ def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
 
 
 @pytest.mark.parametrize(("task", "settings"), ROADS.values(), ids=ROADS)
-def test_01_on_every_road(tmp_path: Path, monkeypatch, task: str, settings: dict[str, str]):
+def test_01_on_every_road(tmp_path: Path, monkeypatch, task: str, settings: dict[str, Any]):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     job = small_job(task, **settings)
     expected = run_job(job)

@@ -1,5 +1,6 @@
-"""One of several processes that train small networks together, with dropout too: `-m` this FILE."""
+"""Processes that train small networks together, with dropout too: `-m` this FILE COUNT."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,16 @@ def run_out_on_rank_1(ranks):
 
 
 def main():
-    file = Path(sys.argv[1])
+    file, count = Path(sys.argv[1]), int(sys.argv[2])
+    # Forked, because importing torch takes each of them longer than all that follows.
+    rank = next((rank for rank in range(1, count) if os.fork() == 0), 0)
+    os.environ.update(WORLD_SIZE=str(count), RANK=str(rank))
+    train_and_save(file)
+    if rank == 0:
+        assert [os.wait()[1] for _ in range(1, count)] == [0] * (count - 1)
+
+
+def train_and_save(file):
     ranks = Ranks.join(torch.device("cpu"))
     weights, losses, logits = train(ranks, 0.0)
     dropped, _, _ = train(ranks, 0.1)

@@ -4,14 +4,17 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from benchharness.engines.fork_server import Fork, ForkServer
 from benchharness.engines.process import WORKER
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Interrupted, Progress
+from benchharness.worker.fork_server import modules_for
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job
 
@@ -21,9 +24,9 @@ EVERY_STEP = 0.0
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def small_job(task: str = "cola", **settings: str) -> Job:
+def small_job(task: str = "cola", limit: int = 16, **settings: str) -> Job:
     """Twelve steps, with evaluations after the sixth and the last."""
-    return make_job(task, limit=16, **{"epochs": "6", "batch_size": "8"} | settings)
+    return make_job(task, limit=limit, **{"epochs": "6", "batch_size": "8"} | settings)
 
 
 class Reporter:
@@ -75,7 +78,22 @@ def start(
     return process
 
 
-def wait_for_step(folder: Path, step: int, process: "subprocess.Popen[Any]") -> None:
+@contextmanager
+def forked(
+    forks: ForkServer, job: Job, result_file: Path, *options: object
+) -> Iterator[tuple[Fork, IO[bytes]]]:
+    """The job in a fork, which starts at once, and the lines of its progress."""
+    fork = forks.start([str(result_file), *map(str, options)], ENVIRONMENT, modules_for(job))
+    assert fork.stdin
+    assert fork.stdout
+    assert fork.stderr
+    with fork.stdin as stdin:
+        stdin.write(json.dumps(job.to_json()).encode())
+    with fork.stdout, fork.stderr:
+        yield fork, fork.stdout
+
+
+def wait_for_step(folder: Path, step: int, process: "subprocess.Popen[Any] | Fork") -> None:
     """Waits until a snapshot of that step, or of a later one, is there."""
     while process.poll() is None:
         if any(int(path.name[5:]) >= step for path in folder.glob("step-??????????")):
