@@ -122,8 +122,19 @@ def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
                 assert len(prediction.tags) == len(example.words)
 
 
-@every_road
-@pytest.mark.parametrize("limits", LIMITS, ids=["little room", "hardly any"])
+@pytest.mark.parametrize(
+    ("limits", "road"),
+    [
+        *((LIMITS[1], road) for road in ROADS),
+        *((LIMITS[0], road) for road in ("two texts", "context")),
+        *(
+            pytest.param(LIMITS[0], road, marks=pytest.mark.soak)
+            for road in ROADS
+            if road not in ("two texts", "context")
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.max_tokens} tokens",
+)
 def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) -> None:
     head, task, examples = make(road)
     encoder = load_encoder("builtin:tiny", None, seed=1)
