@@ -416,7 +416,7 @@ def command(words):
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=OPTIONS)
 def test_a_call_plans_what_the_command_plans(bench, monkeypatch, words):

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,6 @@ from torch.nn import functional
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
-from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample
 from benchharness.tasks.task import ChoiceTask
@@ -21,24 +21,14 @@ from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.training import RECIPE as USUAL
 from tests.helpers.training import make_lesson
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 LIMITS = Limits(max_tokens=64)
-RECIPE = Recipe(
-    learning_rate=2e-3,
-    epochs=10,
-    batch_size=8,
-    accumulation=1,
-    warmup_ratio=0.1,
-    weight_decay=0.0,
-    adam_beta1=0.9,
-    adam_beta2=0.999,
-    adam_epsilon=1e-6,
-    max_grad_norm=1.0,
-    max_tokens=64,
-    evaluations=1,
+RECIPE = replace(
+    USUAL, learning_rate=2e-3, epochs=10, batch_size=8, weight_decay=0.0, max_tokens=64
 )
 
 

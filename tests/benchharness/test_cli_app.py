@@ -51,7 +51,9 @@ def test_help_and_completion_import_no_command():
         "assert {name for name in sys.modules if name.startswith('benchharness.cli')}"
         " == {'benchharness.cli', 'benchharness.cli.app'}"
     )
-    subprocess.run((sys.executable, "-P", "-c", code), capture_output=True, check=True)
+    command = (sys.executable, "-P", "-c", code)
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
 
 
 def test_the_commands_are_those_we_think():

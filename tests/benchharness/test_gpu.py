@@ -99,6 +99,7 @@ def test_a_step_waits_for_nothing(precision: str, request: pytest.FixtureRequest
     request.getfixturevalue("no_waiting")
     for _ in range(8):
         training.step()
+    assert training.meter.step == 9
 
 
 def steps_of(training: Training) -> Tensor:

@@ -265,7 +265,7 @@ def test_a_data_set_of_the_hub_is_found_at_one_commit_and_run(tmp_path):
     folder.mkdir(parents=True)
     splits = {"train": rows[:40], "validation": rows[40:]}
     write_dataset_config(folder, "default", splits, ("neg", "pos"))
-    words = [*RUN, "--hf", "org/reviews", "--no-baselines", "--json"]
+    words = ["run", "--model", "majority", "--hf", "org/reviews", "--no-baselines", "--json"]
     with serve_hub(tmp_path / "hub") as hub:
         unset = ("HF_HUB_OFFLINE", "HF_DATASETS_CACHE", "HF_HUB_CACHE")
         kept = {name: value for name, value in os.environ.items() if name not in unset}

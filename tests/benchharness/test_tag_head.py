@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,6 @@ from torch.nn import functional
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, targets
-from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from benchharness.tasks.task import TagTask
@@ -19,6 +19,7 @@ from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.training import RECIPE as USUAL
 from tests.helpers.training import make_lesson
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -154,19 +155,14 @@ def test_it_learns_tags():
     ]
     features = encode(examples, encoder.tokenizer, Limits(max_tokens=10))
     body = network(encoder, TASK)
-    recipe = Recipe(
+    recipe = replace(
+        USUAL,
         learning_rate=3e-3,
         epochs=8,
         batch_size=8,
         accumulation=2,
-        warmup_ratio=0.1,
         weight_decay=0.0,
-        adam_beta1=0.9,
-        adam_beta2=0.999,
-        adam_epsilon=1e-6,
-        max_grad_norm=1.0,
         max_tokens=10,
-        evaluations=1,
     )
     training = Training.begin(
         body,

@@ -18,13 +18,13 @@ from benchharness.kept_folders import HEAD, JOB
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import find_model
-from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import QUICK, make_job
 from tests.helpers.stopped_jobs import stop
+from tests.helpers.training import RECIPE as USUAL
 
 SHORT = QUICK | {"layers": "1"}
 
@@ -226,19 +226,14 @@ class Same:
         }
 
 
-RECIPE = Recipe(
-    learning_rate=1e-3,
+RECIPE = replace(
+    USUAL,
     epochs=1.0,
     batch_size=4,
-    accumulation=1,
     warmup_ratio=0.0,
     weight_decay=0.0,
-    adam_beta1=0.9,
-    adam_beta2=0.999,
     adam_epsilon=1e-8,
-    max_grad_norm=1.0,
     max_tokens=64,
-    evaluations=1,
     dropout=0.0,
 )
 

@@ -87,8 +87,14 @@ def test_both_sides_compute_the_same_tokens(task, sample, checkpoint):
             assert sorted(lengths) == sorted(ours[split].lengths.tolist())
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("flags", ["default", "best"])
+@pytest.mark.parametrize(
+    ("flags", "task"),
+    [
+        *(("best", task) for task in TASKS),
+        ("default", "squad/v1.1"),
+        *(pytest.param("default", t, marks=pytest.mark.soak) for t in TASKS if t != "squad/v1.1"),
+    ],
+)
 def test_the_trainer_runs(task, flags, sample, checkpoint):
     request = make_request(task, checkpoint, sample(task), flags)
     head = find_workload(task).head

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import torch
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import HEADS, Limits
-from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute
@@ -17,6 +17,7 @@ from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.training import RECIPE as USUAL
 from tests.helpers.training import make_lesson
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
@@ -122,27 +123,31 @@ def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
                 assert len(prediction.tags) == len(example.words)
 
 
-@every_road
-@pytest.mark.parametrize("limits", LIMITS, ids=["little room", "hardly any"])
+@pytest.mark.parametrize(
+    ("limits", "road"),
+    [
+        *((LIMITS[1], road) for road in ROADS),
+        *((LIMITS[0], road) for road in ("two texts", "context")),
+        *(
+            pytest.param(LIMITS[0], road, marks=pytest.mark.soak)
+            for road in ROADS
+            if road not in ("two texts", "context")
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.max_tokens} tokens",
+)
 def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) -> None:
     head, task, examples = make(road)
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features = head.encode(examples, encoder.tokenizer, limits)
     assert features.lengths.max() <= limits.max_tokens
     network = head.network(encoder, task)
-    recipe = Recipe(
-        learning_rate=1e-3,
+    recipe = replace(
+        USUAL,
         epochs=1 if len(features) < 100 else 0.02,
         batch_size=4,
-        accumulation=1,
-        warmup_ratio=0.1,
         weight_decay=0.0,
-        adam_beta1=0.9,
-        adam_beta2=0.999,
-        adam_epsilon=1e-6,
-        max_grad_norm=1.0,
         max_tokens=limits.max_tokens,
-        evaluations=1,
     )
     goals = head.targets(features, examples, task)
     training = Training.begin(

@@ -56,7 +56,7 @@ def test_valid_files_are_read(reader: Reader, tmp_path: Path) -> None:
 
 @every_reader
 def test_only_a_bench_error_comes_out(reader: Reader, tmp_path: Path) -> None:
-    cases = reader.cases()
+    cases, drawn = reader.cases(), list[bool]()
 
     @settings(
         max_examples=max(4, round(QUICK * reader.share)),
@@ -68,9 +68,10 @@ def test_only_a_bench_error_comes_out(reader: Reader, tmp_path: Path) -> None:
     )
     @given(draw=st.randoms(use_true_random=False))
     def read(draw: Random) -> None:
-        is_refused(draw, cases, tmp_path)
+        drawn.append(is_refused(draw, cases, tmp_path))
 
     read()
+    assert len(drawn) >= 4
 
 
 KINDS = (
@@ -95,3 +96,4 @@ def test_only_a_bench_error_comes_out_of_many(reader: Reader, tmp_path: Path) ->
     for number in range(count):
         refused += is_refused(Random(f"{reader.name} {number}"), cases, tmp_path)
     sys.stdout.write(f"\n{reader.name}: {count} inputs, {refused} refused\n")
+    assert refused < count, "what no damage has reached is read"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ EVERY_SPLIT = [(task.name, split) for task in TASKS.values() for split in task.s
 every_split = pytest.mark.parametrize(("name", "split"), EVERY_SPLIT)
 
 
+@cache
 def read_mini(name: str, split: str) -> tuple[Example, ...]:
     return read(TASKS[name], split, MINI).examples
 

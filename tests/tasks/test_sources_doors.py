@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def fingerprints(data: Data, *tasks: str) -> dict[str, str]:
     }
 
 
+@cache
+def of_mini(*tasks: str) -> dict[str, str]:
+    """The fingerprints of the embedded rows."""
+    return fingerprints(MINI, *tasks)
+
+
 def renamed(folder: Path, name: Callable[[str], str]) -> Path:
     """The folder with the folders in it called otherwise."""
     for child in sorted(folder.iterdir()):
@@ -61,13 +68,13 @@ def test_the_parent_of_a_suites_folder_by_any_common_name(
     shutil.copytree(mini_folder() / suite, tmp_path / name)
     versions = {"squad_v2": ["squad/v2.0"], "SQuAD2.0": ["squad/v2.0"], "squad-1.1": ["squad/v1.1"]}
     tasks = versions.get(name, SUITES[suite].tasks)
-    assert fingerprints(parse_data(str(tmp_path)), *tasks) == fingerprints(MINI, *tasks)
+    assert fingerprints(parse_data(str(tmp_path)), *tasks) == of_mini(*tasks)
 
 
 def test_one_parent_holds_all_suites(tmp_path: Path) -> None:
     for suite in SUITES:
         shutil.copytree(mini_folder() / suite, tmp_path / PEOPLES_NAMES[suite][1])
-    assert fingerprints(parse_data(str(tmp_path)), *TASKS) == fingerprints(MINI, *TASKS)
+    assert fingerprints(parse_data(str(tmp_path)), *TASKS) == of_mini(*TASKS)
 
 
 def test_each_version_of_squad_may_have_a_folder(tmp_path: Path) -> None:
@@ -77,7 +84,7 @@ def test_each_version_of_squad_may_have_a_folder(tmp_path: Path) -> None:
             file = f"{split}-v{version}.json"
             shutil.copy(mini_folder() / "squad" / file, tmp_path / name / file)
     tasks = SUITES["squad"].tasks
-    assert fingerprints(parse_data(str(tmp_path)), *tasks) == fingerprints(MINI, *tasks)
+    assert fingerprints(parse_data(str(tmp_path)), *tasks) == of_mini(*tasks)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_task_folders_by_any_case_and_punctuation(
 ) -> None:
     folder = renamed(Path(shutil.copytree(mini_folder() / suite, tmp_path / suite)), name)
     tasks = SUITES[suite].tasks
-    assert fingerprints(parse_data(str(folder)), *tasks) == fingerprints(MINI, *tasks)
+    assert fingerprints(parse_data(str(folder)), *tasks) == of_mini(*tasks)
 
 
 def test_the_halves_of_mnli_may_have_folders(tmp_path: Path) -> None:
@@ -102,14 +109,14 @@ def test_the_halves_of_mnli_may_have_folders(tmp_path: Path) -> None:
     (tmp_path / "mnli").mkdir()
     shutil.copy(mini_folder() / "glue" / "MNLI" / "train.tsv", tmp_path / "mnli")
     found = fingerprints(parse_data(str(tmp_path)), "glue/mnli")
-    assert found == fingerprints(MINI, "glue/mnli")
+    assert found == of_mini("glue/mnli")
 
 
 @pytest.mark.parametrize("name", ["CoLA", "cola", "my-grammar"])
 def test_a_tasks_own_folder(tmp_path: Path, name: str) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / name)
     data = parse_data(str(tmp_path / name))
-    assert fingerprints(data, "glue/cola") == fingerprints(MINI, "glue/cola")
+    assert fingerprints(data, "glue/cola") == of_mini("glue/cola")
     assert holds(str(tmp_path / name))(TASKS["glue/cola"])
 
 
@@ -117,9 +124,7 @@ def test_a_folder_in_one_of_its_own_name(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "CoLA" / "CoLA")
     shutil.copytree(mini_folder() / "race", tmp_path / "race" / "RACE")
     data = parse_data(str(tmp_path))
-    assert fingerprints(data, "glue/cola", "race/all") == fingerprints(
-        MINI, "glue/cola", "race/all"
-    )
+    assert fingerprints(data, "glue/cola", "race/all") == of_mini("glue/cola", "race/all")
 
 
 def test_a_folder_beside_the_tasks_own_is_another_tasks(tmp_path: Path) -> None:
@@ -164,7 +169,7 @@ def test_the_archive_of_a_task(tmp_path: Path, suite: str, name: str, folder: st
         if task.suite == suite
         and any(split.files[0].startswith(f"{folder}/") for split in task.source.splits.values())
     )
-    wanted = fingerprints(MINI, task)
+    wanted = of_mini(task)
     assert fingerprints(parse_data(str(archive)), task) == wanted
     assert fingerprints(parse_data(str(tmp_path)), task) == wanted
     assert [path.name for path in tmp_path.iterdir()] == [name], "nothing is unpacked"
@@ -188,7 +193,7 @@ def test_the_archive_of_a_suite(tmp_path: Path, suite: str, name: str, above: st
     pack = zip_of if name.endswith(".zip") else tar_of
     archive = pack(tmp_path / name, files_in(mini_folder() / suite, above))
     tasks = SUITES[suite].tasks
-    wanted = fingerprints(MINI, *tasks)
+    wanted = of_mini(*tasks)
     assert fingerprints(parse_data(str(archive)), *tasks) == wanted
     assert fingerprints(parse_data(str(tmp_path)), *tasks) == wanted
     assert [path.name for path in tmp_path.iterdir()] == [name], "nothing is unpacked"
@@ -198,7 +203,7 @@ def test_a_folder_goes_before_the_archive_that_it_was_unpacked_from(tmp_path: Pa
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
     (tmp_path / "RTE.zip").write_bytes(b"PK, and nothing more")
     data = parse_data(str(tmp_path))
-    assert fingerprints(data, "glue/rte") == fingerprints(MINI, "glue/rte")
+    assert fingerprints(data, "glue/rte") == of_mini("glue/rte")
     shutil.rmtree(tmp_path / "RTE")
     with pytest.raises(DataError, match=r"RTE\.zip cannot be unpacked"):
         has_split(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
@@ -243,7 +248,7 @@ def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "GLUE" / "RTE")
     (tmp_path / "glue_data").symlink_to(tmp_path / "GLUE")
     data = parse_data(str(tmp_path))
-    assert fingerprints(data, "glue/rte") == fingerprints(MINI, "glue/rte")
+    assert fingerprints(data, "glue/rte") == of_mini("glue/rte")
 
 
 def lacking(folder: Path, task: str) -> str:

@@ -74,7 +74,7 @@ def predictions_of(file: AnswerFile, seed: int = 0) -> list[Prediction]:
     return [ChoicePrediction(id=name, option=draw.randrange(2)) for name in ids]
 
 
-@pytest.mark.parametrize("suite", SUBMISSIONS)
+@pytest.mark.parametrize("suite", ["superglue", pytest.param("glue", marks=pytest.mark.soak)])
 def test_a_whole_submission_passes_its_own_checker(suite: str, tmp_path: Path) -> None:
     files = SUBMISSIONS[suite].files
     made = {
