@@ -7,8 +7,8 @@ pytest loads it in every environment that has this package, so nothing else is i
 marker is met.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,50 +30,13 @@ def pytest_runtest_call(item: pytest.Item) -> None:
         _check(item.config.rootpath, **marker.kwargs)
 
 
-def _check(  # noqa: PLR0913  (the marker's arguments)
-    root: Path,
-    *,
-    model: str,
-    suite: str | Sequence[str] = (),
-    task: str | Sequence[str] = (),
-    limit: int | None = None,
-    baseline: str = "results/baseline.json",
-    alpha: float = 0.05,
-    seeds: int = 3,
-    data: str | None = None,
-    recipe: str | None = None,
-    settings: Sequence[str] = (),
-    allow_change: bool = False,
-) -> None:
-    from benchharness.driver.gate import Gate, read_baseline, run_gate
-    from benchharness.driver.request import check_request, listed
+def _check(root: Path, **arguments: Any) -> None:
+    from benchharness.driver.gate import run_marked
     from benchharness.leaderboard.regression.verdict_text import to_markdown
-    from benchharness.plugins import load_plugins
     from benchharness.tasks.errors import BenchError
 
     try:
-        load_plugins()
-        known = read_baseline(root / baseline)
-        request = check_request(
-            models=[model],
-            suites=listed(suite),
-            tasks=listed(task),
-            seeds=seeds,
-            seed=(),
-            settings=settings,
-            recipe=recipe,
-            device="auto",
-            jobs="auto",
-        )
-        gate = Gate(
-            request=request,
-            baseline=known,
-            limit=limit,
-            data=data,
-            alpha=alpha,
-            may_change=allow_change,
-        )
-        verdict = run_gate(gate)
+        verdict = run_marked(root, **arguments)
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)
     if verdict.exit_code:

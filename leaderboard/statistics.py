@@ -34,42 +34,6 @@ def student_t(freedom: float, chance: float) -> float:
     return float(stdtrit(freedom, chance))
 
 
-def mean_interval(outcomes: Any, *, level: float = 0.95) -> Interval:
-    """The interval of a mean over examples and seeds; `outcomes` are [examples, seeds].
-
-    Both are taken for drawn at random, each example with every seed. The variance of the mean is
-    that of a two-way layout without replication, v(examples) / n + v(seeds) / m - v(rest) / nm, of
-    which the first is all where there is one seed; Student's t has the degrees of freedom of
-    Satterthwaite (Searle, Casella and McCulloch, Variance Components, 1992, chapter 4).
-    """
-    import numpy as np  # noqa: PLC0415  (as said above)
-
-    table = np.asarray(outcomes, dtype=np.float64)
-    table = table.reshape(len(table), -1)
-    found = []
-    for axis in (1, 0):
-        means = table.mean(axis=axis)
-        found.append(float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0)
-    mean, shares = float(table.mean()), (found[0], found[1])
-    variance = max(*shares, sum(shares) - _rest(table))
-    if variance == 0:
-        return Interval(low=mean, high=mean)
-    ways = (size - 1 for size in table.shape)
-    freedom = sum(shares) ** 2 / sum(s**2 / n for s, n in zip(shares, ways, strict=True) if s)
-    reach = student_t(freedom, (1 + level) / 2) * math.sqrt(variance)
-    return Interval(low=mean - reach, high=mean + reach)
-
-
-def _rest(table: Any) -> float:
-    """What both have counted: the part of neither example nor seed alone."""
-    examples, seeds = table.shape
-    if min(examples, seeds) < 2:
-        return 0.0
-    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
-    squares = float((rest**2).sum())
-    return squares / float((examples - 1) * (seeds - 1) * examples * seeds)
-
-
 # How far the median over seeds may lie from that of all seeds there could be.
 
 LOSS = math.sqrt(math.pi / 2)

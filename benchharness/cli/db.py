@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.options import DATABASE, Database
-from benchharness.cli.output import counting, tell_notes
+from benchharness.cli.output import tell_notes
+from benchharness.cli.tables import counting
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import StoreError

@@ -22,7 +22,8 @@ from benchharness.cli.options import (
     completed_by,
     with_plugins,
 )
-from benchharness.cli.output import counting, print_json, tell_notes
+from benchharness.cli.output import print_json, tell_notes
+from benchharness.cli.tables import counting
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.boards.sharing import shared_board

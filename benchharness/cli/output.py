@@ -3,11 +3,9 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 
@@ -28,8 +26,6 @@ from benchharness.tasks.suites import (
 )
 from benchharness.tasks.task import Task
 
-Thing = TypeVar("Thing")
-
 PIPE_WIDTH = 100_000
 """Columns of a table that no terminal's width bounds: every row stays on one line."""
 
@@ -38,40 +34,6 @@ def tell_notes(sentences: Iterable[str]) -> None:
     """Say on stderr what a user should know beside what was asked for."""
     for sentence in sentences:
         typer.echo(visible(f"bench: {sentence}"), err=True)
-
-
-PLAIN_SECONDS = 10.0
-"""How often a line says how far something has come where no bar can be drawn."""
-
-STEP = 100
-"""How many things go by between two looks at the clock."""
-
-
-@contextmanager
-def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
-    """Counts, on stderr, the things of an iterable that go by: a bar in a terminal, else lines."""
-    from rich.console import Console  # noqa: PLC0415  (commands that print JSON need none)
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    has_bar = console.is_terminal and not console.is_dumb_terminal
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not has_bar) as bar:
-        task = bar.add_task(noun, total=total)
-
-        def counted(things: Iterable[Thing]) -> Iterator[Thing]:
-            said = time.monotonic()
-            for number, thing in enumerate(things, start=1):
-                yield thing
-                if number % STEP:
-                    continue
-                bar.update(task, completed=number)
-                if not has_bar and time.monotonic() - said >= PLAIN_SECONDS:
-                    said = time.monotonic()
-                    console.print(f"{number:,} of {total:,} {noun}", highlight=False)
-            bar.update(task, completed=total)
-
-        yield counted
 
 
 def print_json(data: object) -> None:

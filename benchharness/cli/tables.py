@@ -1,15 +1,21 @@
-"""What rich prints on stdout: tables.
+"""What rich prints but for a run: tables on stdout, and on stderr how many things have gone by.
 
 A module of its own, so that commands that print JSON import no rich.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+Thing = TypeVar("Thing")
 
 _BETWEEN, _EDGES = 3, 2
 """Characters between two columns of SIMPLE_HEAD with rich's padding, and at both ends of a line."""
@@ -59,3 +65,34 @@ def parts_that_fit(
 
 def _longest_word(text: str) -> int:
     return max(map(cell_len, text.split()), default=0)
+
+
+PLAIN_SECONDS = 10.0
+"""How often a line says how far something has come where no bar can be drawn."""
+
+STEP = 100
+"""How many things go by between two looks at the clock."""
+
+
+@contextmanager
+def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
+    """Counts, on stderr, the things of an iterable that go by: a bar in a terminal, else lines."""
+    console = Console(stderr=True)
+    has_bar = console.is_terminal and not console.is_dumb_terminal
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not has_bar) as bar:
+        task = bar.add_task(noun, total=total)
+
+        def counted(things: Iterable[Thing]) -> Iterator[Thing]:
+            said = time.monotonic()
+            for number, thing in enumerate(things, start=1):
+                yield thing
+                if number % STEP:
+                    continue
+                bar.update(task, completed=number)
+                if not has_bar and time.monotonic() - said >= PLAIN_SECONDS:
+                    said = time.monotonic()
+                    console.print(f"{number:,} of {total:,} {noun}", highlight=False)
+            bar.update(task, completed=total)
+
+        yield counted

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_workers, unwatched
 from benchharness.driver.plan import Plan, plan
-from benchharness.driver.request import Request
+from benchharness.driver.request import Request, check_request, listed
 from benchharness.driver.schedule import schedule_missing
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.regression import (
@@ -35,6 +35,7 @@ from benchharness.leaderboard.regression import (
 )
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import cache_folder, library_versions, source_digest
+from benchharness.plugins import load_plugins
 from benchharness.stored.samples import Samples, counted_tasks
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import distinct_title, find_task
@@ -74,6 +75,47 @@ def read_baseline(path: Path) -> Baseline:
             "wrote; make one, or name one with --baseline."
         ) from error
     return Baseline.from_text(text, str(path))
+
+
+def run_marked(  # noqa: PLR0913  (the marker's arguments)
+    root: Path,
+    *,
+    model: str,
+    suite: str | Sequence[str] = (),
+    task: str | Sequence[str] = (),
+    limit: int | None = None,
+    baseline: str = "results/baseline.json",
+    alpha: float = DEFAULT_ALPHA,
+    seeds: int = DEFAULT_SEEDS,
+    data: str | None = None,
+    recipe: str | None = None,
+    settings: Sequence[str] = (),
+    allow_change: bool = False,
+) -> Verdict:
+    """The verdict on what a test's marker names; its `baseline` is relative to the root folder."""
+    load_plugins()
+    known = read_baseline(root / baseline)
+    request = check_request(
+        models=[model],
+        suites=listed(suite),
+        tasks=listed(task),
+        seeds=seeds,
+        seed=(),
+        settings=settings,
+        recipe=recipe,
+        device="auto",
+        jobs="auto",
+    )
+    return run_gate(
+        Gate(
+            request=request,
+            baseline=known,
+            limit=limit,
+            data=data,
+            alpha=alpha,
+            may_change=allow_change,
+        )
+    )
 
 
 def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:

@@ -6,6 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from benchharness.driver.request import ALL_ROWS, Request
+from benchharness.driver.teachers import taught
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
@@ -358,8 +359,6 @@ class _Parts:
         job = self._job(model, [task], recipe, seed, precision, start_from)
         teachers = self._teachers(task, seed, precision)
         if teachers:
-            from benchharness.driver.teachers import taught  # noqa: PLC0415  (few runs have any)
-
             own, first = isinstance(self.teacher, ModelSpec), before[-1] if before else None
             job = taught(job, first, teachers[-1], of_all_seeds=not own)
         return [*before, *teachers, job]

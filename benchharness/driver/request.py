@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from benchharness.driver.teachers import find_teacher
 from benchharness.engines.choice import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import memory_of
@@ -285,11 +286,7 @@ def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec |
 
 def _find_teacher(word: str | None, db: str, trust: Trust) -> ModelSpec | tuple[Job, ...] | None:
     """What `plan_jobs` takes for a word after --teacher."""
-    if word is None:
-        return None
-    from benchharness.driver.teachers import find_teacher  # noqa: PLC0415  (few runs have any)
-
-    return find_teacher(word, db, trust)
+    return None if word is None else find_teacher(word, db, trust)
 
 
 def listed(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from benchharness.leaderboard.comparing.contrast import (
     correct,
     difference_bounds,
 )
+from benchharness.leaderboard.comparing.resampling import mean_interval
 from benchharness.leaderboard.result import Measure, RunRow, rule_name
-from benchharness.leaderboard.statistics import Interval, mean_interval
+from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.boards import Rows
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of

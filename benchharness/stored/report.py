@@ -133,7 +133,7 @@ def _stages(
     """The plots of pretraining runs; few stores have any."""
     if not any(entry.stage for board in whole for entry in board.entries):
         return {}, []
-    from benchharness.stored.curves import curve_figures  # noqa: PLC0415
+    from benchharness.stored.curves import curve_figures  # noqa: PLC0415  (few stores)
 
     return curve_figures(store, whole, examples=examples)
 

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
-from benchharness.heads.shared import SharedEncoder
 from benchharness.kept_folders import HEAD, JOB, check_checkpoint, new_checkpoint, require_room
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.errors import JobError
+from benchharness.worker.course import SharedEncoder
 
 WEIGHTS = "model.safetensors"
 """The name by which transformers looks for them."""

@@ -2,23 +2,24 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import keep_layers, use_first_token
+from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
-from benchharness.heads.shared import share
 from benchharness.leaderboard.job import Job
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import check_documents, read_split
 from benchharness.tasks.cast import rows_to_learn
+from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import SplitRows, draw_shots, hold_out
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
@@ -175,3 +176,49 @@ def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
         stride=recipe.stride,
         max_question_tokens=recipe.max_question_tokens,
     )
+
+
+# One encoder under the heads of several tasks, which are trained together.
+#
+# As Liu et al., arXiv:1901.11504, section 3, have it: the encoder with its pooler is shared, and
+# each task has output layers of its own.
+
+_READS_BY_HEAD = {
+    "funnel": "its decoder is there for some of them alone",
+    "longformer": "which of its tokens see all others depends on it",
+}
+"""Families (transformers' model_type) that a head type changes, and how."""
+
+
+class SharedEncoder(nn.Module):
+    """The networks of several tasks that have one encoder, in the order of the tasks.
+
+    It is no network of its own: what is computed goes through one of `networks`.
+    """
+
+    def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.networks = nn.ModuleList(networks)
+        # What the last layer leaves out, no other head may read.
+        self.reads_first_token = all(getattr(n, "reads_first_token", False) for n in networks)
+
+
+def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
+    """The networks of these heads on one encoder.
+
+    Raises ModelError for a family that each head type uses in another way, where there are several.
+    """
+    types = {task.head for _, task in heads}
+    if encoder.family in _READS_BY_HEAD and len(types) > 1:
+        raise ModelError(
+            f"heads of unlike types ({', '.join(sorted(types))}) cannot share {encoder.family}: "
+            f"{_READS_BY_HEAD[encoder.family]}; train tasks of one head type together."
+        )
+    pooler = getattr(encoder.network, "pooler", None)
+    networks = []
+    for head, task in heads:
+        if pooler is not None and not is_foreign(encoder.network):
+            encoder.network.pooler = pooler  # the head before has taken it off
+        networks.append(head.network(encoder, task))
+    return SharedEncoder(encoder.network, networks)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from statistics import fmean
+from typing import Any
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
@@ -39,12 +40,10 @@ accuracy: PairMetric = Metric(name="accuracy", compute=_accuracy)
 
 
 def _matthews(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-    from sklearn.metrics import matthews_corrcoef  # noqa: PLC0415  (two seconds)
-
     gold, guess = _names(predictions, examples)
     if len(set(gold)) < 2 or len(set(guess)) < 2:
         return 0.0  # what scikit-learn gives for 0/0, which it warns about
-    return float(matthews_corrcoef(gold, guess))
+    return float(_scikit_learn().matthews_corrcoef(gold, guess))
 
 
 matthews: PairMetric = Metric(
@@ -109,9 +108,14 @@ def _f1(
     average: str,
     labels: Sequence[str] | None = None,
 ) -> float:
-    from sklearn.metrics import f1_score  # noqa: PLC0415  (two seconds)
-
+    f1_score = _scikit_learn().f1_score
     return float(f1_score(gold, guess, labels=labels, average=average, zero_division=0.0))
+
+
+def _scikit_learn() -> Any:
+    from sklearn import metrics  # noqa: PLC0415  (two seconds)
+
+    return metrics
 
 
 def _flags(found: object, labels: Sequence[str]) -> list[int]:

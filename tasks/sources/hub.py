@@ -74,8 +74,8 @@ def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
 
 def _answers(timeout: float) -> bool:
     # These import ssl, which no run with rows and checkpoints of this machine needs.
-    from http.client import HTTPException  # noqa: PLC0415
-    from urllib import error, request  # noqa: PLC0415
+    from http.client import HTTPException  # noqa: PLC0415  (as said above)
+    from urllib import error, request  # noqa: PLC0415  (as said above)
 
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from benchharness.cli import display, output
+from benchharness.cli import display, tables
 from benchharness.cli.display import Display, describe, sparkline
 from benchharness.driver.live import LiveJob, RunState
 from benchharness.leaderboard.job import Setting, Teacher
@@ -176,9 +176,9 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
 
 def test_many_things_are_counted_by_a_bar_or_by_lines(monkeypatch):
     console, now = plain(), [0.0]
-    monkeypatch.setattr("rich.console.Console", lambda **_: console)
-    monkeypatch.setattr(output.time, "monotonic", lambda: now.__setitem__(0, now[0] + 4) or now[0])
-    with output.counting("rows", 1000) as counted:
+    monkeypatch.setattr(tables, "Console", lambda **_: console)
+    monkeypatch.setattr(tables.time, "monotonic", lambda: now.__setitem__(0, now[0] + 4) or now[0])
+    with tables.counting("rows", 1000) as counted:
         assert list(counted(range(1000))) == [*range(1000)]
     assert console.file.getvalue().splitlines() == [
         "300 of 1,000 rows",
@@ -186,7 +186,7 @@ def test_many_things_are_counted_by_a_bar_or_by_lines(monkeypatch):
         "900 of 1,000 rows",
     ]
     console = terminal()
-    with output.counting("runs", 5) as counted:
+    with tables.counting("runs", 5) as counted:
         assert list(counted("abcde")) == [*"abcde"]
     assert "runs" in console.file.getvalue()
     assert "5/5" in console.file.getvalue()

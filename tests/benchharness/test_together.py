@@ -14,7 +14,6 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.driver.request import check_request
 from benchharness.encoder import load_encoder
 from benchharness.heads import head_for
-from benchharness.heads.shared import share
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.run import command_of
@@ -32,6 +31,7 @@ from benchharness.training.batching import (
 )
 from benchharness.training.loop import Lesson, Training
 from benchharness.training.optimizer import learning_rate
+from benchharness.worker.course import share
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job, make_shared_job
 from tests.helpers.results import make_cost

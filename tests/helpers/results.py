@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Cost, CurvePoint, Evaluation, Failure, Result
+from benchharness.leaderboard.store.store import open_store
 
 SCORES: Mapping[str, Mapping[str, float]] = {
     "glue/cola": {"matthews": 0.4712},
@@ -134,6 +136,15 @@ def make_suite(model: str = "minilm", *, seeds: int = 3, **fields: Any) -> tuple
         for seed in range(seeds)
     )
     return tuple(make_result(job) for job in jobs)
+
+
+def filled_store(path: Path) -> Path:
+    """Where a store now is with a result of every task and one failure."""
+    with open_store(path) as store:
+        for result in make_suite(seeds=1):
+            store.add_result(result)
+        store.add_failure(make_failure(make_job(model="other")))
+    return path
 
 
 def _digest(*words: str) -> str:

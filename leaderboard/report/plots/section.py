@@ -147,7 +147,7 @@ def _sets(named: Sequence[NamedEntry], setting: str) -> bool:
 def _layers(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
     if not _sets(named, FEATURES_SETTING):
         return ()
-    from benchharness.leaderboard.report.plots.layers import layer_figures  # noqa: PLC0415
+    from benchharness.leaderboard.report.plots.layers import layer_figures  # noqa: PLC0415  (few boards)
 
     return layer_figures(named, board)
 
@@ -155,7 +155,7 @@ def _layers(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
 def _shots(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
     if not _sets(named, "shots"):
         return ()
-    from benchharness.leaderboard.report.plots.shots import shot_figures  # noqa: PLC0415
+    from benchharness.leaderboard.report.plots.shots import shot_figures  # noqa: PLC0415  (few boards)
 
     return shot_figures(named, board)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchharness.leaderboard.comparing.resampling import Pairs, bootstrap_interval
-from benchharness.leaderboard.statistics import Interval, mean_interval
+from benchharness.leaderboard.comparing.resampling import Pairs, bootstrap_interval, mean_interval
+from benchharness.leaderboard.statistics import Interval
 from tests.helpers.pairs import pairs_of
 
 

@@ -29,7 +29,7 @@ def test_mcnemar_on_drawn_tables() -> None:
 
 def test_the_interval_of_a_mean_over_examples() -> None:
     weightstats = pytest.importorskip("statsmodels.stats.weightstats")
-    from benchharness.leaderboard.statistics import mean_interval
+    from benchharness.leaderboard.comparing.resampling import mean_interval
 
     outcomes = np.random.default_rng(3).normal(0.7, 0.3, size=60)
     low, high = weightstats.DescrStatsW(outcomes).tconfint_mean()

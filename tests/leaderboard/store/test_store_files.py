@@ -9,18 +9,13 @@ import pytest
 from benchharness.leaderboard.store.database import BUSY_SECONDS
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import StoreError
-from tests.helpers.results import make_failure, make_job, make_result, make_suite
+from tests.helpers.results import filled_store, make_job, make_result
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with a result of every task and one failure."""
-    path = tmp_path / "board.sqlite"
-    with open_store(path) as store:
-        for result in make_suite(seeds=1):
-            store.add_result(result)
-        store.add_failure(make_failure(make_job(model="other")))
-    return path
+    return filled_store(tmp_path / "board.sqlite")
 
 
 def test_folders_are_made(tmp_path: Path) -> None:
