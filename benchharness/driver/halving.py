@@ -125,7 +125,8 @@ class Halving:
                 chosen += [job for point in left for job in point[: step.seeds]]
                 tried = step.seeds
         keys = with_starts({job.key for job in chosen}, self._plan.jobs)
-        return replace(self._plan, jobs=tuple(job for job in self._plan.jobs if job.key in keys))
+        part = tuple(job for job in self._plan.jobs if job.key in keys)
+        return replace(self._plan, jobs=part, grid=self._plan.jobs)
 
 
 Point = Sequence[Job]

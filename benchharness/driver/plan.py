@@ -37,12 +37,14 @@ class Plan:
     """The jobs of a request, those of the baselines last, and the rows of every split of theirs.
 
     `rows` are by fingerprint, so that a split that several jobs share is counted once. `left_out`
-    says of tasks that were asked for which files of theirs are missing.
+    says of tasks that were asked for which files of theirs are missing. `grid` are all jobs where
+    these are a part of them, as of a halving.
     """
 
     jobs: tuple[Job, ...]
     rows: Mapping[str, RowCounts]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    grid: tuple[Job, ...] = ()
 
     @property
     def used_rows(self) -> dict[str, int]:

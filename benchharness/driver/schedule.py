@@ -23,7 +23,8 @@ class Schedule:
     Among both are those that others start from. `again` are the keys of jobs that are stored and
     run only because their encoder is not there any more. `estimates` are by job key, of the jobs to
     run; `at_once` is how many run at the same time at least, and more where GPUs are shared as far
-    as they have room. `checkpoints` are the encoders that jobs leave for each other.
+    as they have room. `checkpoints` are the encoders that jobs leave for each other. `grid` are the
+    jobs beside which these are named: the whole of a plan, of which these may be a part.
     """
 
     jobs: tuple[Job, ...]
@@ -34,11 +35,12 @@ class Schedule:
     are_shared: bool = False
     again: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    grid: tuple[Job, ...] = ()
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What a user calls its jobs, by key; one that differs from another is told apart."""
-        return job_names({job.key: job for job in (*self.jobs, *self.todo)}.values())
+        """What a user calls its jobs, by key; what is called alike is told apart."""
+        return job_names({job.key: job for job in (*self.grid, *self.jobs, *self.todo)}.values())
 
     @property
     def weights(self) -> dict[str, float]:
@@ -174,6 +176,7 @@ def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
         are_shared=bool(shared),
         again=frozenset(keys.intersection(finished)),
         checkpoints=checkpoints,
+        grid=plan.grid,
     )
 
 

@@ -311,7 +311,8 @@ class Search:
 
     def _part(self, trials: Sequence[Trial]) -> Plan:
         keys = with_starts({self.jobs[trial].key for trial in trials}, self._plan.jobs)
-        return replace(self._plan, jobs=tuple(job for job in self._plan.jobs if job.key in keys))
+        part = tuple(job for job in self._plan.jobs if job.key in keys)
+        return replace(self._plan, jobs=part, grid=self._plan.jobs)
 
     def _is_least(self, step: Step) -> bool:
         """Whether the step is the first one, without which nothing can be said."""

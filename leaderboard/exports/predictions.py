@@ -175,11 +175,9 @@ def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
     """Parquet with a row group a run and split, as pandas, polars and DuckDB read it."""
-    from pyarrow import parquet  # noqa: PLC0415  (a quarter of a second, for this format alone)
-
     tables = _tables(splits)
     count = 0
-    with parquet.ParquetWriter(file, next(tables).schema) as writer:
+    with _arrow().parquet.ParquetWriter(file, next(tables).schema) as writer:
         for table in tables:
             writer.write_table(table)
             count += table.num_rows
@@ -188,13 +186,18 @@ def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 def _tables(splits: Iterable[ExportedSplit]) -> Iterator[Any]:
     """An empty table of the columns, then one for each split."""
-    import pyarrow as pa  # noqa: PLC0415  (as above)
-
+    pa = _arrow()
     kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     yield schema.empty_table()
     for split in splits:
         yield pa.Table.from_pylist(list(prediction_rows(split)), schema=schema)
+
+
+def _arrow() -> Any:
+    import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, for these formats alone)
+
+    return pyarrow
 
 
 def to_dataset(splits: Iterable[ExportedSplit]) -> Any:

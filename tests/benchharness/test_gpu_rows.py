@@ -57,6 +57,16 @@ def packed(lengths: list[int], width: int, tail: int = 0) -> Packing:
     return Packing.of_lengths(np.array(lengths), width, torch.device("cpu"), tail)
 
 
+def twins(family: str, device: str = "cuda") -> tuple[nn.Module, nn.Module]:
+    """One network twice, without dropout and pooler: the first reads packed rows."""
+    torch.manual_seed(3)
+    padded = without_dropout(make_network(make_config(family))).train()
+    padded.pooler = None
+    ours = copy.deepcopy(padded)
+    use_packed_rows(ours, device)
+    return ours, padded
+
+
 def compare_gradients(ours: nn.Module, theirs: nn.Module, within: float = 1e-5) -> None:
     """Of our weights by name, relative to the largest of all."""
     expected = {name: weight.grad for name, weight in theirs.named_parameters()}
@@ -72,14 +82,9 @@ def compare_gradients(ours: nn.Module, theirs: nn.Module, within: float = 1e-5) 
 @pytest.mark.parametrize("tail", [0, 5])
 @pytest.mark.parametrize("family", sorted(PACKABLE))
 def test_states_and_gradients_are_those_of_padded_rows(family: str, tail: int) -> None:
-    torch.manual_seed(3)
-    config = make_config(family)
-    padded = without_dropout(make_network(config)).train()
-    padded.pooler = None
-    ours = copy.deepcopy(padded)
-    use_packed_rows(ours, "cuda")
+    ours, padded = twins(family)
     assert is_packed(ours)
-    inputs = make_inputs(config, LENGTHS, width=32)
+    inputs = make_inputs(ours.config, LENGTHS, width=32)
     real = inputs["attention_mask"].bool()
     states = ours(**inputs, packing=packed(LENGTHS, 32, tail))[0]
     expected = padded(**inputs)[0]
@@ -94,13 +99,8 @@ def test_states_and_gradients_are_those_of_padded_rows(family: str, tail: int) -
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("family", sorted(PACKABLE))
 def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
-    torch.manual_seed(3)
-    config = make_config(family)
-    padded = without_dropout(make_network(config)).train()
-    padded.pooler = None
-    ours = copy.deepcopy(padded)
-    use_packed_rows(ours, device)
-    inputs = make_inputs(config, LENGTHS, width=32)
+    ours, padded = twins(family, device)
+    inputs = make_inputs(ours.config, LENGTHS, width=32)
     real = inputs["attention_mask"].bool()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         states = ours(**inputs, packing=packed(LENGTHS, 32))[0][real].float()
@@ -114,14 +114,9 @@ def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
 @pytest.mark.parametrize("tail", [0, 5])
 @pytest.mark.parametrize("family", sorted(FAMILIES & PACKABLE))
 def test_a_last_layer_at_the_first_token_gives_the_same(family: str, tail: int) -> None:
-    torch.manual_seed(3)
-    config = make_config(family)
-    padded = without_dropout(make_network(config)).train()
-    padded.pooler = None
-    ours = copy.deepcopy(padded)
-    use_packed_rows(ours, "cuda")
+    ours, padded = twins(family)
     use_first_token(ours)
-    inputs = make_inputs(config, LENGTHS, width=32)
+    inputs = make_inputs(ours.config, LENGTHS, width=32)
     states = ours(**inputs, packing=packed(LENGTHS, 32, tail))[0]
     expected = padded(**inputs)[0][:, :1]
     torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5)
@@ -237,15 +232,9 @@ def test_with_dropout_by_the_same_masks_all_is_the_same(family: str) -> None:
 
 def compare_random_batches(count: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
-    networks = {}
-    for family in sorted(PACKABLE):
-        torch.manual_seed(3)
-        padded = without_dropout(make_network(make_config(family))).train()
-        padded.pooler = None
-        networks[family] = padded, copy.deepcopy(padded)
-        use_packed_rows(networks[family][1], "cuda")
+    networks = {family: twins(family) for family in sorted(PACKABLE)}
     for number in range(count):
-        padded, ours = networks[sorted(PACKABLE)[number % len(PACKABLE)]]
+        ours, padded = networks[sorted(PACKABLE)[number % len(PACKABLE)]]
         lengths = generator.integers(1, generator.integers(2, 65), generator.integers(1, 13))
         known = Features(
             token_ids=generator.integers(5, 90, lengths.sum()).astype(np.int32),

@@ -90,6 +90,9 @@ def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
     assert "points with seeds: 8 with 1, 4 with 2, 3 with 4, 2 with 5; 20 of 40 runs" in printed.out
     assert "best of 7 on dev" in printed.out.replace("\n", " ")
     assert "19 of 20 jobs are finished, 1 failed." in printed.out
+    ended = [line for line in printed.err.splitlines() if line.startswith("[")]
+    assert len(ended) == 20
+    assert all("] tiny GLUE RTE seed " in line and ", lr " in line for line in ended)
     assert code == 1
 
 
