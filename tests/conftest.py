@@ -70,6 +70,16 @@ def shared_forks():
     forks.end()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ready_schema():
+    """New stores of this process are made by the first one's statements, upgrades as ever."""
+    from tests.helpers.ready_schema import run_migrations  # late: see OMP_NUM_THREADS above
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchharness.leaderboard.store.database._run_migrations", run_migrations)
+        yield
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None:
         return

@@ -70,14 +70,23 @@ def test_a_run_of_several_labels_is_scored_beside_baselines(ran):
 
 
 def test_a_process_that_never_saw_the_rows_shows_the_board_and_the_report(ran, tmp_path):
-    def bench(*words: str) -> str:
-        command = [sys.executable, "-m", "benchharness", *words, "--db", str(ran.db)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-    (board,) = json.loads(bench("leaderboard", "--suite", "films", "--json"))
+    asked = (
+        ("leaderboard", "--suite", "films", "--json"),
+        ("show", "films", "--json"),
+        ("report", "--out", str(tmp_path / "x.html")),
+    )
+    code = (
+        "from benchharness.cli.app import app\n"
+        f"for words in {asked!r}:\n"
+        f"    app([*words, '--db', {str(ran.db)!r}], standalone_mode=False)\n"
+        "    print('---')"
+    )
+    command = [sys.executable, "-P", "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    boards, shown, *_ = ended.stdout.split("---\n")
+    (board,) = json.loads(boards)
     assert board["entries"][0]["name"].startswith("tiny")
-    assert json.loads(bench("show", "films", "--json"))["head"] == "pair"
-    bench("report", "--out", str(tmp_path / "x.html"))
+    assert json.loads(shown)["head"] == "pair"
     assert "films" in (tmp_path / "x.html").read_text()
 
 

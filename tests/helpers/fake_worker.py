@@ -1,4 +1,8 @@
-"""Jobs and a worker without training: a job's recipe says how its process behaves."""
+"""Jobs and a worker without training: a job's recipe says how its process behaves.
+
+As a program it knows jobs and results as plain data: importing the package would take it longer
+than all that it does.
+"""
 
 import json
 import os
@@ -8,14 +12,23 @@ import sys
 import time
 from pathlib import Path
 
-from benchharness.kept_folders import check_checkpoint, new_checkpoint
-from benchharness.leaderboard.job import Job, Setting
-from benchharness.leaderboard.result import Cost, Evaluation, Failure, Result
-
 COMMAND = (sys.executable, "-P", __file__)
+FINISHED = "2026-01-01T00:00:00+00:00"
+COST = {
+    "seconds": 2.0,
+    "train_seconds": 1.0,
+    "predict_seconds": 0.5,
+    "steps": 3,
+    "train_examples_per_second": 9.0,
+    "train_tokens": 99,
+    "parameters": 1000,
+    "peak_memory_bytes": 1,
+}
 
 
 def make_job(recipe="ok", task="glue/cola", seed=1, model="tiny"):
+    from benchharness.leaderboard.job import Job, Setting
+
     return Job(
         model=model,
         checkpoint="builtin:tiny" if model == "tiny" else f"example/{model}",
@@ -35,44 +48,38 @@ def make_job(recipe="ok", task="glue/cola", seed=1, model="tiny"):
 
 
 def make_result(job, provenance=None):
-    evaluation = Evaluation(
-        task=job.task, split="dev", fingerprint="b", scores={"mcc": 0.5}, predictions=()
-    )
-    cost = Cost(
-        seconds=2.0,
-        train_seconds=1.0,
-        predict_seconds=0.5,
-        steps=3,
-        train_examples_per_second=9.0,
-        train_tokens=99,
-        parameters=1000,
-        peak_memory_bytes=1,
-    )
+    from benchharness.leaderboard.result import Cost, Evaluation, Result
+
     return Result(
         job=job,
-        evaluations=(evaluation,),
+        evaluations=(Evaluation.from_json(evaluation(job.task)),),
         curve=(),
-        cost=cost,
+        cost=Cost(**COST),
         provenance=provenance or {},
-        finished="2026-01-01T00:00:00+00:00",
+        finished=FINISHED,
     )
 
 
 def make_failure(job, error="it went wrong", exit_code=1, kind="failed"):
-    return Failure(
-        job=job,
-        kind=kind,
-        error=error,
-        details="",
-        exit_code=exit_code,
-        finished="2026-01-01T00:00:00+00:00",
-    )
+    from benchharness.leaderboard.result import Failure
+
+    return Failure(job=job, **failure(error, exit_code, kind))
+
+
+def evaluation(task):
+    facts = {"task": task, "split": "dev", "fingerprint": "b", "scores": {"mcc": 0.5}}
+    return {**facts, "predictions": [], "flags": []}
+
+
+def failure(error, exit_code=1, kind="failed"):
+    facts = {"kind": kind, "error": error, "details": "", "exit_code": exit_code}
+    return {**facts, "finished": FINISHED}
 
 
 def main():
     file = Path(sys.argv[1])
-    job = Job.from_json(json.load(sys.stdin))
-    behaviour, _, argument = job.recipe.partition(":")
+    job = json.load(sys.stdin)
+    behaviour, _, argument = job["recipe"].partition(":")
     say({"phase": "training", "step": 1, "steps": 3, "loss": 0.5})
     BEHAVIOURS[behaviour](job, file, argument)
 
@@ -84,13 +91,23 @@ def say(progress):
 
 def succeed(job, file, argument):
     options = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))
-    if job.start_from:
-        check_checkpoint(Path(options["--start-from"]), job.start_from)
-    if "--keep" in options:
-        with new_checkpoint(Path(options["--keep"]), job) as draft:
-            (draft / "model.safetensors").write_text(job.task)
+    if job["start_from"] or "--keep" in options:
+        keep_encoder(job, options)
     facts = {"environment": dict(os.environ), "group": os.getpgid(0), "options": sys.argv[2:]}
-    keep(file, make_result(job, facts))
+    outcome = {"evaluations": [evaluation(job["task"])], "curve": [], "cost": COST}
+    write(file, {**outcome, "job": job, "provenance": facts, "finished": FINISHED})
+
+
+def keep_encoder(job, options):
+    """Looks for the encoder that the job starts from, and leaves its own."""
+    from benchharness.kept_folders import check_checkpoint, new_checkpoint
+    from benchharness.leaderboard.job import Job
+
+    if job["start_from"]:
+        check_checkpoint(Path(options["--start-from"]), job["start_from"])
+    if "--keep" in options:
+        with new_checkpoint(Path(options["--keep"]), Job.from_json(job)) as draft:
+            (draft / "model.safetensors").write_text(job["task"])
 
 
 def dawdle(job, file, seconds):
@@ -100,7 +117,7 @@ def dawdle(job, file, seconds):
 
 def count(job, file, folder):
     """Takes a while, and leaves a line in the job's own file of a folder."""
-    with (Path(folder) / job.key).open("a") as lines:
+    with (Path(folder) / file.stem).open("a") as lines:
         lines.write(f"{os.getpid()}\n")
     time.sleep(1.0)
     succeed(job, file, "")
@@ -115,12 +132,13 @@ def wait_for(job, file, path):
 
 
 def fail(job, file, exit_code):
-    keep(file, make_failure(job, f"{job.model} is no checkpoint.", int(exit_code or 1)))
+    failed = failure(f"{job['model']} is no checkpoint.", int(exit_code or 1))
+    write(file, {"job": job, **failed})
     sys.exit(int(exit_code or 1))
 
 
 def diverge(job, file, argument):
-    keep(file, make_failure(job, "the training diverged.", kind="diverged"))
+    write(file, {"job": job, **failure("the training diverged.", kind="diverged")})
     sys.exit(1)
 
 
@@ -136,7 +154,7 @@ def lack_memory_once(job, file, path):
     if not first:
         succeed(job, file, "")
         return
-    keep(file, make_failure(job, "memory ran out outside of batches.", kind="memory"))
+    write(file, {"job": job, **failure("memory ran out outside of batches.", kind="memory")})
     sys.exit(1)
 
 
@@ -189,8 +207,12 @@ def save_and_stop(job, file, argument):
 
 
 def keep(file, outcome):
+    write(file, outcome.to_json())
+
+
+def write(file, outcome):
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(outcome.to_json()))
+    part.write_text(json.dumps(outcome))
     part.rename(file)
 
 
