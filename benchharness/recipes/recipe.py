@@ -201,11 +201,6 @@ class Recipe:
         return self.features != FINE_TUNED
 
     @property
-    def selects(self) -> bool:
-        """True where evaluations decide which weights the run ends with."""
-        return self.best_checkpoint or self.early_stopping > 0
-
-    @property
     def held_out(self) -> float:
         """The share of train that is evaluated on in the place of dev, 0 for none."""
         return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))

@@ -118,7 +118,7 @@ def test_one_value_however_it_is_written(tmp_path: Path):
         assert found[name].value == typed[name].value
     assert (typed["best_checkpoint"].value, typed["select_on"].value) == (True, "train:0.1")
     recipe = Recipe.from_settings(typed)
-    assert (recipe.best_checkpoint, recipe.held_out, recipe.selects) == (True, 0.1, True)
+    assert (recipe.best_checkpoint, recipe.held_out) == (True, 0.1)
     assert Recipe.from_settings(settings("bert")).held_out == 0.0
 
 
