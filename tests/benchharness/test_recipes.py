@@ -123,7 +123,7 @@ def test_few_shots_are_trained_on_as_in_lm_bff(name: str) -> None:
     assert (recipe.steps, recipe.batch_size, recipe.learning_rate) == (1000, 8, 1e-5)
     assert (recipe.schedule, recipe.warmup_ratio, recipe.warmup_steps) == ("linear", 0.0, 0)
     assert (recipe.weight_decay, recipe.decoupled_weight_decay, recipe.layer_decay) == (0, 0, 1)
-    assert not (recipe.best_checkpoint or recipe.early_stopping)
+    assert (recipe.best_checkpoint, recipe.early_stopping) == (False, 0)
     assert recipe.max_tokens == value(spec, "glue/rte", "max_tokens")
 
 
