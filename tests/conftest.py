@@ -80,6 +80,13 @@ def ready_schema():
         yield
 
 
+@pytest.fixture(scope="module")
+def frozen_heap():
+    """What is there is looked through once: freeing memory looks for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None:
         return

@@ -364,7 +364,8 @@ def test_the_cells_of_the_notebook_show_in_this_process_what_they_have_stored(
             pyplot.close("all")
             assert "image/png" in shown(as_stored)[0]
         else:
-            data, _ = formatters.DisplayFormatter().format(value)
+            with pd.option_context("display.max_columns", 20):  # as in a kernel
+                data, _ = formatters.DisplayFormatter().format(value)
             assert shown({"outputs": [{"data": data}]}) == shown(as_stored)
     assert pictures == 1
 

@@ -33,6 +33,8 @@ from tests.helpers.training import (
     weights_of,
 )
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
 CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"
 
 

@@ -12,6 +12,8 @@ from benchharness.training import predict as prediction
 from benchharness.worker.job import run_job
 from tests.helpers.stopped_jobs import EVERY_STEP, Reporter, deterministic, small_job, stop
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
 
 def limit_micro_batches(monkeypatch: pytest.MonkeyPatch, items: int, after: int = 0) -> None:
     """Makes the GPU's error appear at larger micro-batches, after so many small or large ones."""

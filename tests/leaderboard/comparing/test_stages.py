@@ -61,7 +61,9 @@ def test_a_rise_that_ends_and_a_fall_are_found():
     assert "falls from there to step 19 (-1" in curve.summary
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize(
+    "seeds", [3, *(pytest.param(seeds, marks=pytest.mark.soak) for seeds in (2, 5))]
+)
 def test_a_flat_curve_is_called_otherwise_in_one_of_twenty_at_most(seeds):
     alarms = 0
     for draw in range(200):
