@@ -17,7 +17,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.training import loop as training
 from benchharness.training.loop import Training
-from benchharness.worker import job as run
+from benchharness.worker import course as courses
 from tests.helpers.families import save_family
 from tests.helpers.training import CPU, RECIPE, begin_task, weights_of
 
@@ -44,13 +44,13 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         task = find_task(TASKS.get(kind, kind))
         encoder = load_encoder(str(folder), None, 1)
         splits = [f"{task.name}:train", f"{task.name}:dev"]
-        course = run.Course.of(task.name, splits, SLOWLY, encoder)
+        course = courses.Course.of(task.name, splits, SLOWLY, encoder)
         torch.manual_seed(1)
         with monkeypatch.context() as patch:
             if plain:
                 patch.setattr(packing, "use_packed_rows", lambda network, device: None)
-                patch.setattr(run, "use_first_token", lambda network: None)
-            network = run._network([course], encoder, SLOWLY, CPU.device)
+                patch.setattr(courses, "use_first_token", lambda network: None)
+            network = courses.network_of([course], encoder, SLOWLY, CPU.device)
         take_dropout_away(network)
         examples = read(task, "train", parse_data("mini"), ROWS).examples
         features = course.head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
