@@ -1,6 +1,7 @@
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from benchharness import __version__
 from benchharness.cli import app as module
 from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
+from benchharness.tasks.suites import find_task
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -200,6 +202,30 @@ def test_every_option_is_documented_as_typer_has_it(words):
 def test_the_exit_codes_are_documented():
     documented = re.findall(r"(?m)^\| (\d+) \|", DOCS.read_text(encoding="utf-8"))
     assert documented == re.findall(r"(?:: |; )(\d+) ", module.EXIT_CODES)
+
+
+def documented(page):
+    """The words of every indented command of a page, without what is said beside it."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"(?m)^ {4,}(?:\$ )?bench (\S.*)$", text):
+        command = re.split(r"\s+#|(?<=\S) {2,}(?!--)| [|>&]", line)[0]
+        if "..." not in command:
+            yield shlex.split(command)
+
+
+def test_documented_commands_can_be_typed():
+    """Their options are there, and their tasks are of one suite wherever the rows come from."""
+    pages = [DOCS.parents[1] / "README.md", *sorted(DOCS.parent.glob("*.md"))]
+    lines = [words for page in pages for words in documented(page)]
+    assert len(lines) > 150
+    known = commands()
+    for words in lines:
+        path = next(tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in known)
+        asked = known[path].make_context("bench", words[len(path) :]).params
+        if not (asked.get("suite") or asked.get("plugin")):
+            tasks = asked.get("task") or ()
+            for name in (tasks,) if isinstance(tasks, str) else tasks:
+                find_task(name)
 
 
 def test_a_command_that_has_moved_says_where_to(bench):
