@@ -8,7 +8,7 @@ from itertools import groupby
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
-from benchharness.leaderboard.boards.naming import called, short_name, told_apart
+from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import ScoreRule, Suite
@@ -276,7 +276,13 @@ def boards_with(
             found.append((board, entries))
     if found:
         return found
-    models = known() if known else (entry.model for board in listed for entry in board.entries)
+    unfound = [name for name in wanted if not any(select(board, name) for board in listed)]
+    models = [
+        short_name(entry, board.entries)
+        for board in listed
+        for entry in board.entries
+        if any(is_called(entry, name.partition(":")[0]) for name in unfound)
+    ] or (known() if known else (entry.model for board in listed for entry in board.entries))
     raise BenchError(
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
         f"{_some(dict.fromkeys(models)) or 'no runs'}; `bench list runs` shows on which data each "

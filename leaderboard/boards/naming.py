@@ -219,7 +219,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     if len(set(models)) == len(models):
         return tuple(models)
     shared = set.intersection(*(set(_said(entry)) for entry in entries))
-    found = [", ".join(w for w in _said(e) if w not in shared) or e.name for e in entries]
+    found = [", ".join(w for w in _said(e) if w not in shared) or e.model for e in entries]
     if len(set(found)) < len(found):
         found = [entry.name for entry in entries]
     if len(set(found)) < len(found):
@@ -287,9 +287,10 @@ def full_label(entry: Entry) -> str:
 
 def short_name(entry: Entry, others: Iterable[Entry]) -> str:
     """The shortest name that is of this entry alone."""
-    listed = [other for other in others if other is not entry]
-    names = typed_names(entry)
-    return next((n for n in names if not any(is_called(o, n) for o in listed)), names[-1])
+    listed = [entry, *(other for other in others if other is not entry)]
+    model, *whole = typed_names(entry)
+    names = (model, *(f"{model}:{word.typed}" for word in entry.words), *whole)
+    return next((name for name in names if called(listed, name) == [entry]), names[-1])
 
 
 def called(entries: Iterable[Entry], name: str) -> list[Entry]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.leaderboard.boards.board import Board, select_entry
+from benchharness.leaderboard.boards.board import Board, boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label, heads, is_called, short_name
 from benchharness.leaderboard.job import Setting, recipe_words, setting_word, value_text
 from benchharness.leaderboard.result import RunRow
@@ -79,10 +79,16 @@ def test_a_name_that_is_enough_is_taken(board: Board, name: str, row: int) -> No
 
 
 def test_a_name_of_several_rows_says_which_there_are(board: Board) -> None:
-    with pytest.raises(BenchError, match=r"say minilm:paper or minilm:lr=3e-4,epochs=3 or "):
+    with pytest.raises(BenchError, match=r"say minilm:paper or minilm:epochs=3 or "):
         select_entry(board, "minilm")
     assert select_entry(board, "minilm:lr=5e-5") is None
     assert select_entry(board, "minilm:bf16") is None
+
+
+def test_a_name_that_no_row_has_says_those_of_its_model(board: Board) -> None:
+    said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
+    with pytest.raises(BenchError, match=said):
+        boards_with([board], ["minilm:lr=5e-5", "bert"])
 
 
 def test_names_of_earlier_versions_are_taken(board: Board) -> None:
@@ -138,7 +144,7 @@ def test_columns_are_headed_by_what_differs(board: Board) -> None:
     minilm, both, rate, bert = board.entries
     assert heads([minilm, bert]) == ("minilm", "bert")
     assert heads([minilm, both]) == ("paper", "lr 3e-4, 3 epochs")
-    assert heads([both, rate]) == ("3 epochs", "minilm, lr 3e-4")
+    assert heads([both, rate]) == ("3 epochs", "minilm")
     precisions = one_board([*rows(), *make_rows(values=[0.4], precision="bf16")])
     assert heads(precisions.entries) == ("fp32", "bf16")
 
