@@ -316,7 +316,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
 
     By successive halving over encoders, learning rates (the recipe's, twice and half of it, unless
     `set` has others) and at most `seeds` seeds. Its runs are stored as those of `run`, and the same
-    call goes on where one has ended. Raises BenchError, before anything starts, where the minutes
+    call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
     do not suffice for one run of each encoder on each task.
     """
     load_plugins(map(Path, plugins) if plugins else None)

@@ -116,7 +116,7 @@ def which(  # noqa: PLR0913  (one parameter for each option)
     """Say which encoder is the best on some tasks, within a number of minutes.
 
     By successive halving over encoders, learning rates and seeds; its runs are stored as those of
-    `bench run`, so the same command goes on where it stopped.
+    `bench run`, so the same command resumes where it stopped.
     """
     request = check_request(
         models=split_among(among),

@@ -2,7 +2,7 @@
 
 `next_step` decides, by nothing but what has ended so far, what to run next; `search` runs it within
 a number of minutes. Its jobs are those of the whole grid, so what one command has trained another
-one needs not train again, and the same command goes on where it was stopped.
+one needs not train again, and the same command resumes where it stopped.
 
 Halving as in `halving.py`: every encoder first, then the better half with twice the seeds, of fewer
 points each. What cannot win any more (`CONTENDERS` standard errors below the best) goes no further.
@@ -258,7 +258,7 @@ class Search:
         """Runs step after step until no job fits into the minutes any more, or none is needed.
 
         `stored` gives the rows of jobs by their keys, `drive` begins no job after a moment of the
-        monotonic clock. What is stored already takes no time, so the same call goes on where one
+        monotonic clock. What is stored already takes no time, so the same call resumes where one
         has ended. A job that has failed is not tried again within a call. Raises BenchError, before
         anything starts, where the minutes do not suffice for one run of each encoder on each task.
         """

@@ -20,7 +20,7 @@ from benchharness.tasks.errors import BenchError, unknown_name
 
 Value = str | int | float | bool
 
-DOORS = ("hub", "mini", "imported")
+SOURCES = ("hub", "mini", "imported")
 """Any other source of data is a folder, whose path is the user's own affair."""
 
 
@@ -55,7 +55,7 @@ def _config(job: Job) -> Iterator[tuple[str, Value]]:
     yield "model", job.model
     yield "weights", job.weights
     yield "task", job.task
-    yield "data", job.data if job.data in DOORS else "files"
+    yield "data", job.data if job.data in SOURCES else "files"
     yield "limit", job.limit if job.limit is not None else "all rows"
     yield "recipe", job.recipe_label
     yield "seed", job.seed
