@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import resource
 import sys
 import time
@@ -28,7 +29,7 @@ from benchharness.machine import collect, text_digest
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline, read_split
-from benchharness.tasks.errors import JobError
+from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task
@@ -307,13 +308,27 @@ def find_compute(precision: str, *, deterministic: bool) -> Compute:
 def _find_device(*, deterministic: bool) -> torch.device:
     """The GPU that the engine left visible, the own one of several processes, or the CPU.
 
-    A GPU computes with deterministic kernels from here on where they are asked for.
+    A GPU computes with deterministic kernels from here on where they are asked for. Raises
+    BenchError where this torch cannot use it, MemoryRanOutError where it has no room left.
     """
     if not torch.cuda.is_available():
+        told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        if re.match(r"\d|GPU-|MIG-", told):  # a CPU would take hours, and emulate bf16
+            raise BenchError(
+                f"torch {torch.__version__} (CUDA: {torch.version.cuda}) cannot use GPU {told}: "
+                "install the one for its driver (https://pytorch.org), or use --device cpu."
+            )
         return torch.device("cpu")
     # More processes than GPUs share them, as on a machine with one.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(number)
+    try:
+        torch.cuda.set_device(number)  # makes a context, of some hundred megabytes
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MemoryRanOutError(
+            f"a full GPU has no room for one more process ({error}): run fewer --jobs at once."
+        ) from error
     device = torch.device("cuda", number)
     choose_kernels(device, deterministic=deterministic)
     return device

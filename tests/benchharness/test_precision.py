@@ -12,7 +12,7 @@ from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute, choose_kernels
-from benchharness.worker.job import in_enough_parts
+from benchharness.worker.job import find_compute, in_enough_parts
 from tests.helpers.stopped_jobs import small_job
 
 CPU = torch.device("cpu")
@@ -51,11 +51,29 @@ def test_tf32_is_for_gpus(monkeypatch: pytest.MonkeyPatch):
     assert resolve_precision("auto", gpu=True) == "bf16"
     monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: True)
     compute = Compute(device=torch.device("cuda"), precision="tf32")
-    products = torch.backends.cuda.matmul
+    products, others = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = others.allow_tf32
     with compute.autocast():
         assert products.allow_tf32
+        assert others.allow_tf32
         assert not torch.is_autocast_enabled("cuda")
     assert not products.allow_tf32
+    with Compute(device=CPU, precision="fp32").autocast():
+        assert not others.allow_tf32, "torch's default is tf32, for convolutions and LSTMs"
+    assert others.allow_tf32 == before
+
+
+def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):
+    """Its driver is too old, or torch is made for CPUs: not hours on a CPU instead."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    for told in ("0", "3,5", "GPU-1a2b", "MIG-1a2b"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+        with pytest.raises(BenchError, match=rf"torch {torch.__version__[:4]}.* use GPU {told}: "):
+            find_compute("fp32", deterministic=False)
+    for told in ("", "-1", "NoDevFiles"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+        assert find_compute("fp32", deterministic=False).device == CPU
 
 
 def test_tf32_is_in_the_key():
