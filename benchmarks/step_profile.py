@@ -23,14 +23,20 @@ from benchmarks.workloads import Workload, find_workload
 __all__ = ["KINDS", "OTHER", "kind_of", "shares"]
 
 KINDS = {
-    "attention": ("_Attention", "_FirstToken", "aten::_scaled_dot_product"),
-    "optimizer": ("Optimizer.step", "aten::_foreach", "aten::linalg_vector_norm"),
+    "attention": (
+        *("_Attention", "_FirstToken", "aten::_scaled_dot_product"),
+        *("aten::_flash_attention", "aten::_efficient_attention"),
+    ),
+    "optimizer": ("Optimizer.step", "aten::_foreach_norm", "aten::linalg_vector_norm"),
     "dropout": ("dropout", "aten::random_", "aten::bitwise", "MulBackward"),
     "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "mkldnn::"),
     "layer norm": ("aten::native_layer_norm", "aten::layer_norm"),
     "GELU": ("aten::gelu",),
     "embeddings, packing": ("aten::embedding", "aten::index", "aten::gather", "aten::nonzero"),
-    "casts, copies": ("aten::copy_", "aten::_to_copy", "aten::clone", "aten::cat", "aten::fill_"),
+    "casts, copies": (
+        *("aten::copy_", "aten::_to_copy", "aten::clone", "aten::cat", "aten::fill_"),
+        "aten::_foreach_copy_",
+    ),
 }
 """Beginnings of the names of operations, those that hold others first: what an attention function
 computes counts as attention, its matrix products too."""
