@@ -136,9 +136,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             # ---- Predict the other splits, by the weights that the training ended with.
             by_split = {name: course for course in courses for name in course.predicted}
             for name in done.missing([*by_split]):
-                start = time.monotonic()
-                done.evaluations[name] = evaluate(by_split[name], name)
-                done.predicting += time.monotonic() - start
+                with training.meter.paused():
+                    done.evaluations[name] = evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
         # ---- Keep the encoder, where other jobs start from it.
@@ -394,14 +393,13 @@ class JobState:
     """What a job has done so far: all that a snapshot of it holds.
 
     `began` is when this process began the job, `earlier` how many seconds others before it have
-    spent, `predicting` the seconds of predictions after the training, and `resumed` the steps from
-    which it was resumed. `evaluations` are by split, each the last one of it.
+    spent, and `resumed` the steps from which it was resumed. `evaluations` are by split, each the
+    last one of it.
     """
 
     training: Training
     began: float
     earlier: float = 0.0
-    predicting: float = 0.0
     resumed: list[int] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
 
@@ -430,7 +428,7 @@ class JobState:
         """Goes to a state of the same job."""
         self.training.restore(state)
         numbers = state.numbers["job"]
-        self.earlier, self.predicting = numbers["seconds"], numbers["predicting"]
+        self.earlier = numbers["seconds"]
         self.resumed = [*numbers["resumed"], self.training.meter.step]
         kept = map(Evaluation.from_json, numbers["evaluations"])
         self.evaluations = {evaluation.name: evaluation for evaluation in kept}
@@ -442,7 +440,6 @@ class JobState:
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
-            "predicting": self.predicting,
             "resumed": self.resumed,
             "evaluations": [asdict(evaluation) for evaluation in final],
         }
@@ -504,7 +501,7 @@ def _result(job: Job, prepared: _Prepared, done: JobState) -> Result:
         cost=Cost(
             seconds=done.seconds,
             train_seconds=fitted.seconds,
-            predict_seconds=fitted.evaluation_seconds + done.predicting,
+            predict_seconds=fitted.evaluation_seconds,
             steps=fitted.steps,
             train_examples_per_second=fitted.examples / fitted.seconds,
             train_tokens=fitted.tokens,
