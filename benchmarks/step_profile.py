@@ -82,7 +82,7 @@ def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
 
     FastDropout.forward = _named("dropout", FastDropout.forward)  # type: ignore[method-assign]
     on_gpu = torch.cuda.is_available()
-    (job,) = _plan(workload, checkpoint, data)
+    (job,) = _plan(workload, checkpoint, data, gpu=on_gpu)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiled:
         cost = run_job(job).cost
@@ -114,7 +114,7 @@ def _named(name: str, forward: Any) -> Any:
     return named
 
 
-def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
+def _plan(workload: Workload, checkpoint: str, data: Path, *, gpu: bool) -> Any:
     from benchharness.driver.plan import plan_jobs
     from benchharness.models import find_model
     from benchharness.tasks.suites import find_task
@@ -127,6 +127,7 @@ def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
         seeds=[1],
         overrides={name: str(value) for name, value in values.items()},
         precision="auto",
+        gpu=gpu,
         splits=("dev",),
     ).jobs
 
