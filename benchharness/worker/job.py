@@ -19,7 +19,7 @@ from torch import nn
 
 from benchharness.encoder.layers import FAMILIES
 from benchharness.encoder.load import set_dropout
-from benchharness.encoder.network import is_foreign
+from benchharness.encoder.network import first_line, is_foreign
 from benchharness.encoder.packing import PACKABLE
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
@@ -308,7 +308,7 @@ def _find_device(*, deterministic: bool) -> torch.device:
     """The GPU that the engine left visible, the own one of several processes, or the CPU.
 
     A GPU computes with deterministic kernels from here on where they are asked for. Raises
-    BenchError where this torch cannot use it, MemoryRanOutError where it has no room left.
+    BenchError where this torch cannot use it, MemoryRanOutError where it takes no other process.
     """
     if not torch.cuda.is_available():
         told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -323,10 +323,11 @@ def _find_device(*, deterministic: bool) -> torch.device:
     try:
         torch.cuda.set_device(number)  # makes a context, of some hundred megabytes
     except RuntimeError as error:
-        if not is_out_of_memory(error):
+        # The latter where an administrator lets a GPU have one process at a time.
+        if not (is_out_of_memory(error) or "busy or unavailable" in str(error)):
             raise
         raise MemoryRanOutError(
-            f"a full GPU has no room for one more process ({error}): run fewer --jobs at once."
+            f"the GPU takes no other process ({first_line(error)}): run fewer --jobs at once."
         ) from error
     device = torch.device("cuda", number)
     choose_kernels(device, deterministic=deterministic)

@@ -188,7 +188,7 @@ def test_fp32_is_fp32_in_convolutions_and_lstms_too() -> None:
         for precision in ("fp32", "tf32"):
             with Compute(device=GPU, precision=precision).autocast():
                 apart.append(float((layer(states) - expected).abs().max()))
-    assert apart[0] < 1e-5 < apart[1]
+    assert apart[0] < 5e-5 < apart[1]
 
 
 def test_tf32_is_set_within_its_context_alone() -> None:

@@ -12,6 +12,7 @@ from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute, choose_kernels
+from benchharness.training.predict import MemoryRanOutError
 from benchharness.worker.job import find_compute, in_enough_parts
 from tests.helpers.stopped_jobs import small_job
 
@@ -74,6 +75,24 @@ def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):
     for told in ("", "-1", "NoDevFiles"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
         assert find_compute("fp32", deterministic=False).device == CPU
+
+
+@pytest.mark.parametrize(
+    "said", ["out of memory", "CUDA-capable device(s) is/are busy or unavailable"]
+)
+def test_a_gpu_that_takes_no_other_process_is_a_lack_of_memory(
+    said: str, monkeypatch: pytest.MonkeyPatch
+):
+    """So that `--jobs auto` runs the job again alone."""
+
+    def refuse(_: int) -> None:
+        raise torch.AcceleratorError(f"CUDA error: {said}\nCompile with TORCH_USE_CUDA_DSA")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", refuse)
+    with pytest.raises(MemoryRanOutError, match=r"no other process \(CUDA error: [^\n]*\): run"):
+        find_compute("fp32", deterministic=False)
 
 
 def test_tf32_is_in_the_key():
