@@ -1,11 +1,16 @@
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchharness.driver.plan import plan_jobs, resolve_precision
+from benchharness.driver.plan import plan, plan_jobs, resolve_precision
+from benchharness.driver.request import Request
+from benchharness.engines.choice import Placement
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.slots import Slot
 from benchharness.leaderboard.result import Result
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
 from benchharness.models import find_model
@@ -93,6 +98,25 @@ def test_a_gpu_that_takes_no_other_process_is_a_lack_of_memory(
     monkeypatch.setattr(torch.cuda, "set_device", refuse)
     with pytest.raises(MemoryRanOutError, match=r"no other process \(CUDA error: [^\n]*\): run"):
         find_compute("fp32", deterministic=False)
+
+
+@pytest.mark.parametrize(("has_bf16", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_auto_is_what_the_gpus_of_the_slots_compute_themselves(
+    has_bf16: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("benchharness.driver.plan.have_bf16", lambda _: has_bf16)
+    places = Placement(slots=(Slot(device="cuda:0", environment={}),), engine=LocalEngine)
+    request = Request(
+        models=(find_model("tiny"),),
+        tasks=(find_task("glue/rte"),),
+        seeds=(1,),
+        overrides={},
+        placement=places,
+        data="mini",
+        limit=8,
+    )
+    assert [job.precision for job in plan(request).jobs] == [precision]
+    assert [job.precision for job in plan(replace(request, precision="bf16")).jobs] == ["bf16"]
 
 
 def test_tf32_is_in_the_key():
