@@ -165,7 +165,9 @@ def _tiny(*options: str) -> Figures:
         few = ("--limit", "32", "--seed", "1", "--set", "epochs=1", "--no-baselines")
         command = bench("run", "--model", "tiny", "--data", "mini", *few, *places, *options)
         ended = run_whole(command, ENVIRONMENT)
-        listed = run_whole(bench("list", "runs", "--db", f"{folder}/runs.sqlite", "--json"), {})
+        listed = run_whole(
+            bench("list", "runs", "--db", f"{folder}/runs.sqlite", "--json"), ENVIRONMENT
+        )
     runs = json.loads(listed.stdout)
     return {
         "seconds": round(ended.seconds, 1),

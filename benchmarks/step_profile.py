@@ -23,14 +23,20 @@ from benchmarks.workloads import Workload, find_workload
 __all__ = ["KINDS", "OTHER", "kind_of", "shares"]
 
 KINDS = {
-    "attention": ("_Attention", "_FirstToken", "aten::_scaled_dot_product"),
-    "optimizer": ("Optimizer.step", "aten::_foreach", "aten::linalg_vector_norm"),
+    "attention": (
+        *("_Attention", "_FirstToken", "aten::_scaled_dot_product"),
+        *("aten::_flash_attention", "aten::_efficient_attention"),
+    ),
+    "optimizer": ("Optimizer.step", "aten::_foreach_norm", "aten::linalg_vector_norm"),
     "dropout": ("dropout", "aten::random_", "aten::bitwise", "MulBackward"),
     "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "mkldnn::"),
     "layer norm": ("aten::native_layer_norm", "aten::layer_norm"),
     "GELU": ("aten::gelu",),
     "embeddings, packing": ("aten::embedding", "aten::index", "aten::gather", "aten::nonzero"),
-    "casts, copies": ("aten::copy_", "aten::_to_copy", "aten::clone", "aten::cat", "aten::fill_"),
+    "casts, copies": (
+        *("aten::copy_", "aten::_to_copy", "aten::clone", "aten::cat", "aten::fill_"),
+        "aten::_foreach_copy_",
+    ),
 }
 """Beginnings of the names of operations, those that hold others first: what an attention function
 computes counts as attention, its matrix products too."""
@@ -76,7 +82,7 @@ def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
 
     FastDropout.forward = _named("dropout", FastDropout.forward)  # type: ignore[method-assign]
     on_gpu = torch.cuda.is_available()
-    (job,) = _plan(workload, checkpoint, data)
+    (job,) = _plan(workload, checkpoint, data, gpu=on_gpu)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiled:
         cost = run_job(job).cost
@@ -108,7 +114,7 @@ def _named(name: str, forward: Any) -> Any:
     return named
 
 
-def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
+def _plan(workload: Workload, checkpoint: str, data: Path, *, gpu: bool) -> Any:
     from benchharness.driver.plan import plan_jobs
     from benchharness.models import find_model
     from benchharness.tasks.suites import find_task
@@ -121,6 +127,7 @@ def _plan(workload: Workload, checkpoint: str, data: Path) -> Any:
         seeds=[1],
         overrides={name: str(value) for name, value in values.items()},
         precision="auto",
+        gpu=gpu,
         splits=("dev",),
     ).jobs
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from benchharness.driver.request import ALL_ROWS, Request
 from benchharness.driver.teachers import taught
+from benchharness.engines.slots import have_bf16
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
@@ -63,6 +64,9 @@ class Plan:
 
 def plan(request: Request) -> Plan:
     """The jobs of a request; reads the data and the checkpoints, which takes a moment."""
+    gpu, precision = request.slots[0].is_gpu, request.precision
+    if precision == "auto" and gpu and not have_bf16(request.slots):
+        precision = "fp32"
     return plan_jobs(
         request.models,
         request.tasks,
@@ -70,10 +74,10 @@ def plan(request: Request) -> Plan:
         seeds=request.seeds,
         recipe=request.recipe,
         overrides=request.overrides,
-        precision=request.precision,
+        precision=precision,
         limit=request.limit,
         splits=request.splits,
-        gpu=request.slots[0].is_gpu,
+        gpu=gpu,
         shots=request.shots,
         start_from=request.start_from,
         baselines=BASELINES if request.baselines else (),

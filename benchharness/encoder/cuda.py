@@ -83,12 +83,15 @@ def _by_kernel(  # noqa: PLR0913, PLR0917  (the names of the formula)
 ) -> Tensor:
     """Attention of all tokens, or of queries (sequences, heads, size) alone."""
     offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), as the kernels ask
-    of_queries, longest = offsets, packing.width
+    # No sequence is longer. The backward pass of fp32 refuses a bound beyond the row's own tokens,
+    # as the width of a few short ones is, being rounded up.
+    bound = min(packing.width, packing.tokens)
+    of_queries, longest = offsets, bound
     if len(query) < len(key):
         count = packing.sequences + 1
         of_queries = packing.once("firsts", lambda: torch.arange(count, device=key.device).int())
         longest = 1
-    lengths = (of_queries, offsets, longest, packing.width)
+    lengths = (of_queries, offsets, longest, bound)
     query, key, value = (states.contiguous() for states in (query, key, value))
     if query.dtype == torch.float32:
         states = (query[None], key[None], value[None])  # (1, tokens, heads, size)

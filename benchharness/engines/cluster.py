@@ -20,7 +20,7 @@ from uuid import uuid4
 from benchharness import __version__
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Outcome, Report, states_awaited, worker_command
-from benchharness.engines.slots import WAITING, Slot, waiting
+from benchharness.engines.slots import WAITING, Slot, find_gpus, waiting
 from benchharness.estimate import estimate_memory
 from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job, define_task
@@ -140,7 +140,12 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             "or do without (--start-from pretrained)."
         )
     # The GPUs that the cluster has given to the job are those that are visible here.
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if remote.needs.gpus else ""
+    gpus = ",".join(find_gpus()) if remote.needs.gpus else ""
+    if remote.needs.gpus and not gpus:
+        raise JobError(
+            "this node shows the job no GPU, by CUDA_VISIBLE_DEVICES or `nvidia-smi -L`: ask for "
+            "nodes that have some, or use --device cpu."
+        )
     environment = waiting() | {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,

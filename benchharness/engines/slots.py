@@ -36,6 +36,9 @@ AT_ONCE = 8
 would run alone at the end."""
 
 
+AMPERE = 8.0
+"""The compute capability from which on a GPU has bf16; before, it is emulated."""
+
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """The variables that say how the threads of a job wait for each other."""
 
@@ -140,6 +143,26 @@ def find_gpus() -> tuple[str, ...]:
         instances = re.findall(r"UUID: (MIG-[^)\s]+)", gpu)
         devices += instances or ([index[1]] if index else [])
     return tuple(devices)
+
+
+def have_bf16(slots: Sequence[Slot]) -> bool:
+    """Whether the GPUs of some slots compute bf16 themselves, as all do from Ampere on.
+
+    True where `nvidia-smi` does not tell: of a cluster's GPUs, and of instances of MIG.
+    """
+    names = dict.fromkeys(slot.device.removeprefix("cuda:") for slot in slots)
+    command = ("nvidia-smi", f"--id={','.join(names)}", "--query-gpu=compute_cap")
+    try:
+        listed = subprocess.run(  # noqa: S603  (our own arguments, no shell)
+            (*command, "--format=csv,noheader"),
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout
+        return all(float(capability) >= AMPERE for capability in listed.split())
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return True
 
 
 def _count_cores() -> int:

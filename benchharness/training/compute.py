@@ -56,7 +56,8 @@ class Ranks:
         if count == 1:
             return cls()
         # NCCL refuses two processes on one GPU; gloo carries their numbers through main memory.
-        own_gpu = device.type == "cuda" and torch.cuda.device_count() >= count
+        beside = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # torchrun's: those of this node
+        own_gpu = device.type == "cuda" and torch.cuda.device_count() >= beside
         file = os.environ.get(STORE)
         dist.init_process_group(
             "nccl" if own_gpu else "gloo",
@@ -193,8 +194,11 @@ class Compute:
         """The context in which the precision holds; each weight is cast once within it."""
         # bf16 has fp32's range, so losses need no scaling as fp16's do. A cast that was kept would
         # not be in what is recorded after it.
-        bf16, products = self.precision == "bf16", torch.backends.cuda.matmul
-        before, products.allow_tf32 = products.allow_tf32, self.precision == "tf32"
+        bf16, tf32 = self.precision == "bf16", self.precision == "tf32"
+        # cuDNN's are convolutions (ConvBERT, SqueezeBERT) and LSTMs, in tf32 unless told otherwise.
+        products, others = torch.backends.cuda.matmul, torch.backends.cudnn
+        before = products.allow_tf32, others.allow_tf32
+        products.allow_tf32 = others.allow_tf32 = tf32
         try:
             with torch.autocast(
                 self.device.type,
@@ -204,7 +208,7 @@ class Compute:
             ):
                 yield
         finally:
-            products.allow_tf32 = before
+            products.allow_tf32, others.allow_tf32 = before
 
 
 def choose_kernels(device: torch.device, *, deterministic: bool) -> None:

@@ -35,20 +35,25 @@ class CastLinear(nn.Linear):
 def cast_together(network: nn.Module) -> None:
     """Has all linear layers' weights cast to bf16 at once, before each forward pass of a network.
 
-    Their names and classes' names in the eyes of others stay: parameters are the masters.
+    Their names and classes' names in the eyes of others stay: parameters are the masters. Networks
+    may share layers.
     """
-    layers = [module for module in network.modules() if type(module) is nn.Linear]
+    layers: list[Any] = [m for m in network.modules() if type(m) in (nn.Linear, CastLinear)]
     for layer in layers:
         layer.__class__ = CastLinear  # keeps weights and names as they are
     # A weight that several layers share is cast once.
     masters = {id(w): w for layer in layers for w in layer.parameters(recurse=False)}
 
     def cast(_module: nn.Module, _inputs: Any) -> None:
+        # They hold the graph of the pass before, which would bind what adds up gradients to the
+        # stream that they were made on: no step could be recorded behind one that was not.
+        for layer in layers:
+            layer.cast = None
         made = _Cast.apply(*masters.values())  # type: ignore[no-untyped-call]
         casts = dict(zip(masters, made, strict=True))
         for layer in layers:
             bias = None if layer.bias is None else casts[id(layer.bias)]
-            layer.cast = (casts[id(layer.weight)], bias)  # type: ignore[assignment]
+            layer.cast = (casts[id(layer.weight)], bias)
 
     network.register_forward_pre_hook(cast)
 
@@ -59,7 +64,11 @@ class _Cast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *masters: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)  # a weight without a gradient stays without
-        return _copied(masters, torch.bfloat16)
+        copies = _copied(masters, torch.bfloat16)
+        # Adapters' neighbours and layers whose turn is later: their gradients cost a product each.
+        pairs = zip(masters, copies, strict=True)
+        ctx.mark_non_differentiable(*(copy for master, copy in pairs if not master.requires_grad))
+        return copies
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ARG004
@@ -119,9 +128,11 @@ class Graphs:
 
     def _attach(self) -> None:
         """Gives weights that have no gradient yet in this step theirs, which is zero."""
-        for weight in self._weights:
-            if weight.grad is None and id(weight) in self._gradients:
-                weight.grad = self._gradients[id(weight)].zero_()
+        bare = [w for w in self._weights if w.grad is None and id(w) in self._gradients]
+        for weight in bare:
+            weight.grad = self._gradients[id(weight)]
+        if bare:  # in a few launches, not in one for each
+            torch._foreach_zero_([self._gradients[id(weight)] for weight in bare])
 
     def _record(
         self, part: Part, network: nn.Module, goals: Tensor, loss: Any

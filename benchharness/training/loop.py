@@ -125,7 +125,8 @@ class Training:
         if compute.on_gpu and compute.precision == "bf16" and not recipe.is_frozen:
             from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
 
-            cast_together(network)
+            for each in {lesson.network for lesson in lessons}:  # of several tasks their own
+                cast_together(each)
         return cls(
             network=network,
             lessons=tuple(

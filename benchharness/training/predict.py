@@ -24,8 +24,12 @@ from benchharness.training.meter import DivergedError
 
 T = TypeVar("T")
 
-SIGNS = ("can't allocate memory", "ALLOC_FAILED", "std::bad_alloc")
-"""What torch's CPU allocator, CUDA's libraries and C++ say in a plain RuntimeError."""
+SIGNS = ("out of memory", "can't allocate memory", "ALLOC_FAILED", "cublasCreate", "std::bad_alloc")
+"""What CUDA, torch's CPU allocator, CUDA's libraries and C++ say in a plain RuntimeError.
+
+CUDA's own is no torch.OutOfMemoryError: a full GPU has no room for a context, a graph or a kernel.
+cuBLAS calls itself not initialized then.
+"""
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
 """Padded tokens of a batch in prediction; the CPU's measured (MiniLM), the GPU's an estimate."""

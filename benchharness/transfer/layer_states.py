@@ -33,7 +33,7 @@ from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute, inputs_of
-from benchharness.training.predict import PREDICTION_TOKENS
+from benchharness.training.predict import PREDICTION_TOKENS, each_batch
 
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""
@@ -190,17 +190,21 @@ def _compute(
     network, compute = source.network, source.compute
     network.to(compute.device).eval()
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
-    start, done = time.monotonic(), 0
-    for step, rows in enumerate(batches, start=1):
+
+    def states_of(rows: Indices) -> NDArray[Any]:
         with torch.inference_mode(), compute.autocast():
             inputs, _ = inputs_of(features, rows, compute.device)
             inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
-        at = features.tokens_of(rows) if source.tokens == "all" else rows
         if compute.precision == "bf16":
             found = found.bfloat16().view(torch.int16)  # the same bits
         array: NDArray[Any] = found.cpu().numpy()
-        yield at, array
+        return array
+
+    start, done = time.monotonic(), 0
+    for step, states in enumerate(each_batch(batches, states_of), start=1):
+        rows = batches[step - 1]  # which is halved where memory runs out
+        yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
         done += len(rows)
         speed = done / max(time.monotonic() - start, 1e-9)
         report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))

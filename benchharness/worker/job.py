@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import resource
 import sys
 import time
@@ -18,7 +19,7 @@ from torch import nn
 
 from benchharness.encoder.layers import FAMILIES
 from benchharness.encoder.load import set_dropout
-from benchharness.encoder.network import is_foreign
+from benchharness.encoder.network import first_line, is_foreign
 from benchharness.encoder.packing import PACKABLE
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
@@ -28,7 +29,7 @@ from benchharness.machine import collect, text_digest
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline, read_split
-from benchharness.tasks.errors import JobError
+from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task
@@ -135,9 +136,8 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             # ---- Predict the other splits, by the weights that the training ended with.
             by_split = {name: course for course in courses for name in course.predicted}
             for name in done.missing([*by_split]):
-                start = time.monotonic()
-                done.evaluations[name] = evaluate(by_split[name], name)
-                done.predicting += time.monotonic() - start
+                with training.meter.paused():
+                    done.evaluations[name] = evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
         # ---- Keep the encoder, where other jobs start from it.
@@ -307,13 +307,28 @@ def find_compute(precision: str, *, deterministic: bool) -> Compute:
 def _find_device(*, deterministic: bool) -> torch.device:
     """The GPU that the engine left visible, the own one of several processes, or the CPU.
 
-    A GPU computes with deterministic kernels from here on where they are asked for.
+    A GPU computes with deterministic kernels from here on where they are asked for. Raises
+    BenchError where this torch cannot use it, MemoryRanOutError where it takes no other process.
     """
     if not torch.cuda.is_available():
+        told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        if re.match(r"\d|GPU-|MIG-", told):  # a CPU would take hours, and emulate bf16
+            raise BenchError(
+                f"torch {torch.__version__} (CUDA: {torch.version.cuda}) cannot use GPU {told}: "
+                "install the one for its driver (https://pytorch.org), or use --device cpu."
+            )
         return torch.device("cpu")
     # More processes than GPUs share them, as on a machine with one.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(number)
+    try:
+        torch.cuda.set_device(number)  # makes a context, of some hundred megabytes
+    except RuntimeError as error:
+        # The latter where an administrator lets a GPU have one process at a time.
+        if not (is_out_of_memory(error) or "busy or unavailable" in str(error)):
+            raise
+        raise MemoryRanOutError(
+            f"the GPU takes no other process ({first_line(error)}): run fewer --jobs at once."
+        ) from error
     device = torch.device("cuda", number)
     choose_kernels(device, deterministic=deterministic)
     return device
@@ -379,14 +394,13 @@ class JobState:
     """What a job has done so far: all that a snapshot of it holds.
 
     `began` is when this process began the job, `earlier` how many seconds others before it have
-    spent, `predicting` the seconds of predictions after the training, and `resumed` the steps from
-    which it was resumed. `evaluations` are by split, each the last one of it.
+    spent, and `resumed` the steps from which it was resumed. `evaluations` are by split, each the
+    last one of it.
     """
 
     training: Training
     began: float
     earlier: float = 0.0
-    predicting: float = 0.0
     resumed: list[int] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
 
@@ -415,7 +429,7 @@ class JobState:
         """Goes to a state of the same job."""
         self.training.restore(state)
         numbers = state.numbers["job"]
-        self.earlier, self.predicting = numbers["seconds"], numbers["predicting"]
+        self.earlier = numbers["seconds"]
         self.resumed = [*numbers["resumed"], self.training.meter.step]
         kept = map(Evaluation.from_json, numbers["evaluations"])
         self.evaluations = {evaluation.name: evaluation for evaluation in kept}
@@ -427,7 +441,6 @@ class JobState:
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
-            "predicting": self.predicting,
             "resumed": self.resumed,
             "evaluations": [asdict(evaluation) for evaluation in final],
         }
@@ -489,7 +502,7 @@ def _result(job: Job, prepared: _Prepared, done: JobState) -> Result:
         cost=Cost(
             seconds=done.seconds,
             train_seconds=fitted.seconds,
-            predict_seconds=fitted.evaluation_seconds + done.predicting,
+            predict_seconds=fitted.evaluation_seconds,
             steps=fitted.steps,
             train_examples_per_second=fitted.examples / fitted.seconds,
             train_tokens=fitted.tokens,

@@ -70,7 +70,7 @@ def _told(rank: int, count: int, folder: str) -> dict[str, str]:
 
     Of several instances of MIG, CUDA shows a process the first one alone.
     """
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count}
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     told = {**LOOPBACK, **{name: str(n) for name, n in numbers.items()}, STORE: f"{folder}/store"}
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if any(is_instance(device) for device in devices):

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from benchharness.engines import slots
-from benchharness.engines.slots import find_gpus, find_slots
+from benchharness.engines.slots import Slot, find_gpus, find_slots, have_bf16
 from benchharness.tasks.errors import BenchError
 
 TWO_GPUS = "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
@@ -141,6 +141,28 @@ def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
     for nothing in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
         assert find_gpus() == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("8.0", True),
+        ("12.0", True),
+        ("7.5", False),
+        ("9.0\n7.0", False),
+        ("[N/A]", True),
+        ("", True),
+    ],
+)
+def test_gpus_before_ampere_have_no_bf16(monkeypatch, tmp_path, answer, expected):
+    """A T4 emulates it, more slowly than it computes fp32; "auto" takes fp32 there."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\n[ "$1" = --id=0,GPU-22 ] || exit 9\necho "{answer}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    places = [Slot(device=f"cuda:{name}", environment={}) for name in ("0", "GPU-22", "0")]
+    assert have_bf16(places) is expected
+    assert have_bf16([Slot(device="cuda", environment={})]), "a cluster's are not known here"
 
 
 def test_no_driver_or_a_broken_one_means_no_gpu(monkeypatch, nvidia_smi):

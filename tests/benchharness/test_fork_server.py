@@ -473,3 +473,25 @@ def test_a_fork_holds_its_job_when_the_driver_does_not_any_more(
     close(fork)
     assert theirs.take("job"), "neither the server nor another fork has it"
     close(other)
+
+
+IMPORTS = """
+import torch
+from importlib import import_module
+asked = []
+for name in ("is_available", "device_count", "init", "_lazy_init"):
+    setattr(torch.cuda, name, lambda *_, name=name: asked.append(name) or 0)
+from benchharness.tasks.suites import TASKS
+from benchharness.worker.fork_server import MODULES, modules_of
+for kind in MODULES:
+    for module in modules_of(kind, TASKS.values()):
+        import_module(module)
+import_module("benchharness.encoder.cuda")
+import_module("benchharness.training.cuda")
+assert not asked, asked
+"""
+
+
+def test_what_forks_have_already_has_asked_nothing_of_a_gpu():
+    """CUDA does not survive a fork, and counting GPUs begins it."""
+    subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)

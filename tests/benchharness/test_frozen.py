@@ -222,6 +222,23 @@ def test_a_computation_that_fails_leaves_nothing(cache: Path):
     assert not list(cache.glob("*.tmp"))
 
 
+def test_where_memory_runs_out_the_states_are_those_of_smaller_batches(cache: Path):
+    network, features = make_head("pair"), long_data()
+    freeze_on(network, "last", features)
+    whole = network.encoder.tables[0]
+    for file in cache.iterdir():
+        file.unlink()
+    again = make_head("pair")
+
+    def limit(_: nn.Module, _args: Any, inputs: Mapping[str, torch.Tensor]) -> None:
+        if len(inputs["input_ids"]) > 20:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    again.encoder.register_forward_pre_hook(limit, with_kwargs=True)
+    freeze_on(again, "last", features)
+    torch.testing.assert_close(again.encoder.tables[0], whole, rtol=0, atol=1e-5)
+
+
 def long_data() -> Features:
     return make_data(rows=400)[0]
 

@@ -1,5 +1,6 @@
 """What only a GPU shows: its kernels, that nothing waits, and that recorded steps are the same."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from benchharness.encoder import cuda
 from benchharness.encoder.packing import Packing, prepare_for
 from benchharness.heads.pair import loss
+from benchharness.training import cuda as training_cuda
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
@@ -60,6 +62,22 @@ def test_kernels_compute_what_padded_rows_give(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lengths", [[3], [1, 1]])
+def test_kernels_take_a_batch_of_fewer_tokens_than_its_width(
+    dtype: torch.dtype, lengths: list[int]
+) -> None:
+    """The last batch of an epoch may be one short row, padded to eight tokens."""
+    packing = Packing.of_lengths(np.array(lengths), 8, GPU)
+    states = [
+        torch.randn(packing.tokens, 4, 32, device=GPU, dtype=dtype, requires_grad=True)
+        for _ in range(3)
+    ]
+    for attend in (cuda.attend, cuda.attend_first):
+        attend(*states, packing, 0.2, 0.1).float().square().sum().backward()
+    assert all(each.grad is not None and each.grad.isfinite().all() for each in states)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None:
     """Of equal scores and values of one the output is the share that was kept, scaled."""
     packing, (query, _, value) = make_states(dtype)
@@ -85,7 +103,9 @@ def begin(precision: str, *, graphs: bool = False, dropout: float = 0.0) -> Trai
 @pytest.fixture
 def no_waiting() -> Iterator[None]:
     """Raises at whatever waits for the GPU."""
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():  # torch says once that it does not see all
+        warnings.filterwarnings("ignore", "Synchronization debug mode")
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
@@ -128,6 +148,24 @@ def test_recorded_steps_are_those_that_are_not(precision: str, within: float) ->
     torch.testing.assert_close(*found, rtol=0, atol=within)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_is_recorded_behind_one_that_was_not(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it may stay on the stream of the other, from which no record can be waited for."""
+    training = begin(precision, graphs=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(training_cuda, "MOST", 0)
+        training.step()
+    steps_of(training)
+    assert training._graphs is not None
+    plain = begin(precision)
+    plain.step()
+    torch.testing.assert_close(
+        weights_of(training.network).cpu(), steps_of(plain), rtol=0, atol=2e-3
+    )
+
+
 def test_recorded_steps_draw_their_dropout_anew() -> None:
     training = begin("fp32", graphs=True, dropout=0.5)
     (lesson,) = training.lessons
@@ -138,6 +176,19 @@ def test_recorded_steps_draw_their_dropout_anew() -> None:
     once = float(training._gradients(lesson, [part]))
     torch.manual_seed(1)
     assert float(training._gradients(lesson, [part])) == once
+
+
+def test_fp32_is_fp32_in_convolutions_and_lstms_too() -> None:
+    """cuDNN's are in tf32 unless told otherwise."""
+    layer, states = nn.Conv1d(512, 512, 3, device=GPU), torch.randn(4, 512, 64, device=GPU)
+    with torch.no_grad():
+        expected = layer.double()(states.double()).float()
+        layer.float()
+        apart = []
+        for precision in ("fp32", "tf32"):
+            with Compute(device=GPU, precision=precision).autocast():
+                apart.append(float((layer(states) - expected).abs().max()))
+    assert apart[0] < 5e-5 < apart[1]
 
 
 def test_tf32_is_set_within_its_context_alone() -> None:

@@ -22,7 +22,7 @@ from benchharness.heads import choice, pair, span, tag
 from benchharness.training import cuda as training_cuda
 from benchharness.training.batching import Features, in_bucket
 from benchharness.training.compute import Part
-from benchharness.training.cuda import cast_together
+from benchharness.training.cuda import CastLinear, cast_together
 from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.device_stand_in import Waits, recorded_on_a_cpu
@@ -463,6 +463,56 @@ def test_weights_are_cast_in_one_operation() -> None:
     assert counts[0] - counts[1] >= 4 * (linear - 1)
 
 
+def test_a_weight_that_is_not_trained_costs_no_gradient() -> None:
+    """Those that adapters stand beside: a product each."""
+    layer = nn.Linear(4, 4)
+    network = nn.Sequential(layer, nn.Linear(4, 4))
+    layer.requires_grad_(False)
+    cast_together(network)
+    with replace(CPU, precision="bf16").autocast():
+        network(torch.randn(2, 4)).sum().backward()
+    assert isinstance(layer, CastLinear)
+    assert layer.cast is not None
+    assert [each is not None and each.requires_grad for each in layer.cast] == [False, False]
+    assert [weight.grad is None for weight in network.parameters()] == [True, True, False, False]
+
+
+def test_networks_that_share_layers_compute_with_the_newest_weights() -> None:
+    """As several tasks do on one encoder."""
+    shared = nn.Linear(4, 4)
+    networks = [nn.Sequential(shared, nn.Linear(4, 2)) for _ in range(2)]
+    for each in networks:
+        cast_together(each)
+    states = torch.randn(3, 4)
+    for each in networks:
+        with torch.no_grad():
+            shared.weight.mul_(2.0)
+        with replace(CPU, precision="bf16").autocast():
+            expected = states
+            for layer in each:
+                expected = functional.linear(expected, layer.weight, layer.bias)
+            assert torch.equal(each(states), expected)
+    assert type(networks[1][1]) is CastLinear
+
+
+def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
+    """It stays on the stream that it was made on, and recording fails where that is another one."""
+    training = begin("bert", "pair")
+    training.compute = replace(CPU, precision="bf16")
+    cast_together(training.network)
+    training.step()
+    for weight in training.weights:
+        accumulator(weight).metadata["from"] = "the first step"
+    training.step()
+    assert not any(accumulator(weight).metadata for weight in training.weights)
+
+
+def accumulator(weight: nn.Parameter) -> Any:
+    """The node of autograd's graph that adds up a weight's gradient; as old as its oldest user."""
+    last: Any = weight.view_as(weight).grad_fn
+    return last.next_functions[0][0]
+
+
 class Casts(TorchDispatchMode):
     """Counts casts."""
 
@@ -487,6 +537,39 @@ def test_kernels_take_what_they_are_given(dtype: torch.dtype, are_firsts: bool) 
     window = 8 if dtype == torch.bfloat16 else None
     found = cuda._by_kernel(query.to("meta"), key, value, known, 0.5, 0.1, window)
     assert (found.shape, found.dtype) == (query.shape, dtype)
+
+
+class Bounds(TorchDispatchMode):
+    """Keeps the bounds of lengths that the kernels are given, of queries and of keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[int, int]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.overloadpacket is torch.ops.aten._efficient_attention_forward:
+            self.found.append(args[6:8])
+        if func.overloadpacket is torch.ops.aten._flash_attention_forward:
+            self.found.append(args[5:7])
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lengths", [[3], [2, 1], LENGTHS])
+def test_no_kernel_is_told_of_more_tokens_than_there_are(
+    dtype: torch.dtype, lengths: list[int]
+) -> None:
+    """The backward pass in fp32 refuses that: "Invalid max_seqlen_k" (pytorch issue 129523)."""
+    known = Packing.of_lengths(np.array(lengths), 32, torch.device("meta"))
+    states = [torch.empty(known.tokens, 3, 8, dtype=dtype, device="meta") for _ in range(3)]
+    with Bounds() as bounds:
+        cuda._by_kernel(*states, known, 0.5, 0.1, None)
+        cuda._by_kernel(states[0][: len(lengths)], *states[1:], known, 0.5, 0.1, None)
+    longest = min(32, sum(lengths))
+    assert bounds.found == [(longest, longest), (1, longest)]
+    assert longest >= max(lengths)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

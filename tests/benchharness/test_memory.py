@@ -45,6 +45,11 @@ CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't a
         (torch.OutOfMemoryError("CUDA out of memory."), True),
         (RuntimeError(CPU_SENTENCE), True),
         (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate`"),
+            True,
+        ),
+        (torch.AcceleratorError("CUDA error: out of memory"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
         (ValueError("can't allocate memory"), False),
     ],

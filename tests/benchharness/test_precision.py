@@ -1,18 +1,24 @@
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchharness.driver.plan import plan_jobs, resolve_precision
+from benchharness.driver.plan import plan, plan_jobs, resolve_precision
+from benchharness.driver.request import Request
+from benchharness.engines.choice import Placement
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.slots import Slot
 from benchharness.leaderboard.result import Result
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
 from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute, choose_kernels
-from benchharness.worker.job import in_enough_parts
+from benchharness.training.predict import MemoryRanOutError
+from benchharness.worker.job import find_compute, in_enough_parts
 from tests.helpers.stopped_jobs import small_job
 
 CPU = torch.device("cpu")
@@ -51,11 +57,66 @@ def test_tf32_is_for_gpus(monkeypatch: pytest.MonkeyPatch):
     assert resolve_precision("auto", gpu=True) == "bf16"
     monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: True)
     compute = Compute(device=torch.device("cuda"), precision="tf32")
-    products = torch.backends.cuda.matmul
+    products, others = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = others.allow_tf32
     with compute.autocast():
         assert products.allow_tf32
+        assert others.allow_tf32
         assert not torch.is_autocast_enabled("cuda")
     assert not products.allow_tf32
+    with Compute(device=CPU, precision="fp32").autocast():
+        assert not others.allow_tf32, "torch's default is tf32, for convolutions and LSTMs"
+    assert others.allow_tf32 == before
+
+
+def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):
+    """Its driver is too old, or torch is made for CPUs: not hours on a CPU instead."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    for told in ("0", "3,5", "GPU-1a2b", "MIG-1a2b"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+        with pytest.raises(BenchError, match=rf"torch {torch.__version__[:4]}.* use GPU {told}: "):
+            find_compute("fp32", deterministic=False)
+    for told in ("", "-1", "NoDevFiles"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+        assert find_compute("fp32", deterministic=False).device == CPU
+
+
+@pytest.mark.parametrize(
+    "said", ["out of memory", "CUDA-capable device(s) is/are busy or unavailable"]
+)
+def test_a_gpu_that_takes_no_other_process_is_a_lack_of_memory(
+    said: str, monkeypatch: pytest.MonkeyPatch
+):
+    """So that `--jobs auto` runs the job again alone."""
+
+    def refuse(_: int) -> None:
+        raise torch.AcceleratorError(f"CUDA error: {said}\nCompile with TORCH_USE_CUDA_DSA")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", refuse)
+    with pytest.raises(MemoryRanOutError, match=r"no other process \(CUDA error: [^\n]*\): run"):
+        find_compute("fp32", deterministic=False)
+
+
+@pytest.mark.parametrize(("has_bf16", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_auto_is_what_the_gpus_of_the_slots_compute_themselves(
+    has_bf16: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("benchharness.driver.plan.have_bf16", lambda _: has_bf16)
+    places = Placement(slots=(Slot(device="cuda:0", environment={}),), engine=LocalEngine)
+    request = Request(
+        models=(find_model("tiny"),),
+        tasks=(find_task("glue/rte"),),
+        seeds=(1,),
+        overrides={},
+        placement=places,
+        data="mini",
+        limit=8,
+    )
+    assert [job.precision for job in plan(request).jobs] == [precision]
+    assert [job.precision for job in plan(replace(request, precision="bf16")).jobs] == ["bf16"]
 
 
 def test_tf32_is_in_the_key():

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from benchharness.tasks.errors import DataError, JobError, ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
+from benchharness.worker import job as job_module
 from benchharness.worker.__main__ import _failure, _write
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -46,6 +48,18 @@ def test_a_result_has_everything_of_its_job():
     phases = list(dict.fromkeys(line.phase for line in lines))
     assert phases == ["loading", "encoding", "training", "predicting"]
     assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
+
+
+def test_predictions_after_the_training_are_no_part_of_its_seconds(monkeypatch):
+    predict = job_module.predict
+
+    def slowly(*given: Any) -> Any:
+        time.sleep(0.5)
+        return predict(*given)
+
+    monkeypatch.setattr(job_module, "predict", slowly)
+    cost = run_job(make_job("cola", limit=16, evaluations="1")).cost
+    assert cost.predict_seconds > 1.0 > 2 * cost.train_seconds, "dev and test"
 
 
 def test_scores_are_those_of_the_stored_predictions():

@@ -87,6 +87,7 @@ def test_each_process_gets_the_job_and_its_number(tmp_path):
     assert found["words"] == ["--keep", "x"]
     told: dict[str, Any] = found["told"]
     assert (told["RANK"], told["LOCAL_RANK"], told["WORLD_SIZE"]) == ("0", "0", "2")
+    assert told["LOCAL_WORLD_SIZE"] == "2", "not that of a torchrun around us"
     assert told["GLOO_SOCKET_IFNAME"] == "lo"
     assert not Path(told[STORE]).parent.exists()
 

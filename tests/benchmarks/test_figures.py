@@ -182,6 +182,9 @@ def test_points_of_a_series_differ_in_one_thing():
     [
         (("aten::mm", "MmBackward0"), "matrix products"),
         (("aten::bmm", "_AttentionBackward"), "attention"),
+        (("aten::_flash_attention_backward", "FlashAttentionBackward0"), "attention"),
+        (("aten::_foreach_copy_", "_Cast"), "casts, copies"),
+        (("aten::_foreach_norm",), "optimizer"),
         (("aten::mul", "dropout"), "dropout"),
         (("aten::_fused_adamw_", "Optimizer.step#AdamW.step"), "optimizer"),
         (("aten::tanh",), OTHER),
