@@ -41,7 +41,7 @@ def test_a_run_ends_with_the_table_and_the_report(finished):
     folder, (code, out, err) = finished
     assert code == 0, err
     assert out.startswith(
-        "2 jobs (1 model x 2 tasks x 1 seed, data: mini), 2 to run, 1 at once, about"
+        "2 jobs (1 model x 2 tasks x 1 seed, data: mini), 2 to run, 1 at once on the CPU, about"
     )
     assert "GLUE on mini data, at most 32 rows a split" in out
     assert "report: results/leaderboard.html; " in out

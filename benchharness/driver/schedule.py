@@ -7,7 +7,7 @@ from typing import Any
 
 from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines.slots import Slot
+from benchharness.engines.slots import Slot, place_of
 from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
@@ -23,8 +23,9 @@ class Schedule:
     Among both are those that others start from. `again` are the keys of jobs that are stored and
     run only because their encoder is not there any more. `estimates` are by job key, of the jobs to
     run; `at_once` is how many run at the same time at least, and more where GPUs are shared as far
-    as they have room. `checkpoints` are the encoders that jobs leave for each other. `grid` are the
-    jobs beside which these are named: the whole of a plan, of which these may be a part.
+    as they have room, and `place` says where, for a person. `checkpoints` are the encoders that
+    jobs leave for each other. `grid` are the jobs beside which these are named: the whole of a
+    plan, of which these may be a part.
     """
 
     jobs: tuple[Job, ...]
@@ -33,6 +34,7 @@ class Schedule:
     at_once: int
     checkpoints: StartCheckpoints
     are_shared: bool = False
+    place: str = "the CPU"
     again: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     grid: tuple[Job, ...] = ()
@@ -74,7 +76,7 @@ class Schedule:
         rough = " (a rough guess)" if is_rough else ""
         more = self.are_shared and len(self.todo) > self.at_once
         room = ", or more while a GPU has room" if more else ""
-        parts.append(f"{len(self.todo)} to run, {self.at_once} at once{room}")
+        parts.append(f"{len(self.todo)} to run, {self.at_once} at once on {self.place}{room}")
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
@@ -174,6 +176,7 @@ def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
         estimates=estimates,
         at_once=max(1, min(sure, len(todo))),
         are_shared=bool(shared),
+        place=place_of(slots),
         again=frozenset(keys.intersection(finished)),
         checkpoints=checkpoints,
         grid=plan.grid,

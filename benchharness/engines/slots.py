@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchharness.machine import is_instance
 from benchharness.tasks.errors import BenchError
@@ -38,6 +39,9 @@ would run alone at the end."""
 
 AMPERE = 8.0
 """The compute capability from which on a GPU has bf16; before, it is emulated."""
+
+DEVICES = Path("/dev")
+"""Where the driver has a file for each GPU, numbered from 0."""
 
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """The variables that say how the threads of a job wait for each other."""
@@ -119,7 +123,8 @@ def _choose_gpus(device: str) -> tuple[str, ...]:
 def find_gpus() -> tuple[str, ...]:
     """The GPUs that a process may use, as CUDA_VISIBLE_DEVICES names them; none without a driver.
 
-    CUDA_VISIBLE_DEVICES decides where it is set, even to nothing; otherwise `nvidia-smi -L` does.
+    CUDA_VISIBLE_DEVICES decides where it is set, even to nothing; otherwise `nvidia-smi -L` does,
+    or the driver's files where there is no such command.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -134,6 +139,8 @@ def find_gpus() -> tuple[str, ...]:
             timeout=10,
             check=True,
         ).stdout
+    except FileNotFoundError:  # a container may have a driver without its tools
+        return tuple(str(n) for n, _ in enumerate(DEVICES.glob("nvidia[0-9]*")))
     except (OSError, subprocess.SubprocessError):
         return ()
     # The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances.
@@ -143,6 +150,16 @@ def find_gpus() -> tuple[str, ...]:
         instances = re.findall(r"UUID: (MIG-[^)\s]+)", gpu)
         devices += instances or ([index[1]] if index else [])
     return tuple(devices)
+
+
+def place_of(slots: Sequence[Slot]) -> str:
+    """What slots are on, for a person: "the CPU", "GPU 0", "2 GPUs", or "GPUs" of a cluster."""
+    if not slots[0].is_gpu:
+        return "the CPU"
+    names = {name for s in slots for name in s.device.removeprefix("cuda:").split(",")}
+    if "cuda" in names:
+        return "GPUs"
+    return f"GPU {names.pop()}" if len(names) == 1 else f"{len(names)} GPUs"
 
 
 def have_bf16(slots: Sequence[Slot]) -> bool:

@@ -44,7 +44,7 @@ def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
     assert ended.code == 0
     assert stored() == {(COLA, 1): "finished", (COLA, 2): "finished"}
     assert ended.out.startswith(
-        "2 jobs (1 model x 1 task x 2 seeds, data: mini), 2 to run, 1 at once"
+        "2 jobs (1 model x 1 task x 2 seeds, data: mini), 2 to run, 1 at once on the CPU"
     )
     assert "GLUE on mini data" in ended.out
     assert "50.0" in ended.out

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from benchharness.engines import slots
-from benchharness.engines.slots import Slot, find_gpus, find_slots, have_bf16
+from benchharness.engines.slots import Slot, find_gpus, find_slots, have_bf16, place_of
 from benchharness.tasks.errors import BenchError
 
 TWO_GPUS = "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
@@ -170,6 +170,30 @@ def test_no_driver_or_a_broken_one_means_no_gpu(monkeypatch, nvidia_smi):
     assert find_gpus() == ()
     monkeypatch.setenv("PATH", "")
     assert find_gpus() == ()
+
+
+def test_a_container_without_the_drivers_tools_has_the_gpus_of_its_files(monkeypatch, tmp_path):
+    """CUDA counts them from 0, whatever their numbers are outside."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(slots, "DEVICES", tmp_path)
+    for name in ("nvidia2", "nvidia3", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    assert find_gpus() == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        (("cpu", "cpu"), "the CPU"),
+        (("cuda:1", "cuda:1"), "GPU 1"),
+        (("cuda:0", "cuda:1", "cuda:0"), "2 GPUs"),
+        (("cuda:0,1", "cuda:2,3"), "4 GPUs"),
+        (("cuda:MIG-aa",), "GPU MIG-aa"),
+        (("cuda",), "GPUs"),
+    ],
+)
+def test_where_jobs_run_is_said(devices, expected):
+    assert place_of([Slot(device=device, environment={}) for device in devices]) == expected
 
 
 @pytest.mark.parametrize(

@@ -165,10 +165,10 @@ def test_a_schedule_counts_one_job_on_each_shared_gpu_and_says_that_more_may_run
     places = StartCheckpoints.of(plan.jobs, str(tmp_path / "runs.sqlite"), keep=False)
     shared = schedule(plan, [SLOT] * 4, places)
     assert shared.at_once == 1
-    assert "3 to run, 1 at once, or more while a GPU has room, about" in shared.sentence()
+    assert "3 to run, 1 at once on GPU 0, or more while a GPU has room, about" in shared.sentence()
     sure = schedule(plan, [replace(SLOT, is_shared=False)] * 2, places)
     assert sure.at_once == 2
-    assert "3 to run, 2 at once, about" in sure.sentence()
+    assert "3 to run, 2 at once on GPU 0, about" in sure.sentence()
 
 
 def test_one_that_lacks_memory_alone_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
