@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import string
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -15,6 +16,8 @@ from benchharness.tiny import folder as tiny_folder
 __all__ = ["make_family_tokenizer"]
 
 SIZE = 1200
+METASPACE = "\u2581"
+"""What stands for the space before a word."""
 UNIGRAM = ("albert", "big_bird", "camembert", "deberta-v2", "t5", "xlm-roberta", "xlnet")
 BACKEND = {
     "modernbert": ("[PAD]", "[CLS]", "[SEP]"),
@@ -103,11 +106,16 @@ def _pairs(suffix: str | None) -> Any:
 
 @cache
 def _unigram() -> tuple[tuple[str, float], ...]:
-    trainer = trainers.UnigramTrainer(
-        vocab_size=SIZE, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False
-    )
-    trained = _train(Tokenizer(models.Unigram()), pre_tokenizers.Metaspace(), trainer)
-    return tuple((piece, score) for piece, score in trained["vocab"] if piece != "<unk>")
+    """Words are likeliest, then what may follow in one, then characters.
+
+    They are not trained, because no two processes train the same.
+    """
+    words = _words()
+    pieces = [word.removeprefix("##") for word in words if word.startswith("##")]
+    scores = dict.fromkeys([METASPACE, *string.printable.strip()], -12.0)
+    scores |= dict.fromkeys(pieces, -9.0)
+    scores |= dict.fromkeys((f"{METASPACE}{w}" for w in words if not w.startswith("##")), -8.0)
+    return tuple(scores.items())
 
 
 def _train(tokenizer: Tokenizer, before: Any, trainer: Any) -> Any:
