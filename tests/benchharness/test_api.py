@@ -5,6 +5,7 @@ import json
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 import transformers
@@ -226,6 +227,27 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
         (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
         (lambda: bh.runs("nowhere.sqlite"), "nowhere.sqlite"),
+        (lambda: bh.run("tiny", tokenizer="t", task="glue/rte"), "of one model in memory"),
+        (lambda: bh.run("tiny", task=[None]), "expected a name or a list of names, got None"),
+        (lambda: bh.run("tiny", task="glue/rte", device=0), "no device is called '0'"),
+        (
+            lambda: bh.run("tiny", task="rte", seeds=0, data="mini"),
+            "--seeds must be a whole number",
+        ),
+        (
+            lambda: bh.run("tiny", task="rte", seeds=[], data="mini"),
+            "--seeds must be a whole number",
+        ),
+        (lambda: bh.run("tiny", task="rte", seeds=["1"], data="mini"), "--seed must .* got '1'"),
+        (lambda: bh.run("tiny", task="rte", limit=1.5, data="mini"), "--limit must .* got 1.5"),
+        (
+            lambda: bh.run("tiny", task="rte", processes_per_job=0, data="mini"),
+            "--processes-per-job",
+        ),
+        (lambda: bh.score("squad/v2.0", [None] * 264, "mini"), "expected a text"),
+        (lambda: bh.score("conll2003/ner", [None] * 150, "mini"), "expected a list of tags"),
+        (lambda: bh.run("tiny", data_file={"text": ["a"], "label": ["b"]}), "has text, label: exp"),
+        (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(call, sentence, tmp_path, monkeypatch):
@@ -255,7 +277,7 @@ def planned(monkeypatch, model, **words):
 
     monkeypatch.setattr("benchharness.api.drive", look)
     monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
-    bh.run(model, baselines=False, seeds=1, **{**WHAT, "task": "rte", **words})
+    bh.run(model, baselines=False, **{**WHAT, "task": "rte", "seeds": 1, **words})
     return found
 
 
@@ -300,6 +322,67 @@ def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
     with pytest.raises(bh.BenchError, match="has no weights"):
         bh.run(model.to("meta"), tokenizer=tokenizer, task="glue/rte", db=tmp_path / "x.sqlite")
     assert list(tmp_path.iterdir()) == []
+
+
+# Rows in memory.
+
+ROWS = [{"review": f"film {n} was {'good' if n % 2 else 'bad'}", "is": n % 2} for n in range(40)]
+
+
+def test_rows_in_memory_are_a_file_of_them(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    whole = pd.DataFrame(ROWS)
+    named = datasets.Dataset.from_list(ROWS).cast_column(
+        "is", datasets.ClassLabel(names=["-", "+"])
+    )
+    words = {"db": tmp_path / "x.sqlite", "seeds": 1, "set": {"epochs": 1}, "device": "cpu"}
+    found = bh.run(
+        "majority", data_file=whole[whole.index > 1], columns="text=review,label=is", **words
+    )
+    assert found.said[1] == "rows: 30 train, 8 dev; dev is 20% of train.parquet, by its labels"
+    assert "gold" in bh.predictions(found.keys[0], db=found.db)
+    assert found.boards()[0].board.title == "rows"
+    assert (
+        bh.run(
+            "majority", data_file=ROWS[2:], columns={"text": "review", "label": "is"}, **words
+        ).keys
+        == found.keys
+    )
+    split = datasets.DatasetDict(train=named, validation=named.select(range(10)))
+    (said, rows, *_) = bh.run("majority", data_file=split, **words).said
+    assert said.endswith("(2 classes: +, -); macro F1")
+    assert rows == "rows: 40 train, 10 dev"
+    assert sorted(path.name for path in tmp_path.glob("data/*/rows/*")) == [
+        "dev.parquet",
+        "train.parquet",
+        "train.parquet",
+    ]
+
+
+@pytest.mark.parametrize("rows", [[], pd.DataFrame({"text": ["a", 1], "label": [{}, "b"]}), 5])
+def test_rows_in_memory_that_are_no_table_are_refused(rows, tmp_path):
+    with pytest.raises(bh.BenchError, match=r"has no rows|cannot be written as Parquet"):
+        bh.run("tiny", data_file=rows, db=tmp_path / "x.sqlite")
+
+
+def test_values_are_of_python_or_numpy(tmp_path, monkeypatch):
+    model, tokenizer = in_memory()
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    jobs = planned(
+        monkeypatch,
+        "tiny",
+        task=pd.Series(["rte"]),
+        set={"learning_rate": np.array([1e-4, 2e-4])},
+        seeds=np.arange(1, 3),
+        limit=np.int64(16),
+        shots="16",
+        start_from=tmp_path / "start",
+        db=tmp_path / "x.sqlite",
+    )
+    names = ("learning_rate", "shots")
+    found = {(job.seed, *(job.settings[name].value for name in names)) for job in jobs}
+    assert found == {(1, 1e-4, 16), (1, 2e-4, 16), (2, 1e-4, 16), (2, 2e-4, 16)}
 
 
 # The documentation and the notebook.
