@@ -117,7 +117,9 @@ class Results:
         return f"<{len(self.keys)} runs in {self.db}{failed}>"
 
     def _repr_html_(self) -> str:
-        return "".join(board._repr_html_() for board in self.boards())
+        lines = "".join(f"<p>{escape(line)}</p>" for line in (*self.said, *self.failures))
+        boards = "".join(board._repr_html_() for board in self.boards())
+        return lines + boards or f"<p>{escape(repr(self))}</p>"
 
 
 def run(  # noqa: PLR0913  (the command's options, one by one)

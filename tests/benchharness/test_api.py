@@ -77,6 +77,14 @@ def test_a_board_is_a_table_in_percent_and_shows_itself(ran):
     assert board._repr_html_() in ran._repr_html_()
 
 
+def test_a_notebook_shows_what_was_said_and_what_failed(ran):
+    assert ran._repr_html_() == "".join(board._repr_html_() for board in ran.boards())
+    shown = replace(ran, said=("LEAK: 1 row",), failures=("tiny: <nan>",))._repr_html_()
+    assert shown == f"<p>LEAK: 1 row</p><p>tiny: &lt;nan&gt;</p>{ran._repr_html_()}"
+    nothing = replace(ran, keys=(), suites=("squad",))
+    assert nothing._repr_html_() == f"<p>&lt;0 runs in {ran.db}&gt;</p>"
+
+
 def test_predictions_and_curves_are_frames(ran):
     key = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["key"].iloc[0]
     predicted = bh.predictions(key[:10], db=ran.db)
