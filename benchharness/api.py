@@ -11,6 +11,7 @@ workers, and the same call goes on from there.
 """
 
 import hashlib
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -401,7 +402,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
             f"a {type(model).__name__} is no model: give a name, a folder, a hub id, or a "
             "transformers model with its tokenizer."
         )
-    if tokenizer is None:
+    if not hasattr(tokenizer, "save_pretrained"):
         raise ModelError(
             "a model in memory needs its tokenizer: run(model, tokenizer=tokenizer, ...)."
         )
@@ -409,11 +410,13 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         raise ModelError("the model is on the device meta and has no weights: load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
+    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # a name may hold what no folder's does
+
     def save(whole: Path) -> str:
         model.save_pretrained(whole)
         tokenizer.save_pretrained(whole)
         digest = weights_identity(describe_folder(whole, trust)).rpartition(":")[2]
-        return f"{given}-{digest[:12]}"
+        return f"{shown}-{digest[:12]}"
 
     return [f"{given}={_saved('model', folder / 'models', save)}"]
 

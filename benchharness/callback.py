@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from glob import escape
 from os import fspath
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ class BenchCallback(TrainerCallback):
     def _words(self, folder: Path) -> dict[str, Any]:
         """The arguments of `run`: the folder as the only match of a pattern, so it has its step."""
         folder = folder.resolve()
-        pattern = folder.parent / f"{folder.name[:-1]}[{folder.name[-1]}]"
+        pattern = f"{escape(str(folder)[:-1])}[{folder.name[-1]}]"
         return {"model": f"{self._name or folder.parent.name}={pattern}", **self._options}
 
     def _started(self, folder: Path) -> subprocess.Popen[str]:

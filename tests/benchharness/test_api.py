@@ -301,6 +301,9 @@ def test_a_model_in_memory_is_its_weights(tmp_path, monkeypatch):
     tokenizer.save_pretrained(tmp_path / "mine")
     (folder,) = planned(monkeypatch, tmp_path / "mine", db=tmp_path / "x.sqlite")
     assert folder.key == job.key
+    (elsewhere,) = planned(monkeypatch, model, **{**words, "name": "../a=b/c"})
+    assert (elsewhere.model, elsewhere.key) == ("../a=b/c", job.key)
+    assert len(list((tmp_path / "models").iterdir())) == 2
     model.embeddings.word_embeddings.weight.data[5] += 1
     (other,) = planned(monkeypatch, model, **words)
     assert other.key != job.key
@@ -327,6 +330,8 @@ def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
     model, tokenizer = in_memory()
     with pytest.raises(bh.BenchError, match="needs its tokenizer"):
         bh.run(model, task="glue/rte", db=tmp_path / "x.sqlite")
+    with pytest.raises(bh.BenchError, match="needs its tokenizer"):
+        bh.run(model, tokenizer="bert", task="glue/rte", db=tmp_path / "x.sqlite")
     with pytest.raises(bh.BenchError, match="has no weights"):
         bh.run(model.to("meta"), tokenizer=tokenizer, task="glue/rte", db=tmp_path / "x.sqlite")
     assert list(tmp_path.iterdir()) == []

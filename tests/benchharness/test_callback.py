@@ -109,6 +109,15 @@ def test_scores_are_logged_when_their_checkpoint_is_deleted(tmp_path, alone, mon
     assert [line["step"] for line in scores] == [15, 30]
 
 
+def test_any_folder_can_be_benched(tmp_path):
+    folder = tmp_path / "runs [1]" / "lr=1e-4" / "step-3"
+    transformers.AutoModel.from_config(make_config("bert")).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(folder)
+    bencher = bh.BenchCallback("glue/rte", db=tmp_path / "x.sqlite", **QUICK)
+    assert list(bencher.bench(folder)) == ["glue/rte"]
+    assert list(bh.runs(tmp_path / "x.sqlite")["model"]) == ["lr=1e-4/step-3"]
+
+
 @pytest.mark.soak
 def test_what_was_cut_short_is_done_by_the_next_call(tmp_path, monkeypatch, alone):
     """Ctrl-C in the middle of the second bench ends the training; both go on."""
