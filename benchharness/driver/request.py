@@ -262,18 +262,23 @@ def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
     if count is not None and seeds:
         raise BenchError("--seeds and --seed exclude each other: --seeds 3 means seeds 1, 2 and 3.")
     if seeds:
-        return tuple(dict.fromkeys(_whole("--seed", seed, 0) for seed in seeds))
+        return tuple(dict.fromkeys(_whole("--seed", seed, 0, MOST_SEED) for seed in seeds))
     return tuple(range(1, _whole("--seeds", DEFAULT_SEEDS if count is None else count, 1) + 1))
 
 
-def _whole(option: str, value: object, least: int) -> int:
+MOST_SEED = 2**32 - 1
+"""The greatest that numpy takes."""
+
+
+def _whole(option: str, value: object, least: int, most: int | None = None) -> int:
     """A whole number from `least` up, of any type (numpy's too): Python's callers give anything."""
     try:
         found = index(value)  # type: ignore[arg-type]
     except TypeError:
         found = least - 1
-    if found < least:
-        raise BenchError(f"{option} must be a whole number from {least} up, got {value!r}.")
+    if found < least or (most is not None and found > most):
+        end = "up" if most is None else f"to {most}"
+        raise BenchError(f"{option} must be a whole number from {least} {end}, got {value!r}.")
     return found
 
 

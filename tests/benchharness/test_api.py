@@ -247,6 +247,7 @@ def test_rows_are_a_data_set_of_the_library_datasets():
             "--seeds must be a whole number",
         ),
         (lambda: bh.run("tiny", task="rte", seeds=["1"], data="mini"), "--seed must .* got '1'"),
+        (lambda: bh.run("tiny", task="rte", seeds=[2**32], data="mini"), "from 0 to 4294967295"),
         (lambda: bh.run("tiny", task="rte", limit=1.5, data="mini"), "--limit must .* got 1.5"),
         (
             lambda: bh.run("tiny", task="rte", processes_per_job=0, data="mini"),
