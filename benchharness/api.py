@@ -205,7 +205,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         settings=[f"{key}={_word(value)}" for key, value in (set or {}).items()],
         shots=_word(() if shots is None else shots),
         recipe=recipe,
-        data=str(data),
+        data=_place_of(data),
         limit=limit,
         precision=precision,
         splits=("dev", "test") if test else ("dev",),
@@ -253,6 +253,16 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         left_out=dict(planned.left_out),
         said=own.sentences if own else (),
     )
+
+
+def _place_of(data: object) -> str:
+    """What follows --data; BenchError for rows in memory, which are not a benchmark's."""
+    if not isinstance(data, str | Path):
+        raise BenchError(
+            f"data is a {type(data).__name__}: it says where the rows of benchmarks are (hub, mini "
+            "or a folder), and data_file takes rows of your own."
+        )
+    return str(data)
 
 
 def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
@@ -338,7 +348,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
         seed=(),
         settings=with_rates(settings, recipe),
         recipe=recipe,
-        data=str(data),
+        data=_place_of(data),
         limit=limit,
         precision=precision,
         device=str(device),

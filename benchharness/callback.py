@@ -18,6 +18,7 @@ from transformers import TrainerCallback
 
 from benchharness.api import run, saved_rows
 from benchharness.cli.options import DATABASE
+from benchharness.driver.request import listed
 from benchharness.tasks.errors import BenchError
 
 _LOG = logging.getLogger("benchharness")
@@ -62,7 +63,7 @@ class BenchCallback(TrainerCallback):
         if "data_file" in options:
             db = fspath(options.get("db", DATABASE))
             options["data_file"] = saved_rows(options["data_file"], db)
-        self._options = {"task": tasks, "recipe": recipe, "baselines": False, **options}
+        self._options = {"task": listed(tasks), "recipe": recipe, "baselines": False, **options}
         with _same_random_state():
             run((), **self._options, progress=False)  # says what is wrong, and runs nothing
         self._every, self._name, self._wait = every, name, wait

@@ -255,6 +255,10 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         ),
         (lambda: bh.score("squad/v2.0", [None] * 264, "mini"), "expected a text"),
         (lambda: bh.score("conll2003/ner", [None] * 150, "mini"), "expected a list of tags"),
+        (
+            lambda: bh.run("tiny", data=pd.DataFrame(ROWS)),
+            "data is a DataFrame: .* data_file takes",
+        ),
         (lambda: bh.run("tiny", data_file={"text": ["a"], "label": ["b"]}), "has text, label: exp"),
         (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
     ],
