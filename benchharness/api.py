@@ -10,16 +10,20 @@ wrong is a BenchError, whose text says what, where, and what to do. Ctrl-C in a 
 workers, and the same call goes on from there.
 """
 
+import hashlib
+import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
+from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pandas as pd
 from rich.console import Console
 
 from benchharness.cli.display import Display
@@ -69,6 +73,7 @@ from benchharness.tasks.examples import (
     SpanPrediction,
     TagPrediction,
 )
+from benchharness.tasks.own.tables import hub_table, split_of
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
@@ -76,7 +81,6 @@ from benchharness.tasks.task import PairTask, Task, is_hidden
 
 if TYPE_CHECKING:
     import datasets
-    import pandas as pd
 
 Words = str | Sequence[str]
 
@@ -100,7 +104,7 @@ class Results:
     left_out: Mapping[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
 
-    def frame(self) -> "pd.DataFrame":
+    def frame(self) -> pd.DataFrame:
         """These runs, as `runs` gives all of a store."""
         with open_store(self.db, create=False) as store:
             return runs_frame(store.runs_with(self.keys))
@@ -114,7 +118,9 @@ class Results:
         return f"<{len(self.keys)} runs in {self.db}{failed}>"
 
     def _repr_html_(self) -> str:
-        return "".join(board._repr_html_() for board in self.boards())
+        lines = "".join(f"<p>{escape(line)}</p>" for line in (*self.said, *self.failures))
+        boards = "".join(board._repr_html_() for board in self.boards())
+        return lines + boards or f"<p>{escape(repr(self))}</p>"
 
 
 def run(  # noqa: PLR0913  (the command's options, one by one)
@@ -125,7 +131,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     suite: Words = (),
     task: Words = (),
     data: str | Path = "hub",
-    data_file: str | Path | None = None,
+    data_file: Any = None,
     hf: str | None = None,
     columns: str | Mapping[str, Words] = "",
     metric: Words = (),
@@ -134,7 +140,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     recipe: str | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
     shots: int | Sequence[int | str] = (),
-    start_from: str = "paper",
+    start_from: str | Path = "paper",
     teacher: str | Path | None = None,
     together: Words = (),
     limit: int | None = None,
@@ -154,7 +160,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     keep_checkpoints: bool = False,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
-    plugins: Iterable[str | Path] = (),
+    plugins: str | Path | Iterable[str | Path] = (),
     db: str | Path = DATABASE,
     progress: bool | None = None,
 ) -> Results:
@@ -166,19 +172,20 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     model, and its weights and device stay as they are. `seeds` is a number (1 to N) or a list, and
     a list in `set` makes a sweep, `shots` are numbers of training rows, 0 for none, and `together`
     names suites and tasks that share one encoder. `teacher` is a model, or the key of a stored run,
-    that the models learn from. `data_file` (a file or folder) and `hf` are rows
-    of your own, whose task is found, as docs/own-data.md says; `columns` ({"text": "review",
-    "label": "stars"}), `metric` and `encoding` say what cannot be found. What is stored already is
+    that the models learn from. `data_file` (a file, a folder, or what `saved_rows` takes: a data
+    frame, a `datasets.Dataset`, a list of dicts, or such by split) and `hf` are rows of your own,
+    whose task is found, as docs/own-data.md says; `columns` ({"text": "review", "label": "stars"}),
+    `metric` and `encoding` say what cannot be found. What is stored already is
     not run again. `progress` shows bars; by default it does so in a terminal and in a notebook.
 
     A job that fails is in `Results.failures` and raises nothing. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
     _check_halving(halving, force=force, together=bool(together))
-    load_plugins(map(Path, plugins) if plugins else None)
-    place = str(db)
+    load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
+    place = fspath(db)
     own = find_own_data(
-        None if data_file is None else str(data_file),
+        saved_rows(data_file, place),
         hf,
         columns if isinstance(columns, str) else _column_words(columns),
         listed(metric),
@@ -188,22 +195,23 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     if own is not None:
         task, data = own.task.name, own.data
     trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
+    several = _values(seeds)
     request = check_request(
         models=_model_words(model, tokenizer, name, folder_beside(place), trust),
         suites=listed(suite),
         tasks=listed(task),
-        seeds=seeds if isinstance(seeds, int) else None,
-        seed=() if seeds is None or isinstance(seeds, int) else tuple(seeds),
+        seeds=None if several else 0 if several == () else seeds,  # type: ignore[arg-type]
+        seed=several or (),
         settings=[f"{key}={_word(value)}" for key, value in (set or {}).items()],
-        shots=str(shots) if isinstance(shots, int) else ",".join(map(str, shots)),
+        shots=_word(() if shots is None else shots),
         recipe=recipe,
-        data=str(data),
+        data=_place_of(data),
         limit=limit,
         precision=precision,
         splits=("dev", "test") if test else ("dev",),
         baselines=baselines,
         skip_missing=skip_missing,
-        device=device,
+        device=str(device),
         jobs=str(jobs),
         engine=EngineChoice(
             name=engine,
@@ -212,7 +220,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
             processes=processes_per_job,
             folder=folder_beside(place),
         ),
-        start_from=start_from,
+        start_from=str(start_from),
         together=listed(together),
         teacher=None if teacher is None else str(teacher),
         db=place,
@@ -245,6 +253,16 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         left_out=dict(planned.left_out),
         said=own.sentences if own else (),
     )
+
+
+def _place_of(data: object) -> str:
+    """What follows --data; BenchError for rows in memory, which are not a benchmark's."""
+    if not isinstance(data, str | Path):
+        raise BenchError(
+            f"data is a {type(data).__name__}: it says where the rows of benchmarks are (hub, mini "
+            "or a folder), and data_file takes rows of your own."
+        )
+    return str(data)
 
 
 def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
@@ -281,7 +299,7 @@ class Choice:
         candidates = self.answers[-1].candidates
         return candidates[0].encoder if candidates else ""
 
-    def frame(self) -> "pd.DataFrame":
+    def frame(self) -> pd.DataFrame:
         """A line an answer and encoder; `stored.frames.answers_frame` says the columns."""
         return answers_frame(self.answers, self.cost)
 
@@ -308,7 +326,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     timeout: float | None = 1800,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
-    plugins: Iterable[str | Path] = (),
+    plugins: str | Path | Iterable[str | Path] = (),
     db: str | Path = DATABASE,
     progress: bool | None = None,
 ) -> Choice:
@@ -319,8 +337,8 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
     do not suffice for one run of each encoder on each task.
     """
-    load_plugins(map(Path, plugins) if plugins else None)
-    place = str(db)
+    load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
+    place = fspath(db)
     settings = [f"{key}={_word(value)}" for key, value in (set or {}).items()]
     request = check_request(
         models=split_among(listed(among)),
@@ -330,10 +348,10 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
         seed=(),
         settings=with_rates(settings, recipe),
         recipe=recipe,
-        data=str(data),
+        data=_place_of(data),
         limit=limit,
         precision=precision,
-        device=device,
+        device=str(device),
         jobs=str(jobs),
         engine=EngineChoice(folder=folder_beside(place)),
         start_from=checked_start(start_from),
@@ -369,59 +387,110 @@ def _word(value: object) -> str:
     """A value as it follows --set."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(map(_word, value))
+    if (several := _values(value)) is not None:
+        return ",".join(map(_word, several))
     return str(value)
+
+
+def _values(value: Any) -> tuple[Any, ...] | None:
+    """The values of a list, an array or a range; None of what is one value, as a text is."""
+    is_one = isinstance(value, str) or not isinstance(value, Iterable)
+    return None if is_one else tuple(value)
 
 
 def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Trust) -> list[str]:
     """What stands for the models after --model."""
-    if isinstance(model, str | Path):
-        return [f"{name}={model}" if name else str(model)]
-    if isinstance(model, Sequence):
-        if name or tokenizer is not None:
-            raise BenchError("name and tokenizer are of one model: leave them out, or give one.")
-        return [str(each) for each in model]
+    is_one = isinstance(model, str | Path)
+    if is_one or isinstance(model, Sequence):
+        if tokenizer is not None or (name and not is_one):
+            raise BenchError(
+                "name is of one model, and tokenizer of one model in memory: leave them out."
+            )
+        return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
             f"a {type(model).__name__} is no model: give a name, a folder, a hub id, or a "
             "transformers model with its tokenizer."
         )
-    if tokenizer is None:
+    if not hasattr(tokenizer, "save_pretrained"):
         raise ModelError(
             "a model in memory needs its tokenizer: run(model, tokenizer=tokenizer, ...)."
         )
     if model.device.type == "meta":
         raise ModelError("the model is on the device meta and has no weights: load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
-    return [f"{given}={_saved(model, tokenizer, given, folder / 'models', trust)}"]
+
+    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # a name may hold what no folder's does
+
+    def save(whole: Path) -> str:
+        model.save_pretrained(whole)
+        tokenizer.save_pretrained(whole)
+        digest = weights_identity(describe_folder(whole, trust)).rpartition(":")[2]
+        return f"{shown}-{digest[:12]}"
+
+    return [f"{given}={_saved('model', folder / 'models', save)}"]
 
 
-def _saved(model: Any, tokenizer: Any, name: str, folder: Path, trust: Trust) -> Path:
-    """The folder of a model in memory, whole or not at all; one that is there stays."""
+def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
+    """A folder that `save` fills and names, whole or not at all; one that is there stays."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
-            whole = Path(made).resolve() / "model"
-            model.save_pretrained(whole)
-            tokenizer.save_pretrained(whole)
-            digest = weights_identity(describe_folder(whole, trust)).rpartition(":")[2]
-            place = (folder / f"{name}-{digest[:12]}").resolve()
+            whole = Path(made).resolve() / what
+            place = (folder / save(whole)).resolve()
             if not place.is_dir():
                 whole.rename(place)
     except OSError as error:
         raise BenchError(
-            f"the model could not be saved in {folder}: {error.strerror or error}. Give another db."
+            f"the {what} could not be saved in {folder}: {error.strerror or error}. Give another "
+            "db."
         ) from error
     return place
+
+
+def saved_rows(rows: Any, db: str) -> str | None:
+    """Where rows of one's own are: a file or folder as it is, those in memory beside the database.
+
+    What `data_file` takes: a path, a table of rows (a data frame, a `datasets.Dataset`, a list of
+    dicts), or one for each split by its name. None stays None.
+    """
+    if rows is None or isinstance(rows, str | Path):
+        return None if rows is None else str(rows)
+    tables = dict(rows) if isinstance(rows, Mapping) else {"train": rows}
+    splits = {split_of(str(name)): table for name, table in tables.items()}
+    if "" in splits or len(splits) < len(tables):
+        raise BenchError(
+            f"data_file has {', '.join(map(str, tables))}: expected rows, or rows by the names "
+            "train, dev and test, each once."
+        )
+
+    def save(whole: Path) -> str:
+        digest = hashlib.sha256()
+        (whole / "rows").mkdir(parents=True)
+        for split, table in splits.items():
+            place = whole / "rows" / f"{split}.parquet"
+            _frame_of(table).to_parquet(place, index=False)
+            digest.update(split.encode() + place.read_bytes())
+        return digest.hexdigest()[:12]
+
+    try:
+        return str(_saved("data", folder_beside(db) / "data", save) / "rows")
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise DataError(f"the rows of data_file cannot be written as Parquet: {error}.") from error
+
+
+def _frame_of(rows: Any) -> pd.DataFrame:
+    """A table of rows as a frame; of a `datasets.Dataset` with the names of its labels."""
+    is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
+    return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
 
 
 # Reading what is stored.
 
 
-def runs(db: str | Path = DATABASE) -> "pd.DataFrame":
+def runs(db: str | Path = DATABASE) -> pd.DataFrame:
     """Every run of a store, oldest first; `stored.frames.runs_frame` says the columns."""
-    with open_store(str(db), create=False) as store:
+    with open_store(fspath(db), create=False) as store:
         return runs_frame(store.runs())
 
 
@@ -436,7 +505,7 @@ class BoardTable:
         """The suite and what it was measured on."""
         return f"{self.board.title} on {self.board.data_label}"
 
-    def frame(self) -> "pd.DataFrame":
+    def frame(self) -> pd.DataFrame:
         """A line a row, scores in percent; `stored.frames.board_frame` says the columns."""
         return board_frame(self.board)
 
@@ -447,7 +516,7 @@ class BoardTable:
         table = self._shown().to_html(index=False, na_rep="", border=0)
         return f"<p><b>{escape(self.title)}</b></p>{table}"
 
-    def _shown(self) -> "pd.DataFrame":
+    def _shown(self) -> pd.DataFrame:
         known = self.frame().drop(columns=["model", "recipe", "precision"])
         known = known.dropna(axis="columns", how="all").round(1)
         return known.astype(object).where(known.notna(), "")
@@ -457,7 +526,7 @@ def boards(
     suite: Words = (), *, db: str | Path = DATABASE, data: str | None = None
 ) -> list[BoardTable]:
     """The boards of some suites, or of all that have runs, as `bench leaderboard` has them."""
-    with open_store(str(db), create=False) as store:
+    with open_store(fspath(db), create=False) as store:
         return [BoardTable(board=each) for each in gather_boards(store, listed(suite), data)]
 
 
@@ -472,14 +541,14 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     return found[0]
 
 
-def predictions(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
+def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """What a run predicted, example by example, beside what is right, in the column `gold`.
 
     `key` is the beginning of the run's key. A store keeps no examples: they are read again from
     where the run had them. Where that fails or they are others now, `gold` is None, and
     `frame.attrs["unread"]` says why, by "task:split".
     """
-    with open_store(str(db), create=False) as store:
+    with open_store(fspath(db), create=False) as store:
         stored, result = StoredPredictions(store), _finished(store, key)
         examples: dict[str, Sequence[Example]] = {}
         unread: dict[str, str] = {}
@@ -493,9 +562,9 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
     return found
 
 
-def curve(key: str, *, db: str | Path = DATABASE) -> "pd.DataFrame":
+def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """The learning curve of a run by step: loss, learning rate, and scores where it evaluated."""
-    with open_store(str(db), create=False) as store:
+    with open_store(fspath(db), create=False) as store:
         return curve_frame(_finished(store, key))
 
 
@@ -506,7 +575,7 @@ def _finished(store: Store, key: str) -> Result:
     return found
 
 
-def published(suite: str) -> "pd.DataFrame":
+def published(suite: str) -> pd.DataFrame:
     """What papers and model cards print of a suite, with their sources, in percent."""
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)
@@ -521,13 +590,13 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
     data: str | None = None,
     split: Literal["dev", "test"] = "dev",
     db: str | Path = DATABASE,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """On which tasks two rows of a board differ, by their predictions of the same examples.
 
     `one` and `other` are MODEL, MODEL:RECIPE or the beginning of a run's key, as for
     `bench compare`.
     """
-    with open_store(str(db), create=False) as store:
+    with open_store(fspath(db), create=False) as store:
         found = find_rows(
             store, (one, other), listed(suite), listed(task), data, select=select_entry_or_run
         )
@@ -599,9 +668,10 @@ def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
                 f"{len(missing)} of {len(ids)} examples have no prediction, such as {missing[0]!r}."
             )
         return [predictions[each] for each in ids]
-    if len(predictions) != len(ids):
-        raise DataError(f"there are {len(predictions)} predictions of {len(ids)} examples.")
-    return list(predictions)
+    found = list(predictions)
+    if len(found) != len(ids):
+        raise DataError(f"there are {len(found)} predictions of {len(ids)} examples.")
+    return found
 
 
 def _prediction(  # noqa: PLR0911  (one for each head type)
@@ -620,9 +690,7 @@ def _prediction(  # noqa: PLR0911  (one for each head type)
                 raise DataError(f"{place} is {answer!r}; expected one of {names}.")
             return PairPrediction(id=example.id, label=answer)
         case "span":
-            return SpanPrediction(
-                id=example.id, text=str(answer), no_answer_score=0.0 if answer else 1.0
-            )
+            return _answered(example, answer, place)
         case "choice":
             return _chosen(example, answer, place)
         case "coref":
@@ -646,6 +714,12 @@ def _number(answer: Any, place: str) -> float:
         raise DataError(f"{place} is {answer!r}; expected a number.") from None
 
 
+def _answered(example: Example, answer: Any, place: str) -> Prediction:
+    if not isinstance(answer, str):
+        raise DataError(f'{place} is {answer!r}; expected a text, "" for no answer.')
+    return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
+
+
 def _chosen(example: Any, answer: Any, place: str) -> Prediction:
     count = len(example.options)
     if not 0 <= _number(answer, place) < count or _number(answer, place) % 1:
@@ -667,7 +741,9 @@ def _clustered(example: Any, answer: Any, place: str) -> Prediction:
 
 
 def _tagged(example: Any, answer: Any, place: str) -> Prediction:
-    tags = tuple(map(str, answer))
-    if isinstance(answer, str) or len(tags) != len(example.words):
+    tags = _values(answer)
+    if tags is None:
+        raise DataError(f"{place} is {answer!r}; expected a list of tags.")
+    if len(tags) != len(example.words):
         raise DataError(f"{place} has {len(tags)} tags for {len(example.words)} words.")
-    return TagPrediction(id=example.id, tags=tags)
+    return TagPrediction(id=example.id, tags=tuple(map(str, tags)))

@@ -5,8 +5,10 @@ import logging
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from glob import escape
+from os import fspath
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,17 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
-from benchharness.api import Results, run
+from benchharness.api import run, saved_rows
+from benchharness.cli.options import DATABASE
 from benchharness.driver.request import listed
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.read import holds
-from benchharness.tasks.suites import find_suites, select_tasks
 
 _LOG = logging.getLogger("benchharness")
 
-_PROGRAM = "import benchharness, json, sys; benchharness.run(**json.loads(sys.argv[1]))"
+_PROGRAM = (
+    "import json, sys; from benchharness.callback import scores_and_failures; "
+    "print(json.dumps(scores_and_failures(**json.loads(sys.argv[1]))))"
+)
 
 
 class BenchCallback(TrainerCallback):
@@ -56,10 +60,12 @@ class BenchCallback(TrainerCallback):
     ) -> None:
         if every < 1:
             raise BenchError(f"every is {every}: give 1 for each checkpoint, 2 for every other.")
-        names = listed(tasks)
-        suites = [suite for name in listed(options.get("suite", ())) for suite in find_suites(name)]
-        select_tasks(suites, names, fits=holds(str(options.get("data", "hub"))))
-        self._options = {"task": names, "recipe": recipe, "baselines": False, **options}
+        if "data_file" in options:
+            db = fspath(options.get("db", DATABASE))
+            options["data_file"] = saved_rows(options["data_file"], db)
+        self._options = {"task": listed(tasks), "recipe": recipe, "baselines": False, **options}
+        with _same_random_state():
+            run((), **self._options, progress=False)  # says what is wrong, and runs nothing
         self._every, self._name, self._wait = every, name, wait
         self._saves = 0
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
@@ -67,7 +73,9 @@ class BenchCallback(TrainerCallback):
     def bench(self, folder: str | Path) -> dict[str, float]:
         """The scores of a checkpoint that was saved in a folder: by task, the median over seeds."""
         with _same_random_state():
-            return _scores(run(**self._words(Path(folder)), progress=False))
+            scores, failures = scores_and_failures(**self._words(Path(folder)))
+        _warn(failures)
+        return scores
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Raises BenchError where checkpoints would lack their tokenizer."""
@@ -101,13 +109,16 @@ class BenchCallback(TrainerCallback):
     def _words(self, folder: Path) -> dict[str, Any]:
         """The arguments of `run`: the folder as the only match of a pattern, so it has its step."""
         folder = folder.resolve()
-        pattern = folder.parent / f"{folder.name[:-1]}[{folder.name[-1]}]"
+        pattern = f"{escape(str(folder)[:-1])}[{folder.name[-1]}]"
         return {"model": f"{self._name or folder.parent.name}={pattern}", **self._options}
 
     def _started(self, folder: Path) -> subprocess.Popen[str]:
-        words = json.dumps({**self._words(folder), "progress": False}, default=str)
+        words = json.dumps(self._words(folder), default=_plain)
         return subprocess.Popen(  # noqa: S603  (our own program)
-            (sys.executable, "-c", _PROGRAM, words), stderr=subprocess.PIPE, text=True
+            (sys.executable, "-c", _PROGRAM, words),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def _collect(self, state: Any, *, all_of_them: bool = False) -> None:
@@ -115,14 +126,15 @@ class BenchCallback(TrainerCallback):
         ended = [each for each in self._going if all_of_them or each[1].poll() is not None]
         for folder, process in ended:
             self._going.remove((folder, process))
-            _, said = process.communicate()
+            printed, said = process.communicate()
             if process.returncode:
                 _LOG.warning(
                     "%s was not benched: %s", folder.name, said.strip().rpartition("\n")[2]
                 )
                 continue
-            # Everything is stored, so this runs nothing and reads the scores.
-            self._log(state, int(folder.name.rpartition("-")[2]), self.bench(folder))
+            scores, failures = json.loads(printed)
+            _warn(failures)
+            self._log(state, int(folder.name.rpartition("-")[2]), scores)
 
     def _log(self, state: Any, step: int, scores: Mapping[str, float]) -> None:
         named = {f"bench/{task}": value for task, value in scores.items()}
@@ -130,11 +142,21 @@ class BenchCallback(TrainerCallback):
         _LOG.info("checkpoint %d: %s", step, named)
 
 
-def _scores(results: Results) -> dict[str, float]:
-    for failure in results.failures:
-        _LOG.warning("%s", failure)
+def scores_and_failures(**words: Any) -> tuple[dict[str, float], tuple[str, ...]]:
+    """What a run scores, by task the median over seeds, and what of it failed."""
+    results = run(**words, progress=False)
     medians = results.frame().groupby("task")["score"].median().dropna()
-    return {str(task): float(value) for task, value in medians.items()}
+    return {str(task): float(value) for task, value in medians.items()}, results.failures
+
+
+def _warn(failures: Iterable[str]) -> None:
+    for failure in failures:
+        _LOG.warning("%s", failure)
+
+
+def _plain(value: Any) -> Any:
+    """An option as JSON has it: numbers of numpy, and paths."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 @contextmanager

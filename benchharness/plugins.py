@@ -260,7 +260,7 @@ def _described(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None:
+    if trace is not None and not isinstance(error, SyntaxError):  # which says its own line
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

@@ -17,9 +17,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        "bench(model, suite, task, limit, baseline, alpha, seeds, data, recipe, settings, "
-        "allow_change): fail where `bench check` with these options does; `baseline` is relative "
-        "to the root folder",
+        "bench(model, suite, task, limit, baseline, alpha, seeds, data, data_file, hf, columns, "
+        "metric, encoding, recipe, settings, allow_change): fail where `bench check` with these "
+        "options does; `baseline` and `data_file` are relative to the root folder",
     )
 
 

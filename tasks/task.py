@@ -207,7 +207,7 @@ def score(
     The names of a second dev split carry its suffix (MNLI's "dev_mm" gives "accuracy_mm"), those
     of a test split beside a dev split "_test", so that no board takes one split for another.
     Raises BenchError where predictions and examples do not match one to one, where there is
-    nothing to score, or where a label is hidden.
+    nothing to score, where a label is hidden, or where a metric gives no finite number.
     """
     where = f"{task.name} {split}"
     if not examples:
@@ -224,7 +224,17 @@ def score(
         metric.name + ending: metric.compute(predictions, examples)
         for metric in task.metrics + task.details
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return {n: _finite(value, n, where) for n, value in values.items() if value is not None}
+
+
+def _finite(value: Any, name: str, where: str) -> float:
+    """A metric's value as Python's number, whichever library's it is."""
+    number = value.item() if hasattr(value, "item") else value
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        raise BenchError(
+            f"the metric {name} gives {value!r} for {where}: expected a finite number, or None."
+        )
+    return number
 
 
 def ending_of(task: Task, split: str) -> str:

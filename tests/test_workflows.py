@@ -139,6 +139,12 @@ def test_the_action_runs_the_check_and_passes_on_its_exit_code(runner: dict[str,
     assert ACTION["outputs"]["exit-code"]["value"] == step
 
 
+def test_the_action_checks_nothing_by_half_of_its_arguments(runner: dict[str, str]) -> None:
+    given = {"ARGUMENTS": "--model tiny --suite glue 'oops", "BASELINE": "b.json"}
+    assert run_step("bench check", runner, **given)
+    assert not (Path(runner["RUNNER_TEMP"]) / "bench.words").exists()
+
+
 def test_the_cache_is_of_what_is_installed(runner: dict[str, str]) -> None:
     for version in ("", "1.2.3"):
         run_step("what is to be installed", runner, VERSION=version, PYTHON="3.11.9")

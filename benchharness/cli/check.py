@@ -163,7 +163,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         limit=limit,
         data=data,
         alpha=alpha,
-        timeout=timeout or None,
+        timeout=timeout,
         may_change=allow_change,
     )
     verdict = run_gate(gate, _watching)

@@ -238,7 +238,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             placement=request.placement,
             db=db,
             watch=_watching(loggers, as_json=as_json),
-            timeout=timeout or None,
+            timeout=timeout,
             snapshot_every=checkpoint_every * 60,
             force=force,
         )

@@ -145,7 +145,7 @@ def which(  # noqa: PLR0913  (one parameter for each option)
         db,
         minutes,
         displayed,
-        timeout=timeout or None,
+        timeout=timeout,
         snapshot_every=checkpoint_every * 60,
         tell=lambda words: typer.echo(f"{words}.", err=True),
     )

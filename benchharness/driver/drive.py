@@ -92,7 +92,7 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
 ) -> Iterator[Driven]:
     """Runs the jobs of a schedule in a place and stores what each leaves behind.
 
-    A job that is silent for `timeout` seconds is ended (None: never). A running job keeps its state
+    A job that is silent for `timeout` seconds is ended (0: never). A running job keeps its state
     every `snapshot_every` seconds (0: never) and resumes from there when it is driven again. A job
     that starts from another one waits until that has ended, while others go before it, and fails
     where that has failed. A job that another process of this machine runs is waited for, while
@@ -110,7 +110,7 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     holds = schedule.checkpoints.holds
     snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
     engine = placement.engine(
-        timeout=timeout,
+        timeout=timeout or None,
         checkpoints=schedule.checkpoints.folder,
         keep=schedule.starts,
         snapshots=snapshots,

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_workers, unwatched
 from benchharness.driver.plan import Plan, plan
-from benchharness.driver.request import Request, check_request, listed
+from benchharness.driver.request import Request, check_request, find_own_data, listed
 from benchharness.driver.schedule import schedule_missing
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.regression import (
@@ -88,13 +88,26 @@ def run_marked(  # noqa: PLR0913  (the marker's arguments)
     alpha: float = DEFAULT_ALPHA,
     seeds: int = DEFAULT_SEEDS,
     data: str | None = None,
+    data_file: str | None = None,
+    hf: str | None = None,
+    columns: str = "",
+    metric: str | Sequence[str] = (),
+    encoding: str = "",
     recipe: str | None = None,
     settings: Sequence[str] = (),
     allow_change: bool = False,
 ) -> Verdict:
-    """The verdict on what a test's marker names; its `baseline` is relative to the root folder."""
+    """The verdict on what a test's marker names.
+
+    Its `baseline` and `data_file` are relative to the root folder.
+    """
     load_plugins()
     known = read_baseline(root / baseline)
+    place = data_file and str(root / Path(data_file).expanduser())
+    beside = {"suite": suite, "task": task, "data": data}
+    own = find_own_data(place, hf, columns, listed(metric), encoding, beside=beside)
+    if own is not None:
+        task, data = own.task.name, own.data
     request = check_request(
         models=[model],
         suites=listed(suite),
@@ -105,6 +118,7 @@ def run_marked(  # noqa: PLR0913  (the marker's arguments)
         recipe=recipe,
         device="auto",
         jobs="auto",
+        fits=lambda found: found.name in known.tasks,
     )
     return run_gate(
         Gate(

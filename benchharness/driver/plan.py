@@ -465,8 +465,10 @@ class _Parts:
 def resolve_precision(precision: str, *, gpu: bool) -> str:
     """What "auto" means on this machine: "bf16" where it computes it natively, else "fp32".
 
-    Raises BenchError for tf32 without a GPU.
+    Raises BenchError for what is no number format, and for tf32 without a GPU.
     """
+    if precision not in ("auto", "fp32", "tf32", "bf16"):
+        raise BenchError(f"--precision must be auto, fp32, tf32 or bf16, got {precision!r}.")
     if precision == "tf32" and not gpu:
         raise BenchError(
             "tf32 is a number format of GPUs, and there is none here: use --precision fp32."

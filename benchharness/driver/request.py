@@ -1,7 +1,8 @@
 """What a run is asked for, checked as a whole before anything starts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
 from benchharness.driver.teachers import find_teacher
@@ -150,7 +151,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     complaints = _Complaints()
     protocol = complaints.collect(protocol_of, recipe) or Protocol()
     tasks = tasks if suites or tasks else protocol.tasks
-    limit = protocol.limit if limit is None else limit
+    limit = protocol.limit if limit is None else complaints.collect(_whole, "--limit", limit, 1)
     seeds = protocol.seeds if seeds is None and not seed else seeds
     found_models = [
         model
@@ -173,7 +174,12 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     taught_by = complaints.collect(_find_teacher, teacher, db, trust)
     trainings = len(found_tasks or ()) + bool(shared)
     asked = len(found_models) * trainings * len(found_seeds or ())
-    choice = replace(engine, device=device, jobs=complaints.collect(_parse_jobs, jobs))
+    choice = replace(
+        engine,
+        device=device,
+        jobs=complaints.collect(_parse_jobs, jobs),
+        processes=complaints.collect(_whole, "--processes-per-job", engine.processes, 1) or 1,
+    )
     placement = complaints.collect(_find_placement, choice, found_models, asked)
     complaints.check()
     assert placement is not None, "a placement that was not found is a complaint"
@@ -255,7 +261,25 @@ class _Complaints:
 def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
     if count is not None and seeds:
         raise BenchError("--seeds and --seed exclude each other: --seeds 3 means seeds 1, 2 and 3.")
-    return tuple(dict.fromkeys(seeds)) or tuple(range(1, (count or DEFAULT_SEEDS) + 1))
+    if seeds:
+        return tuple(dict.fromkeys(_whole("--seed", seed, 0, MOST_SEED) for seed in seeds))
+    return tuple(range(1, _whole("--seeds", DEFAULT_SEEDS if count is None else count, 1) + 1))
+
+
+MOST_SEED = 2**32 - 1
+"""The greatest that numpy takes."""
+
+
+def _whole(option: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number from `least` up, of any type (numpy's too): Python's callers give anything."""
+    try:
+        found = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        found = least - 1
+    if found < least or (most is not None and found > most):
+        end = "up" if most is None else f"to {most}"
+        raise BenchError(f"{option} must be a whole number from {least} {end}, got {value!r}.")
+    return found
 
 
 def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec | None:
@@ -289,9 +313,14 @@ def _find_teacher(word: str | None, db: str, trust: Trust) -> ModelSpec | tuple[
     return None if word is None else find_teacher(word, db, trust)
 
 
-def listed(words: str | Sequence[str]) -> tuple[str, ...]:
-    """Names that are given as one or as several."""
-    return (words,) if isinstance(words, str) else tuple(words)
+def listed(words: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Names that are given as one or as several, None as none; BenchError for what is no name."""
+    if isinstance(words, str) or not isinstance(words, Iterable):
+        words = () if words is None else (words,)
+    names = tuple(words)
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise BenchError(f"expected a name or a list of names, got {odd[0]!r:.80}.")
+    return names
 
 
 def _parse_settings(settings: Sequence[str]) -> dict[str, str]:

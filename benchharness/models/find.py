@@ -246,9 +246,9 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
         return replace(known, trust=trust) if known.is_hub or known.is_folder else known
     if name.strip() and _is_folder(folder):
         return describe_folder(folder.resolve(), trust)
-    given, _, path = name.partition("=")
-    if given.strip() and path.strip() and _is_folder(Path(path).expanduser()):
-        return _called(given.strip(), describe_folder(Path(path).expanduser().resolve(), trust))
+    for given, path in _named(name):
+        if given and path and _is_folder(Path(path).expanduser()):
+            return _called(given, describe_folder(Path(path).expanduser().resolve(), trust))
     on_hub, at, revision = name.partition("@")
     if (spec := _on_hub(on_hub, trust)) is not None:
         if not at:
@@ -340,13 +340,25 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)
-    given, equals, pattern = name.partition("=")
-    given, pattern = (given.strip(), pattern.strip()) if equals else ("", name)
+    ways = [*_named(name), ("", name)]
+    given, pattern = next((way for way in ways if _is_there(way[1])), ways[0])
     if given and _is_folder(Path(pattern).expanduser()):
         return (find_model(name, trust),)
     found = [describe_folder(path, trust) for path in _matches(pattern)]
     run = given or Path(found[0].checkpoint).parent.name
     return tuple(_in_order(run, found, named=given))
+
+
+def _named(name: str) -> list[tuple[str, str]]:
+    """What NAME=FOLDER may mean, as either may hold a "=" too (`runs/lr=1e-4`)."""
+    parts = name.split("=")
+    ways = (("=".join(parts[:n]), "=".join(parts[n:])) for n in range(1, len(parts)))
+    return [(given.strip(), folder.strip()) for given, folder in ways]
+
+
+def _is_there(pattern: str) -> bool:
+    whole = Path(pattern).expanduser()
+    return _is_folder(whole) or bool(glob(str(whole)))  # noqa: PTH207  (as in _matches)
 
 
 def _matches(pattern: str) -> list[Path]:

@@ -33,13 +33,19 @@ _METRICS = {
 
 
 def official(boards: Iterable[Board]) -> list[Board]:
-    """The boards whose rows are a benchmark's own, all of them.
+    """The boards whose rows are a benchmark's own, all of them, and of data sets of the hub.
 
     Raises BenchError where there is none: a model card with a score on made-up or cut rows would
-    say what is not so.
+    say what is not so, and one on rows of somebody's own could not say of which data set.
     """
-    if found := [board for board in boards if board.is_whole]:
+    whole = [board for board in boards if board.is_whole]
+    if found := [board for board in whole if all(TASKS[name].source.hub for name in board.tasks)]:
         return found
+    if whole:
+        raise BenchError(
+            f"a model card names data sets of the hub, and {whole[0].title} is not of one. The "
+            "formats csv, json, markdown, latex and every-eval-ever take it."
+        )
     raise BenchError(
         "only scores on the official data, without --limit, go onto a model card; what fits here "
         "was measured on mini or cut data. The formats csv, json, markdown, latex and "
@@ -229,10 +235,10 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
 
 
 def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
-    """The hub's data set, or for mini and cut data a private one."""
+    """The hub's data set, or for mini, cut and own data a private one."""
     source = TASKS[line.task].source
-    split = source.splits[line.split].hub
-    if not board.is_whole:
+    split = source.splits[line.split].hub or line.split
+    if not (board.is_whole and source.hub):
         details = {"rows": board.data_label, "split": split}
         return {"dataset_name": line.task, "source_type": "other", "additional_details": details}
     revision = _hub_revision(TASKS[line.task], board)

@@ -437,6 +437,8 @@ def _parquet(path: Path) -> Table:
         rows = parquet.read_table(path).to_pylist()
     except (OSError, ArrowException) as error:
         raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
+    if not rows:
+        raise DataError(f"{path.name} has no rows.")
     return _objects(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
 
 

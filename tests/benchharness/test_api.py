@@ -5,6 +5,7 @@ import json
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 import transformers
@@ -74,6 +75,14 @@ def test_a_board_is_a_table_in_percent_and_shows_itself(ran):
     assert "<table" in board._repr_html_()
     assert "GLUE on mini data" in repr(board)
     assert board._repr_html_() in ran._repr_html_()
+
+
+def test_a_notebook_shows_what_was_said_and_what_failed(ran):
+    assert ran._repr_html_() == "".join(board._repr_html_() for board in ran.boards())
+    shown = replace(ran, said=("LEAK: 1 row",), failures=("tiny: <nan>",))._repr_html_()
+    assert shown == f"<p>LEAK: 1 row</p><p>tiny: &lt;nan&gt;</p>{ran._repr_html_()}"
+    nothing = replace(ran, keys=(), suites=("squad",))
+    assert nothing._repr_html_() == f"<p>&lt;0 runs in {ran.db}&gt;</p>"
 
 
 def test_predictions_and_curves_are_frames(ran):
@@ -226,6 +235,32 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
         (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
         (lambda: bh.runs("nowhere.sqlite"), "nowhere.sqlite"),
+        (lambda: bh.run("tiny", tokenizer="t", task="glue/rte"), "of one model in memory"),
+        (lambda: bh.run("tiny", task=[None]), "expected a name or a list of names, got None"),
+        (lambda: bh.run("tiny", task="glue/rte", device=0), "no device is called '0'"),
+        (
+            lambda: bh.run("tiny", task="rte", seeds=0, data="mini"),
+            "--seeds must be a whole number",
+        ),
+        (
+            lambda: bh.run("tiny", task="rte", seeds=[], data="mini"),
+            "--seeds must be a whole number",
+        ),
+        (lambda: bh.run("tiny", task="rte", seeds=["1"], data="mini"), "--seed must .* got '1'"),
+        (lambda: bh.run("tiny", task="rte", seeds=[2**32], data="mini"), "from 0 to 4294967295"),
+        (lambda: bh.run("tiny", task="rte", limit=1.5, data="mini"), "--limit must .* got 1.5"),
+        (
+            lambda: bh.run("tiny", task="rte", processes_per_job=0, data="mini"),
+            "--processes-per-job",
+        ),
+        (lambda: bh.score("squad/v2.0", [None] * 264, "mini"), "expected a text"),
+        (lambda: bh.score("conll2003/ner", [None] * 150, "mini"), "expected a list of tags"),
+        (
+            lambda: bh.run("tiny", data=pd.DataFrame(ROWS)),
+            "data is a DataFrame: .* data_file takes",
+        ),
+        (lambda: bh.run("tiny", data_file={"text": ["a"], "label": ["b"]}), "has text, label: exp"),
+        (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(call, sentence, tmp_path, monkeypatch):
@@ -255,7 +290,7 @@ def planned(monkeypatch, model, **words):
 
     monkeypatch.setattr("benchharness.api.drive", look)
     monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
-    bh.run(model, baselines=False, seeds=1, **{**WHAT, "task": "rte", **words})
+    bh.run(model, baselines=False, **{**WHAT, "task": "rte", "seeds": 1, **words})
     return found
 
 
@@ -271,6 +306,9 @@ def test_a_model_in_memory_is_its_weights(tmp_path, monkeypatch):
     tokenizer.save_pretrained(tmp_path / "mine")
     (folder,) = planned(monkeypatch, tmp_path / "mine", db=tmp_path / "x.sqlite")
     assert folder.key == job.key
+    (elsewhere,) = planned(monkeypatch, model, **{**words, "name": "../a=b/c"})
+    assert (elsewhere.model, elsewhere.key) == ("../a=b/c", job.key)
+    assert len(list((tmp_path / "models").iterdir())) == 2
     model.embeddings.word_embeddings.weight.data[5] += 1
     (other,) = planned(monkeypatch, model, **words)
     assert other.key != job.key
@@ -297,9 +335,72 @@ def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
     model, tokenizer = in_memory()
     with pytest.raises(bh.BenchError, match="needs its tokenizer"):
         bh.run(model, task="glue/rte", db=tmp_path / "x.sqlite")
+    with pytest.raises(bh.BenchError, match="needs its tokenizer"):
+        bh.run(model, tokenizer="bert", task="glue/rte", db=tmp_path / "x.sqlite")
     with pytest.raises(bh.BenchError, match="has no weights"):
         bh.run(model.to("meta"), tokenizer=tokenizer, task="glue/rte", db=tmp_path / "x.sqlite")
     assert list(tmp_path.iterdir()) == []
+
+
+# Rows in memory.
+
+ROWS = [{"review": f"film {n} was {'good' if n % 2 else 'bad'}", "is": n % 2} for n in range(40)]
+
+
+def test_rows_in_memory_are_a_file_of_them(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    whole = pd.DataFrame(ROWS)
+    named = datasets.Dataset.from_list(ROWS).cast_column(
+        "is", datasets.ClassLabel(names=["-", "+"])
+    )
+    words = {"db": tmp_path / "x.sqlite", "seeds": 1, "set": {"epochs": 1}, "device": "cpu"}
+    found = bh.run(
+        "majority", data_file=whole[whole.index > 1], columns="text=review,label=is", **words
+    )
+    assert found.said[1] == "rows: 30 train, 8 dev; dev is 20% of train.parquet, by its labels"
+    assert "gold" in bh.predictions(found.keys[0], db=found.db)
+    assert found.boards()[0].board.title == "rows"
+    assert (
+        bh.run(
+            "majority", data_file=ROWS[2:], columns={"text": "review", "label": "is"}, **words
+        ).keys
+        == found.keys
+    )
+    split = datasets.DatasetDict(train=named, validation=named.select(range(10)))
+    (said, rows, *_) = bh.run("majority", data_file=split, **words).said
+    assert said.endswith("(2 classes: +, -); macro F1")
+    assert rows == "rows: 40 train, 10 dev"
+    assert sorted(path.name for path in tmp_path.glob("data/*/rows/*")) == [
+        "dev.parquet",
+        "train.parquet",
+        "train.parquet",
+    ]
+
+
+@pytest.mark.parametrize("rows", [[], pd.DataFrame({"text": ["a", 1], "label": [{}, "b"]}), 5])
+def test_rows_in_memory_that_are_no_table_are_refused(rows, tmp_path):
+    with pytest.raises(bh.BenchError, match=r"has no rows|cannot be written as Parquet"):
+        bh.run("tiny", data_file=rows, db=tmp_path / "x.sqlite")
+
+
+def test_values_are_of_python_or_numpy(tmp_path, monkeypatch):
+    model, tokenizer = in_memory()
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    jobs = planned(
+        monkeypatch,
+        "tiny",
+        task=pd.Series(["rte"]),
+        set={"learning_rate": np.array([1e-4, 2e-4])},
+        seeds=np.arange(1, 3),
+        limit=np.int64(16),
+        shots="16",
+        start_from=tmp_path / "start",
+        db=tmp_path / "x.sqlite",
+    )
+    names = ("learning_rate", "shots")
+    found = {(job.seed, *(job.settings[name].value for name in names)) for job in jobs}
+    assert found == {(1, 1e-4, 16), (1, 2e-4, 16), (2, 1e-4, 16), (2, 2e-4, 16)}
 
 
 # The documentation and the notebook.

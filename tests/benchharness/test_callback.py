@@ -1,6 +1,7 @@
 """A training that benches its checkpoints is the same training, and what was cut short resumes."""
 
 import logging
+import shutil
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ pytest.importorskip("accelerate")
 QUICK = {"data": "mini", "limit": 8, "seeds": 1, "set": {"epochs": 1}, "jobs": 1, "device": "cpu"}
 
 
-def train(folder, callbacks, steps=30):
+def train(folder, callbacks, steps=30, **options):
     """Losses and weights of a small classifier with dropout after some steps."""
     transformers.set_seed(5)
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
@@ -37,6 +38,7 @@ def train(folder, callbacks, steps=30):
         use_cpu=True,
         disable_tqdm=True,
         log_level="error",
+        **options,
     )
     trainer = Trainer(
         model=model,
@@ -88,6 +90,34 @@ def test_without_waiting_the_scores_come_later(tmp_path, alone):
     assert logged(found[2]) == {30: pytest.approx(bh.runs(db)["score"].iloc[0])}
 
 
+def test_scores_are_logged_when_their_checkpoint_is_deleted(tmp_path, alone, monkeypatch):
+    """The Trainer keeps the last checkpoint alone; the rows are own ones, in memory."""
+    rows = [
+        {"text": f"film {n} was {'good' if n % 2 else 'bad'}", "label": n % 2} for n in range(20)
+    ]
+    quick = {**QUICK, "data": "hub", "data_file": rows, "db": tmp_path / "x.sqlite"}
+    bencher = bh.BenchCallback((), wait=False, **quick)
+
+    def wait(*_, **__):
+        for _, process in bencher._going:
+            process.wait()
+
+    monkeypatch.setattr(bencher, "on_step_end", wait)
+    found = train(tmp_path, [bencher], save_total_limit=1)
+    assert_same(found, alone)
+    scores = [line for line in found[2] if any(name.startswith("bench/rows") for name in line)]
+    assert [line["step"] for line in scores] == [15, 30]
+
+
+def test_any_folder_can_be_benched(tmp_path):
+    folder = tmp_path / "runs [1]" / "lr=1e-4" / "step-3"
+    transformers.AutoModel.from_config(make_config("bert")).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(folder)
+    bencher = bh.BenchCallback("glue/rte", db=tmp_path / "x.sqlite", **QUICK)
+    assert list(bencher.bench(folder)) == ["glue/rte"]
+    assert list(bh.runs(tmp_path / "x.sqlite")["model"]) == ["lr=1e-4/step-3"]
+
+
 @pytest.mark.soak
 def test_what_was_cut_short_is_done_by_the_next_call(tmp_path, monkeypatch, alone):
     """Ctrl-C in the middle of the second bench ends the training; both go on."""
@@ -109,7 +139,9 @@ def test_what_was_cut_short_is_done_by_the_next_call(tmp_path, monkeypatch, alon
 
 
 def test_a_benchmark_that_cannot_be_run_ends_no_training(tmp_path, alone, caplog):
-    callback = bh.BenchCallback("glue/rte", db="/proc/nowhere/x.sqlite", **QUICK)
+    callback = bh.BenchCallback("glue/rte", db=str(tmp_path / "gone" / "x.sqlite"), **QUICK)
+    shutil.rmtree(tmp_path / "gone")
+    (tmp_path / "gone").write_text("")
     with caplog.at_level(logging.WARNING, "benchharness"):
         assert_same(train(tmp_path, [callback]), alone)
     assert "checkpoint-15 was not benched: " in caplog.text
@@ -117,16 +149,27 @@ def test_a_benchmark_that_cannot_be_run_ends_no_training(tmp_path, alone, caplog
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [({"tasks": "rtee"}, "rtee"), ({"tasks": "glue/rte", "every": 0}, "every is 0")],
+    [
+        ({"tasks": "rtee"}, "rtee"),
+        ({"every": 0}, "every is 0"),
+        ({"seeds": 0}, "--seeds must be"),
+        ({"recipe": "nope"}, "no recipe"),
+        ({"data": "nowhere"}, "nowhere"),
+        ({"db": "/proc/x.sqlite"}, "cannot be made"),
+        ({"plugins": "nope.py"}, "nope.py"),
+        ({"sedes": 1}, "unexpected keyword argument 'sedes'"),
+    ],
 )
-def test_what_is_wrong_is_said_when_it_is_made(words, sentence):
-    with pytest.raises(bh.BenchError, match=sentence):
+def test_what_is_wrong_is_said_when_it_is_made(words, sentence, tmp_path):
+    words = {"tasks": "glue/rte", "data": "mini", "db": tmp_path / "x.sqlite"} | words
+    with pytest.raises((bh.BenchError, TypeError), match=sentence):
         bh.BenchCallback(**words)
 
 
-def test_without_a_tokenizer_nothing_begins():
+def test_without_a_tokenizer_nothing_begins(tmp_path):
+    bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
     with pytest.raises(bh.BenchError, match="processing_class=tokenizer"):
-        bh.BenchCallback("glue/rte").on_train_begin(None, None, None, processing_class=None)
+        bencher.on_train_begin(None, None, None, processing_class=None)
 
 
 @pytest.mark.soak

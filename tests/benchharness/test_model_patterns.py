@@ -83,6 +83,14 @@ def complaint(name: str) -> str:
     return str(caught.value)
 
 
+def test_names_and_folders_may_hold_an_equals_sign(tmp_path: Path) -> None:
+    folder = save(tmp_path / "runs [1]" / "lr=1e-4" / "step-30")
+    assert find_model(f"a=b={folder}").name == "a=b"
+    pattern = f"{tmp_path}/runs [[]1]/lr=1e-4/step-*"
+    for name, run in ((pattern, "lr=1e-4"), (f"mine={pattern}", "mine"), (f"a=b={pattern}", "a=b")):
+        assert [spec.name for spec in find_models(name)] == [f"{run}/step-30"]
+
+
 def test_a_pattern_that_matches_nothing_says_what_is_there(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     assert complaint(f"{tmp_path}/ste-*") == (

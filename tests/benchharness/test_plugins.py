@@ -152,7 +152,7 @@ def installed(monkeypatch):
             "imports leaderboard, which is called benchharness.leaderboard now: write `from ",
         ),
         ("import tasks_of_mine\n", "raises ModuleNotFoundError in line 1 of mine.py: No module"),
-        ("x = (\n", "raises SyntaxError"),
+        ("x = (\n", "raises SyntaxError: '(' was never closed (mine.py, line 1)."),
         ("raise SystemExit(3)\n", "raises SystemExit in line 1 of mine.py: 3."),
         (
             "x = 1\n",

@@ -3,19 +3,23 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 
 import pytest
 
 from benchharness.cli.app import main
 from tests.helpers import ROOT
 from tests.helpers.learned_engine import LearnedEngine
+from tests.helpers.own_files import GOOD
 
 CONFTEST = """
+from collections import defaultdict
+
 from tests.helpers.learned_engine import LearnedEngine
 
 import benchharness.engines.choice
 
-shares = {"glue/rte": 0.8, "glue/sst2": 0.9}
+shares = defaultdict(lambda: 0.9, {"glue/rte": 0.8})
 benchharness.engines.choice.LocalEngine = LearnedEngine(shares, world=1)
 """
 TESTS = """
@@ -29,6 +33,13 @@ def test_sst2():
 def test_rte():
     raise AssertionError("the body of a failed check does not run")
 
+@pytest.mark.bench(
+    model="tiny", data_file="reviews.csv", columns="text=text,label=label", metric="accuracy",
+    baseline="own.json", settings=["epochs=2"], seeds=1,
+)
+def test_own_rows():
+    pass
+
 @pytest.mark.bench(model="tiny", task="glue/rte", limit=7)
 def test_another_limit():
     pass
@@ -40,11 +51,18 @@ def project(tmp_path, monkeypatch, capsys):
     """A folder with a baseline that RTE cannot reach, and tests with the marker."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
-    engine = LearnedEngine({"glue/rte": 0.98, "glue/sst2": 0.9})
+    engine = LearnedEngine(defaultdict(lambda: 0.9, {"glue/rte": 0.98}))
     monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+    GOOD["comma"].write(tmp_path)
     words = "--model tiny --task glue/rte --task glue/sst2 --data mini"
     options = "--limit 100 --set epochs=2 --precision fp32 --no-baselines --device cpu"
-    for command in (f"run {words} {options}", f"baseline {words}"):
+    own = "--model tiny --data-file reviews.csv --metric accuracy"
+    for command in (
+        f"run {words} {options}",
+        f"baseline {words}",
+        f"run {own} {options}",
+        "baseline --model tiny --suite reviews --out own.json",
+    ):
         monkeypatch.setattr(sys, "argv", ["bench", *command.split()])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -62,7 +80,7 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
     ended = subprocess.run(
         command, cwd=project, env=environment, capture_output=True, text=True, check=False
     )
-    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
     assert "2 failed" in ended.stdout
     assert "the body runs too" in ended.stdout
     assert "the body of a failed check" not in ended.stdout

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.sources import Split
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import PairTask, score
+from benchharness.tasks.task import Metric, PairTask, score
 
 PREDICTIONS = [PairPrediction(id="0", label="entailment")]
 EXAMPLES = [PairExample(id="0", text_a="a", text_b="b", label="entailment")]
@@ -37,3 +39,19 @@ def test_scores_of_different_splits_never_share_a_name(split: str, name: str) ->
 
 def test_a_task_with_nothing_but_test_rows_needs_no_mark() -> None:
     assert score(with_splits("test"), "test", PREDICTIONS, EXAMPLES) == {"accuracy": 1.0}
+
+
+def scored(value: object) -> object:
+    metric = Metric[PairPrediction, PairExample](name="mine", compute=lambda *_: value)  # type: ignore[arg-type, return-value]
+    return score(replace(with_splits("dev"), metrics=(metric,)), "dev", PREDICTIONS, EXAMPLES)
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.array(0.5), 0.5])
+def test_a_score_is_a_number_of_python(value: object) -> None:
+    assert repr(scored(value)) == "{'mine': 0.5}"
+
+
+@pytest.mark.parametrize("value", [float("nan"), np.inf, "high"])
+def test_what_is_no_finite_number_is_no_score(value: object) -> None:
+    with pytest.raises(BenchError, match=r"the metric mine gives .* for glue/rte dev: expected"):
+        scored(value)

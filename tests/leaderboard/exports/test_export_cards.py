@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from benchharness.leaderboard.exports.cards import (
 from benchharness.leaderboard.exports.lines import score_lines
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
 
@@ -78,6 +80,20 @@ def test_made_up_and_cut_rows_go_onto_no_card() -> None:
         for write in (to_model_index, to_eval_results):
             with pytest.raises(BenchError, match="only scores on the official data"):
                 write([cut])
+
+
+def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: Any) -> None:
+    task = TASKS["glue/rte"]
+    files = replace(task, source=replace(task.source, hub="", config=""))
+    place = "benchharness.leaderboard.exports.cards.TASKS"
+    monkeypatch.setattr(place, {**TASKS, "glue/rte": files})
+    for write in (to_model_index, to_eval_results):
+        with pytest.raises(BenchError, match="names data sets of the hub, and GLUE is not of one"):
+            write([board])
+    results = json.loads(to_every_eval_ever([board], NOW, "0.1.0"))["evaluation_results"]
+    sources = {r["source_data"]["dataset_name"]: r["source_data"]["source_type"] for r in results}
+    assert sources["glue/rte"] == "other"
+    assert sources["glue/cola"] == "hf_dataset"
 
 
 def test_a_card_is_of_one_model(board: Board) -> None:

@@ -103,6 +103,13 @@ def test_run_says_where_everything_comes_from() -> None:
     assert job.key in text
 
 
+def test_a_row_whose_name_has_its_recipe_begins_with_its_runs() -> None:
+    job = make_job(overridden=True)
+    setting = {**job.settings, "epochs": Setting(value=1, source="--set")}
+    html = report([make_result(replace(job, settings=setting))])
+    assert re.findall(r"</h3> <small>(.*?) run", html) == ["1"]
+
+
 def test_run_has_its_learning_curve(html: str) -> None:
     page = Page(html[html.index('<details class="run"') :])
     lines = [a["d"] or "" for _, a in page.elements if (a.get("class") or "").startswith("line")]
