@@ -7,7 +7,7 @@
 
 Nothing here prints or exits; the bars of `run` go to stderr or into the notebook's cell. What goes
 wrong is a BenchError, whose text says what, where, and what to do. Ctrl-C in a notebook stops the
-workers, and the same call goes on from there.
+workers, and the same call resumes from there.
 """
 
 import hashlib
