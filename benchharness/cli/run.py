@@ -318,7 +318,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        tell_notes([f"rows left out as their benchmark does: {splits}."])
+        tell_notes([f"rows that their task leaves out: {splits}."])
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
 

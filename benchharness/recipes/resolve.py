@@ -25,6 +25,7 @@ from benchharness.models.weights import count_layers
 from benchharness.recipes.read import (
     FROZEN,
     Protocol,
+    check_tables,
     choices_of,
     expand_grid,
     packaged_names,
@@ -510,10 +511,15 @@ def _recipe_path(name: str) -> Path:
 
 
 def protocol_of(recipe: str | None) -> Protocol:
-    """What a recipe runs where its user does not say it."""
+    """What a recipe runs where its user does not say it.
+
+    Raises BenchError where its file cannot be read or has a table that is of no task.
+    """
     if recipe is None or recipe == _PAPER:
         return Protocol()
-    return read_protocol(_recipe_path(recipe))
+    path = _recipe_path(recipe)
+    check_tables(path)
+    return read_protocol(path)
 
 
 def _file_layers(path: Path, tables: Sequence[str]) -> list[Mapping[str, Setting]]:

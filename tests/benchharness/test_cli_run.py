@@ -366,7 +366,7 @@ def test_a_bug_keeps_its_traceback(bench, monkeypatch):
 def test_rows_that_the_benchmark_leaves_out_are_said(bench):
     ended = bench("run", "--model", "tiny", "--suite", "snli", "--data", "mini", "--dry-run")
     assert ended.code == 0
-    assert "bench: rows left out as their benchmark does: 16 of snli/snli:train" in ended.err
+    assert "bench: rows that their task leaves out: 16 of snli/snli:train" in ended.err
 
 
 def test_nothing_is_said_where_no_row_is_left_out(bench):

@@ -227,6 +227,7 @@ def test_rows_that_are_left_out_are_no_leaks(tmp_path):
         rows = [[sentence(first + n), "ab"[n % 2]] for n in range(40)]
         table(folder, [["text", "label"], ["", "a"], [sentence(99), ""], *rows], f"{name}.csv")
     found = find_own(str(folder))
+    assert "rows: 40 train, 40 dev" in found.sentences
     assert "left out of dev, without a text or a label: 2" in found.sentences
     assert found.leaks == {"dev": (0, 0)}
 
