@@ -273,7 +273,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
                     f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
                     "every task it is [default]."
                 )
-            yield f"{suite}/{task}", lines
+            yield f"{suite}/{task}".lower(), lines  # as --task takes them
 
 
 def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Setting]:
