@@ -72,6 +72,7 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
+from benchharness.recipes.resolve import needless_names
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import distinct_title
@@ -267,6 +268,9 @@ def _plan(request: Request) -> Plan:
     with Console(stderr=True).status("reading the data and the checkpoints"):
         planned = plan(request)
     _name_missing_rows(request, planned)
+    used = {name for job in planned.jobs for name in job.settings}
+    for name in needless_names(request.overrides, used):
+        tell_notes([f"{name} (--set) means nothing to any of these jobs, and is left out."])
     return planned
 
 

@@ -44,9 +44,7 @@ def test_what_a_file_runs_is_shown_too(bench, mine: Path) -> None:
 
 
 def test_a_table_of_nothing_is_refused_by_a_run_too(bench, mine: Path) -> None:
-    mine.write_text(
-        f"{TEXT}[GLUE.RTE]\n[glue.colla]\n[head.spam]\nepochs = 3\n"
-    )
+    mine.write_text(f"{TEXT}[GLUE.RTE]\n[glue.colla]\n[head.spam]\nepochs = 3\n")
     asked = ("--model", "tiny", "--task", "glue/cola", "--data", "mini", "--recipe", "mine.toml")
     for words in (("show", "recipe", "mine.toml"), ("run", *asked, "--dry-run")):
         ended = bench(*words)
