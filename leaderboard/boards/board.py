@@ -277,10 +277,11 @@ def boards_with(
     if found:
         return found
     models = known() if known else (entry.model for board in listed for entry in board.entries)
+    hidden = any(board.hidden for board in listed)
     raise BenchError(
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
         f"{_some(dict.fromkeys(models)) or 'no runs'}; `bench list runs` shows on which data each "
-        "was run."
+        f"was run{', `bench hide` which rows are hidden' if hidden else ''}."
     )
 
 

@@ -127,6 +127,8 @@ def test_a_row_that_has_a_name_is_hidden_alone(bench, stored):
     bench("rename", "minilm:lr=3e-4", "hot", *DB)
     bench("hide", "hot", *DB)
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
+    ended = bench("compare", "minilm", "hot", *DB)
+    assert ended.err.endswith("each was run, `bench hide` which rows are hidden.\n")
     bench("hide", "hot", "--undo", *DB)
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 
