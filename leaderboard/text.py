@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EISDIR
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
+from tempfile import TemporaryFile, mkstemp
 from typing import IO
 
 # Control and format characters (U+202E turns the text after it around), lone surrogates (which no
@@ -41,11 +41,17 @@ def storable(text: str) -> str:
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.
 
-    Where the writing fails or the power, what was there before stays. Raises OSError.
+    Where the writing fails or the power, what was there before stays. Raises OSError, which names
+    `path` where no file can be made there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."[:200], delete=False) as file:
-        temporary = Path(file.name)
+    try:
+        handle, draft = mkstemp(dir=path.parent, prefix=f".{path.name}."[:200])
+    except OSError as error:  # it names the draft
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    os.close(handle)
+    temporary = Path(draft)
+    with temporary.open("w+b") as file:
         try:
             yield file
             file.flush()

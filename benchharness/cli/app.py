@@ -64,7 +64,7 @@ was called is imported: `bench --help` and shell completion read this table alon
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
     "found; 4 data, a checkpoint or the hub is missing or malformed; 5 the leaderboard's database "
-    "is locked, damaged or too new; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
+    "is locked, full, damaged or too new; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
 )
 
 OBJECTS_TO_COLLECT = 500_000

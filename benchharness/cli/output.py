@@ -16,6 +16,7 @@ from benchharness.leaderboard.result import Failure, Result, RunRow, curve_flags
 from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
+from benchharness.tasks.errors import JobError, ModelError
 from benchharness.tasks.suites import (
     TASKS,
     Suite,
@@ -39,6 +40,26 @@ def tell_notes(sentences: Iterable[str]) -> None:
 def print_json(data: object) -> None:
     """Print JSON; NaN is refused because JSON has none."""
     typer.echo(json.dumps(data, indent=2, allow_nan=False))
+
+
+def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
+    """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
+    by_reason: dict[str, list[Failure]] = {}
+    for failure in failures:
+        by_reason.setdefault(failure.error, []).append(failure)
+    for reason, stopped in by_reason.items():
+        if all(failure.exit_code == ModelError.exit_code for failure in stopped):
+            yield reason
+        else:
+            yield f"{', '.join(names[failure.job.key] for failure in stopped)}: {reason}"
+
+
+def exit_code(failures: Sequence[Failure]) -> int:
+    """What a command exits with whose jobs have failed so: 4 where only checkpoints are wrong."""
+    if not failures:
+        return 0
+    only_models = all(failure.exit_code == ModelError.exit_code for failure in failures)
+    return ModelError.exit_code if only_models else JobError.exit_code
 
 
 def print_table(

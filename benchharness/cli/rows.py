@@ -23,6 +23,7 @@ from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import check_new
+from benchharness.leaderboard.store.marks import stored_names
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import gather_boards, stored_name
@@ -74,7 +75,9 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
     with open_store(db, create=False) as store:
         found, is_model = _find(store, row)
         keys = {run.key for run in found}
-        if any(run.model == name and run.key not in keys for run in store.runs(model=name)):
+        given = {found[0].model}
+        is_back = name in stored_names(given, store.marks()) - given
+        if not is_back and any(run.key not in keys for run in store.runs(model=name)):
             raise BenchError(f"there is a model called {name!r} already: give another name.")
         before = stored_name(store, row)
         store.mark(keys, "name", name, whole_model=is_model)
@@ -142,7 +145,7 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     """The runs of a row or of a model, and whether it is a model; BenchError where it is none."""
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, True
+        return runs, not any(run.is_named for run in runs)  # a row that has a name of its own
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:

@@ -55,7 +55,7 @@ from benchharness.cli.options import (
     completed_by,
     with_plugins,
 )
-from benchharness.cli.output import tell_notes
+from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request, find_own_data
@@ -72,8 +72,9 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
+from benchharness.recipes.resolve import needless_names
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
-from benchharness.tasks.errors import BenchError, JobError, ModelError
+from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 
 if TYPE_CHECKING:
@@ -267,6 +268,9 @@ def _plan(request: Request) -> Plan:
     with Console(stderr=True).status("reading the data and the checkpoints"):
         planned = plan(request)
     _name_missing_rows(request, planned)
+    used = {name for job in planned.jobs for name in job.settings}
+    for name in needless_names(request.overrides, used):
+        tell_notes([f"{name} (--set) means nothing to any of these jobs, and is left out."])
     return planned
 
 
@@ -318,7 +322,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        tell_notes([f"rows left out as their benchmark does: {splits}."])
+        tell_notes([f"rows that their task leaves out: {splits}."])
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
 
@@ -395,9 +399,9 @@ def _conclude(
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(_where_to_look(schedule, out, db)))
-    tell_notes(_complaints(failures, schedule.names))
+    tell_notes(complaints(failures, schedule.names))
     lost = not failures and len(finished) < len(schedule.jobs)
-    return JobError.exit_code if lost else _exit_code(failures)
+    return JobError.exit_code if lost else exit_code(failures)
 
 
 def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
@@ -439,31 +443,12 @@ def _suites_of(schedule: Schedule) -> tuple[str, ...]:
     return tuple(dict.fromkeys(task.partition("/")[0] for task in tasks))
 
 
-def _complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
-    """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
-    by_reason: dict[str, list[Failure]] = {}
-    for failure in failures:
-        by_reason.setdefault(failure.error, []).append(failure)
-    for reason, stopped in by_reason.items():
-        if all(failure.exit_code == ModelError.exit_code for failure in stopped):
-            yield reason
-        else:
-            yield f"{', '.join(names[failure.job.key] for failure in stopped)}: {reason}"
-
-
-def _exit_code(failures: Sequence[Failure]) -> int:
-    if not failures:
-        return 0
-    only_models = all(failure.exit_code == ModelError.exit_code for failure in failures)
-    return ModelError.exit_code if only_models else JobError.exit_code
-
-
 def _summary(
     schedule: Schedule, failures: Sequence[Failure], finished: set[str], out: Path
 ) -> dict[str, Any]:
     stored_before = {job.key for job in schedule.jobs} - {job.key for job in schedule.todo}
     return {
-        "exit_code": _exit_code(failures),
+        "exit_code": exit_code(failures),
         "jobs": len(schedule.jobs),
         "stored_before": len(stored_before),
         "finished": len(finished - stored_before),

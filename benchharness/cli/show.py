@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,7 @@ from benchharness.cli.output import (
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.boards.systems import systems
 from benchharness.models import MODELS, ModelSpec, find_model
+from benchharness.progress import MOST_SCORES
 from benchharness.recipes.read import file_facts, packaged_names
 from benchharness.recipes.resolve import compare_recipes, resolve_sweep, with_start
 from benchharness.tasks.errors import BenchError, ModelError, unknown_name
@@ -375,7 +377,7 @@ def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json
 
 
 def _short(row: "RunRow") -> dict[str, Any]:
-    """A row for the eye: the key's beginning, and the scores of the run's own task.
+    """A row for the eye: the key's beginning, and the first scores of the run's own task.
 
     Of tasks that were trained together it has the first score of each.
     """
@@ -383,10 +385,12 @@ def _short(row: "RunRow") -> dict[str, Any]:
     if len(row.trained_tasks) > 1:
         own = {distinct_title(task): row.scores.get(task) for task in row.trained_tasks}
         scores = {title: next(iter(found.values())) for title, found in own.items() if found}
+    shown = dict(islice(scores.items(), MOST_SCORES))
+    more = [f"and {len(scores) - MOST_SCORES} more"] if len(scores) > MOST_SCORES else []
     return {
         **in_words(run_facts(row)),
         "key": row.key[:12],
         "task": row.title,
         "recipe": row.shown_recipe,
-        "scores": scores or row.error,
+        "scores": [shown, *more] if scores else row.error,
     }

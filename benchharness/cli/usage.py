@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import EnumType
 from inspect import signature
+from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -41,7 +42,11 @@ def _surplus(message: str, command: str, help_line: str) -> str:
     found = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message, re.DOTALL)
     if found is None:
         return f"{message} {help_line}"
-    return f"`{command}` does not take {found[1]!r}: {help_line}"
+    is_unquoted = (
+        command in {"bench run", "bench curve"} and Path(found[1].partition(" ")[0]).is_dir()
+    )
+    quotes = "write a pattern of checkpoints in quotes ('DIR/step-*'); " if is_unquoted else ""
+    return f"`{command}` does not take {found[1]!r}: {quotes}{help_line}"
 
 
 def _options(command: Any) -> Iterator[str]:

@@ -52,14 +52,12 @@ def watch(*, once: Once = False, db: Database = DATABASE, as_json: AsJson = Fals
     if not runs:
         typer.echo(visible(f"no run goes on beside {db}."), err=True)
         return
+    shown = _JsonLines() if as_json else _Screen(Console())
     if once:
-        _show_once(runs, as_json=as_json)
-        return
-    if as_json:
-        _follow(folder, runs, known, _JsonLines())
+        _show_once(runs, shown)
     else:
-        _follow(folder, runs, known, _Screen(Console()))
-    if any(run.state.failed or run.is_lost for run in runs):
+        _follow(folder, runs, known, shown)
+    if any(run.is_over and (run.state.failed or run.is_lost) for run in runs):
         raise typer.Exit(JobError.exit_code)
 
 
@@ -77,13 +75,11 @@ def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
             yield run
 
 
-def _show_once(runs: list[Followed], *, as_json: bool) -> None:
-    console = Console()
+def _show_once(runs: list[Followed], shown: "_Screen | _JsonLines") -> None:
     for run in runs:
-        if as_json:
-            typer.echo(json.dumps(_snapshot(run)))
-        else:
-            console.print(bars(run.state, run.now, console))
+        shown.now(run)
+        if run.is_over:
+            shown.over(run)
         run.close()
 
 
@@ -115,6 +111,10 @@ class _Screen:
             self.say(f"... and {more} before")
         for key in ended[-FIRST_LINES:]:
             self._end(run, key)
+
+    def now(self, run: Followed) -> None:
+        """Shows how far a run is."""
+        self._console.print(bars(run.state, run.now, self._console))
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:
         """Shows a change."""
@@ -163,6 +163,8 @@ class _JsonLines:
     def begin(self, run: Followed) -> None:
         """Writes how far the run is."""
         _put(_snapshot(run))
+
+    now = begin
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:
         """Writes a change, and how far the run is with it."""

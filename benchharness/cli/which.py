@@ -32,7 +32,7 @@ from benchharness.cli.options import (
     completed_by,
     with_plugins,
 )
-from benchharness.cli.output import print_json, print_table, tell_notes
+from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.request import check_request
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.which import (
@@ -50,9 +50,8 @@ from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import Trust
-from benchharness.progress import job_name
+from benchharness.progress import job_name, job_names
 from benchharness.stored.which import Answer, Candidate, find_answers
-from benchharness.tasks.errors import JobError
 from benchharness.tasks.suites import distinct_title
 
 Among = Annotated[
@@ -158,8 +157,9 @@ def which(  # noqa: PLR0913  (one parameter for each option)
         print_json(_to_json(answers, searched, costs, failures))
     else:
         _show(answers, searched, costs, request.slots[0].device)
-        tell_notes(f"{job_name(failure.job)}: {failure.error}" for failure in failures)
-    raise typer.Exit(JobError.exit_code if failures else 0)
+        names = job_names([*searched.jobs, *(failure.job for failure in failures)])
+        tell_notes(complaints(failures, names))
+    raise typer.Exit(exit_code(failures))
 
 
 def _show(
@@ -261,7 +261,7 @@ def _to_json(
     failures: Sequence[Failure],
 ) -> dict[str, Any]:
     return {
-        "exit_code": JobError.exit_code if failures else 0,
+        "exit_code": exit_code(failures),
         "runs": len(searched.jobs),
         "of": searched.of,
         "left": searched.left or None,

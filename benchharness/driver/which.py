@@ -481,6 +481,9 @@ def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str
         if request.placement.forks is None:
             found[job.model] = "not measured: jobs run on other machines."
             continue
+        if job.is_zero_shot:
+            found[job.model] = "not measured: it predicts without a head of ours."
+            continue
         try:
             found[job.model] = measure_inference(job, request.slots[0], MEASURE_SECONDS)
         except BenchError as error:

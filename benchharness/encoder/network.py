@@ -173,6 +173,8 @@ def _is_on_top(key: str) -> bool:
 
 def first_line(error: Exception) -> str:
     """What an error says first, or what it is."""
+    if isinstance(error, KeyError):  # which says the key alone
+        return f"{error} is missing"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

@@ -47,7 +47,7 @@ from typing import Any, TypeGuard
 from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import find_task
+from benchharness.tasks.suites import TASKS, find_task
 
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
 #
@@ -176,13 +176,32 @@ def file_facts(path: Path) -> dict[str, Any]:
             for choice in choices_of(setting) if name != START_FROM else ():
                 if choice.value != EACH:
                     _collect(problems, check_setting, name, choice)
-    for task in (*named, *read_protocol(path).tasks):
-        if not task.startswith("head/"):
-            _collect(problems, find_task, task)
+    for name in (*named, *read_protocol(path).tasks):
+        _collect(problems, _check_named, name)
     if problems:
         raise BenchError("\n".join(f"{path.name}: {problem}" for problem in problems))
     shown = {t: {n: asdict(s) for n, s in settings.items()} for t, settings in tables.items()}
     return {"recipe": path.stem, "file": str(path), "tables": shown}
+
+
+def check_tables(path: Path) -> None:
+    """Raises BenchError with a line for each table of a file that is of no task or head type."""
+    problems: list[str] = []
+    for table in _parse(path):
+        if table not in _OF_NO_TASK:
+            _collect(problems, _check_named, table)
+    if problems:
+        raise BenchError("\n".join(f"{path.name}: {problem}" for problem in problems))
+
+
+def _check_named(name: str) -> None:
+    """Raises BenchError for "glue/colla" and "head/spam"."""
+    family, _, head = name.partition("/")
+    heads = sorted({task.head for task in TASKS.values()})
+    if family != "head":
+        find_task(name)
+    elif head not in heads:
+        raise BenchError(f"no head type is called {head!r}; expected one of {', '.join(heads)}.")
 
 
 def _collect(problems: list[str], check: Callable[..., object], *words: object) -> None:
@@ -254,7 +273,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
                     f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
                     "every task it is [default]."
                 )
-            yield f"{suite}/{task}", lines
+            yield f"{suite}/{task}".lower(), lines  # as --task takes them
 
 
 def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Setting]:

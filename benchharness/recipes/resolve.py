@@ -12,6 +12,7 @@ from benchharness.leaderboard.job import (
     FEATURES_SETTING,
     PRETRAINED,
     SCRATCH,
+    SET,
     START_FROM,
     TAUGHT,
     TOGETHER,
@@ -25,6 +26,7 @@ from benchharness.models.weights import count_layers
 from benchharness.recipes.read import (
     FROZEN,
     Protocol,
+    check_tables,
     choices_of,
     expand_grid,
     packaged_names,
@@ -510,10 +512,15 @@ def _recipe_path(name: str) -> Path:
 
 
 def protocol_of(recipe: str | None) -> Protocol:
-    """What a recipe runs where its user does not say it."""
+    """What a recipe runs where its user does not say it.
+
+    Raises BenchError where its file cannot be read or has a table that is of no task.
+    """
     if recipe is None or recipe == _PAPER:
         return Protocol()
-    return read_protocol(_recipe_path(recipe))
+    path = _recipe_path(recipe)
+    check_tables(path)
+    return read_protocol(path)
 
 
 def _file_layers(path: Path, tables: Sequence[str]) -> list[Mapping[str, Setting]]:
@@ -551,6 +558,23 @@ def _points(
     if problems:
         raise BenchError("\n".join(problems))
     return list(found.values())
+
+
+def needless_names(overrides: Mapping[str, str], used: Set[str]) -> list[str]:
+    """Which of the values that a user has set are on, and yet `used` by no job.
+
+    As `temperature` without a teacher: the job's key is the same without it.
+    """
+    return [
+        name for name, text in overrides.items() if name not in used and _is_said_on(name, text)
+    ]
+
+
+def _is_said_on(name: str, text: str) -> bool:
+    words = choices_of(Setting(value=text, source=SET))
+    if any(word.value == EACH or _TIMES.fullmatch(str(word.value)) for word in words):
+        return True
+    return any(check_setting(name, word).value != _OFF.get(name) for word in words)
 
 
 def _lay_over(merged: dict[str, Setting], layer: Mapping[str, Setting]) -> None:

@@ -283,10 +283,11 @@ def boards_with(
         for entry in board.entries
         if any(is_called(entry, name.partition(":")[0]) for name in unfound)
     ] or (known() if known else (entry.model for board in listed for entry in board.entries))
+    hidden = any(board.hidden for board in listed)
     raise BenchError(
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
         f"{_some(dict.fromkeys(models)) or 'no runs'}; `bench list runs` shows on which data each "
-        "was run."
+        f"was run{', `bench hide` which rows are hidden' if hidden else ''}."
     )
 
 

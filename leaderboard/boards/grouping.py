@@ -93,11 +93,11 @@ def _is_inside_another(group: _DataGroup, groups: Iterable[_DataGroup]) -> bool:
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs of one board in groups that make an entry each.
 
-    Within a model, its weights, recipe name and precision, the seeds of a task belong together only
-    where every hyperparameter, the training rows and what they started from agree; of a sweep the
-    values may differ. Where a task was run with several features of a frozen encoder, each has
-    entries of its own. A recipe may have other values for other tasks, so tasks are joined by equal
-    values first, and otherwise in the order they were run in.
+    Within a model, its weights and layers, recipe name, precision and shots, the seeds of a task
+    belong together only where every hyperparameter, the training rows and what they started from
+    agree; of a sweep the values may differ. Where a task was run with several features of a frozen
+    encoder, each has entries of its own. A recipe may have other values for other tasks, so tasks
+    are joined by equal values first, and otherwise in the order they were run in.
     """
     entries: list[_Entry] = []
     named: dict[_Names, list[_Entry]] = {}
@@ -107,7 +107,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     for run in runs:
         names = _names(run)
         if names in probed:
-            names = (*names, _features(run))
+            names = (*names, _value(run, FEATURES_SETTING))
         groups.setdefault((names, run.task, _training(run)), []).append(run)
     for (names, *_), runs_alike in groups.items():
         rivals = named.setdefault(names, [])
@@ -124,13 +124,14 @@ def _probed(runs: Iterable[RunRow]) -> set[_Names]:
     """What runs go by of which a task has several choices of features."""
     read: dict[_Names, dict[str, set[object]]] = {}
     for run in runs:
-        read.setdefault(_names(run), {}).setdefault(run.task, set()).add(_features(run))
+        features = _value(run, FEATURES_SETTING)
+        read.setdefault(_names(run), {}).setdefault(run.task, set()).add(features)
     return {names for names, tasks in read.items() if any(len(f) > 1 for f in tasks.values())}
 
 
-def _features(run: RunRow) -> object:
-    """The layers of a frozen encoder that a run reads, None where it is fine-tuned."""
-    setting = run.settings.get(FEATURES_SETTING)
+def _value(run: RunRow, name: str) -> object:
+    """A setting of a run, None where it has none: where it is fine-tuned, of features."""
+    setting = run.settings.get(name)
     return None if setting is None else setting.value
 
 
@@ -179,7 +180,9 @@ def _names(run: RunRow) -> _Names:
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
     teacher = run.teacher and run.teacher.model
-    return run.model, run.weights, run.kind, *recipe, run.precision, together, teacher
+    layers = None if run.is_sweep else _value(run, "layers")  # which may be what is swept
+    form = (together, teacher, layers, _value(run, "shots"))
+    return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
 
 # What runs started from, told by the runs that they started from. Pure.

@@ -478,10 +478,17 @@ class Store:
     def mark(
         self, keys: Collection[str], kind: MarkKind, value: str = "", *, whole_model: bool = False
     ) -> None:
-        """Rename or hide the rows of these jobs, or all rows of their models."""
+        """Rename or hide the rows of these jobs, or all rows of their models.
+
+        The name that a model is stored by takes the other one back.
+        """
         with writing(self._engine) as session:
             for fields in _fields_of_rows(session, keys, whole_model=whole_model):
-                put_mark(session, Mark(kind, fields, value))
+                mark = Mark(kind, fields, value)
+                if kind == "name" and ("model", value) in fields:
+                    take_marks(session, [mark])
+                else:
+                    put_mark(session, mark)
 
     def unmark(self, keys: Collection[str], kind: MarkKind) -> None:
         """Take back what was said of the rows of these jobs, and of their models."""

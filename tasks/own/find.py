@@ -394,7 +394,7 @@ def _labels_said(own: OwnData) -> str:
 def _unused(own: OwnData, train: Table) -> Iterator[str]:
     used = {name for names in own.columns.values() for name in names}
     if rest := [name for name in train.columns if name not in used]:
-        yield f"not used: {', '.join(rest)}"
+        yield f"not used: {', '.join(name or 'a column without a name' for name in rest)}"
 
 
 def _rows_said(
@@ -403,16 +403,17 @@ def _rows_said(
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
-    counts = ", ".join(f"{len(examples)} {split}" for split, examples in splits.items())
+    left = {name: sum(task.leaves_out(name, e) for e in found) for name, found in splits.items()}
+    counts = ", ".join(f"{len(found) - left[name]} {name}" for name, found in splits.items())
     made = ""
     if own.held_out:
         by = f", whole groups of {own.columns['group'][0]}" if "group" in own.columns else ""
         made = f"; dev is {own.held_out:.0%} of {tables['train'].name}, by its labels{by}"
     yield f"rows: {counts}{made}"
     yield from _encodings_said(tables)
-    for split, examples in splits.items():
-        if left := sum(task.leaves_out(split, example) for example in examples):
-            yield f"left out of {split}, without a text or a label: {left}"
+    for split, count in left.items():
+        if count:
+            yield f"left out of {split}, without a text or a label: {count}"
     if own.scale != (0.0, 1.0):
         yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
     if words := [word for word in own.metrics if word.startswith(EVALUATE)]:

@@ -179,13 +179,13 @@ MAGIC = {
 
 
 def _text(path: Path, encoding: str) -> tuple[str, str]:
-    """A file's text, and its encoding where that is not UTF-8."""
+    """A file's text, and its encoding where that was found to be another than UTF-8."""
     content = _content(path)
     for magic, what in MAGIC.items():
         if content.startswith(magic):
             raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
     if encoding:
-        return _decoded(path, content, encoding), encoding
+        return _decoded(path, content, encoding), ""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), "utf-16"
     if b"\0" in content:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,17 @@ def test_the_tables_name_what_there_is(db: str) -> None:
     assert "diverged" in table
     assert make_job(task="glue/rte", seed=1).key[:12] in table
     assert "no stored run matches." in call("list", "runs", "--db", db, "--model", "nobody")
+
+
+def test_a_run_of_many_scores_is_listed_with_the_first(tmp_path: Path) -> None:
+    db, job = str(tmp_path / "board.sqlite"), make_job(task="blimp/blimp")
+    scores = {f"s{n}": 0.5 for n in range(77)}
+    result = make_result(job)
+    with open_store(db) as store:
+        (first, *_) = result.evaluations
+        store.add_result(replace(result, evaluations=(replace(first, scores=scores),)))
+    assert "s7 0.5, and 69 more" in " ".join(call("list", "runs", "--db", db).split())
+    assert len(call_json("list", "runs", "--db", db)[0]["scores"]["blimp/blimp"]) == 77
 
 
 def test_a_missing_database_is_an_error(tmp_path: Path) -> None:

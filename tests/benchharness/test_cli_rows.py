@@ -89,7 +89,12 @@ def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
         assert store.models() == ["bert-base-uncased", "hot", "minilm"]
     assert rows(bench)["hot"] == 0.7
     back = shlex.split(ended.out.partition("To undo it: ")[2])[1:]
-    assert back == ["rename", "hot", "minilm"]
+    assert bench("rename", "hot", "hotter", *DB).code == 0
+    assert set(rows(bench)) == {"minilm", "hotter", "bert-base-uncased"}
+    bench("rename", "hotter", "hot", *DB)
+    assert bench(*back, *DB).code == 0
+    assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
+    bench("rename", "minilm:lr=3e-4", "hot", *DB)
     bench("rename", "bert", "BERT of ours", *DB)
     assert "BERT of ours" in rows(bench)
     assert bench("compare", "BERT_of_ours", "hot", *DB).code == 0
@@ -116,6 +121,16 @@ def test_hidden_rows_are_on_no_board_and_come_back(bench, stored):
     bench(*shlex.split(told.partition("): bench ")[2].strip()), *DB)
     assert "minilm, lr 3e-4, 3 epochs" in rows(bench)
     assert bench("hide", *DB).out == "no row is hidden.\n"
+
+
+def test_a_row_that_has_a_name_is_hidden_alone(bench, stored):
+    bench("rename", "minilm:lr=3e-4", "hot", *DB)
+    bench("hide", "hot", *DB)
+    assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
+    ended = bench("compare", "minilm", "hot", *DB)
+    assert ended.err.endswith("each was run, `bench hide` which rows are hidden.\n")
+    bench("hide", "hot", "--undo", *DB)
+    assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 
 
 def test_deleted_runs_come_back_from_their_archive(bench, stored):

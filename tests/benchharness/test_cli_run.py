@@ -366,7 +366,25 @@ def test_a_bug_keeps_its_traceback(bench, monkeypatch):
 def test_rows_that_the_benchmark_leaves_out_are_said(bench):
     ended = bench("run", "--model", "tiny", "--suite", "snli", "--data", "mini", "--dry-run")
     assert ended.code == 0
-    assert "bench: rows left out as their benchmark does: 16 of snli/snli:train" in ended.err
+    assert "bench: rows that their task leaves out: 16 of snli/snli:train" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("value", "is_said"),
+    [
+        ("temperature=3", True),
+        ("stride=64,96", True),
+        ("learning_rate=x2", False),
+        ("best_checkpoint=false", False),
+        ("learning_rate=x2 --shots 0", True),
+    ],
+)
+def test_a_value_that_changes_no_job_is_said(bench, value, is_said):
+    ended = bench(*RUN, "--dry-run", "--set", *value.split())
+    assert ended.code == 0
+    name, _, _ = value.partition("=")
+    note = f"bench: {name} (--set) means nothing to any of these jobs, and is left out.\n"
+    assert (note in ended.err) is is_said
 
 
 def test_nothing_is_said_where_no_row_is_left_out(bench):

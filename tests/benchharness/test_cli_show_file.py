@@ -43,6 +43,16 @@ def test_what_a_file_runs_is_shown_too(bench, mine: Path) -> None:
     assert "mine.toml: no task is called 'glue/nli'" in bench("show", "recipe", "mine.toml").err
 
 
+def test_a_table_of_nothing_is_refused_by_a_run_too(bench, mine: Path) -> None:
+    mine.write_text(f"{TEXT}[GLUE.RTE]\n[glue.colla]\n[head.spam]\nepochs = 3\n")
+    asked = ("--model", "tiny", "--task", "glue/cola", "--data", "mini", "--recipe", "mine.toml")
+    for words in (("show", "recipe", "mine.toml"), ("run", *asked, "--dry-run")):
+        ended = bench(*words)
+        assert ended.code == 2
+        assert "bench: mine.toml: no task is called 'glue/colla'. Did you mean" in ended.err
+        assert "bench: mine.toml: no head type is called 'spam'; expected one of" in ended.err
+
+
 def test_over_a_models_values_it_is_what_a_run_takes(bench, mine: Path) -> None:
     points = json.loads(bench("show", "recipe", "roberta", "cola", "mine.toml", "--json").out)
     assert [p["settings"]["learning_rate"]["value"] for p in points] == [2e-5, 3e-5]

@@ -1,5 +1,7 @@
 """Words that a command does not take are answered in our prose, one sentence each."""
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -56,6 +58,14 @@ HELP = "--help` shows what there is."
 def test_what_is_wrong_with_words(bench, words: tuple[str, ...], sentence: str) -> None:
     ended = bench(*words)
     assert (ended.code, ended.out, ended.err) == (2, "", f"bench: {sentence}\n")
+
+
+def test_a_pattern_that_the_shell_has_unfolded_wants_quotes(bench, tmp_path) -> None:
+    folders = [str(tmp_path / f"step-{step}") for step in (1, 2, 3)]
+    for folder in folders:
+        Path(folder).mkdir()
+    ended = bench("run", "--model", *folders, "--task", "cola")
+    assert "write a pattern of checkpoints in quotes ('DIR/step-*'); `bench run" in ended.err
 
 
 def options() -> list[tuple[str, str]]:

@@ -116,7 +116,7 @@ def test_a_terminal_has_bars_above_which_lines_go_by(db, run, monkeypatch):
     assert "\x1b[2K" in text, "the bars are drawn again in their place"
 
 
-def test_another_process_watches_and_ends_with_a_run_that_is_killed(db, tmp_path):
+def test_another_process_watches_and_ends_with_a_run_that_is_killed(bench, db, tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from tests.helpers.plans import schedule_of;"
         "from tests.helpers.fake_worker import make_job;"
@@ -136,3 +136,8 @@ def test_another_process_watches_and_ends_with_a_run_that_is_killed(db, tmp_path
             assert watching.stdout.read() == "the run was killed: 0 of 1 jobs done.\n"
             assert watching.wait(10) == 1
     assert len(list((tmp_path / LIVE).iterdir())) == 1, "the next run deletes it"
+    ended = bench("watch", "--db", db, "--once")
+    assert ended.code == 1
+    assert ended.out.endswith("the run was killed: 0 of 1 jobs done.\n")
+    told = bench("watch", "--db", db, "--once", "--json").out.splitlines()
+    assert [json.loads(line)["event"] for line in told] == ["run", "over"]

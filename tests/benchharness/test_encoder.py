@@ -109,6 +109,7 @@ def test_a_broken_config_is_refused(damaged: Path):
         ("tokenizer_config.json", "null", "tokenizer in .* is not usable"),
         ("tokenizer_config.json", {"model_max_length": []}, "tokenizer in .* is not usable"),
         ("tokenizer.json", "null", "tokenizer in .* is not usable"),
+        ("tokenizer.json", '{"version": "1.0"}', "is not usable: 'added_tokens' is missing"),
         ("tokenizer.json", {"added_tokens": None}, "tokenizer in .* is not usable"),
     ],
 )

@@ -3,16 +3,20 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import benchharness as bh
 from benchharness.cli.app import main
-from benchharness.driver.which import Grid, Trial, check_tasks, next_step
+from benchharness.driver.which import Grid, Trial, check_tasks, measured, next_step
 from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.slots import Slot
+from benchharness.leaderboard.job import ZERO_SHOT
+from benchharness.leaderboard.result import Failure
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import LearnedEngine
@@ -241,7 +245,22 @@ def test_a_failing_encoder_has_no_score_and_is_said(bench):
     code, printed = bench(ByModel(shares={**SHARES, "poor": None}), "--seeds", "2")
     assert code == 1
     assert "no score of poor." in printed.out
-    assert "the loss became nan." in printed.err
+    said = printed.err.splitlines()[-1]
+    assert said.startswith("bench: poor GLUE RTE seed 1, lr 5e-5, poor GLUE RTE seed 1, lr ")
+    assert said.endswith(": the loss became nan.")
+
+
+def test_a_checkpoint_that_cannot_be_loaded_ends_it_as_it_ends_a_run(bench):
+    class Unloadable(ByModel):
+        def run(self, jobs, report):
+            for outcome in super().run(jobs, report):
+                bad = isinstance(outcome, Failure)
+                yield replace(outcome, error="cannot be loaded.", exit_code=4) if bad else outcome
+
+    code, printed = bench(Unloadable(shares={**SHARES, "poor": None}), "--seeds", "2")
+    assert code == 4
+    assert printed.err.endswith("bench: cannot be loaded.\n")
+    assert printed.err.count("cannot be loaded.") == 1
 
 
 def test_no_run_begins_that_does_not_fit_into_the_minutes(bench):
@@ -334,6 +353,12 @@ def test_the_same_from_python(bench, folders, tmp_path, monkeypatch):
 
 
 # What predicting costs.
+
+
+def test_what_scores_without_training_is_not_measured():
+    here = SimpleNamespace(placement=SimpleNamespace(forks=2), slots=())
+    job = replace(make_job("blimp/blimp"), recipe=ZERO_SHOT)
+    assert measured(here, [job])[job.model].startswith("not measured")
 
 
 def test_predicting_is_measured_in_a_process_of_its_own():

@@ -32,3 +32,8 @@ def test_others_may_read_it_as_the_umask_says(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
+
+
+def test_where_no_file_can_be_made_the_error_names_the_file_and_not_its_draft() -> None:
+    with pytest.raises(OSError, match=r"'/proc/page\.html'$"), whole_file(Path("/proc/page.html")):
+        pass

@@ -7,6 +7,7 @@ import pytest
 
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.job import Setting
 from tests.helpers.boards import (
     GLUE,
     TASKS,
@@ -186,6 +187,27 @@ def test_recipe_may_have_its_own_values_for_a_task() -> None:
     (entry,) = one_board(rows).entries
     assert entry.score == pytest.approx(0.5)
     assert entry.recipe_label == "paper"
+
+
+@pytest.mark.parametrize("name", ["shots", "layers"])
+def test_shots_and_layers_are_one_value_of_an_entry_whatever_was_run_first(name: str) -> None:
+    runs = [("cola", 8), ("cola", 32), ("rte", 32), ("rte", 8), ("sst2", None)]
+    rows = [
+        make_row(
+            key=str(n),
+            task=f"glue/{task}",
+            recipe_digest=str(n) * 12,
+            overridden=True,
+            settings={} if value is None else {name: Setting(value=value, source="--set")},
+        )
+        for n, (task, value) in enumerate(runs)
+    ]
+    found = [
+        {name in run.settings and run.settings[name].value for run in entry.runs}
+        for entry in one_board(rows).entries
+    ]
+    assert len(found) == 3
+    assert all(len(values) == 1 for values in found)
 
 
 @pytest.mark.parametrize("field", ["model", "recipe", "precision"])

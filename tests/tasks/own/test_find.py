@@ -111,6 +111,8 @@ def test_what_is_found_is_said(tmp_path):
     found = find_own(str(GOOD["semicolons and cp1252"].write(tmp_path)))
     assert "urteile.csv is read as cp1252, for it is not UTF-8" in found.sentences
     assert "größer" in read(found.task, "dev", parse_data(found.data)).examples[0].text_a
+    asked = find_own(str(GOOD["premise and hypothesis"].write(tmp_path)), encoding="utf-8")
+    assert not any("is read as" in sentence for sentence in asked.sentences)
 
 
 def test_the_task_is_named_after_the_file_and_what_it_is_made_of(tmp_path):
@@ -227,6 +229,7 @@ def test_rows_that_are_left_out_are_no_leaks(tmp_path):
         rows = [[sentence(first + n), "ab"[n % 2]] for n in range(40)]
         table(folder, [["text", "label"], ["", "a"], [sentence(99), ""], *rows], f"{name}.csv")
     found = find_own(str(folder))
+    assert "rows: 40 train, 40 dev" in found.sentences
     assert "left out of dev, without a text or a label: 2" in found.sentences
     assert found.leaks == {"dev": (0, 0)}
 
