@@ -110,11 +110,12 @@ def _unigram() -> tuple[tuple[str, float], ...]:
 
     They are not trained, because no two processes train the same.
     """
-    words = _words()
-    pieces = [word.removeprefix("##") for word in words if word.startswith("##")]
+    pieces = [word.removeprefix("##") for word in _words() if word.startswith("##")]
+    words = [word for word in _words() if not word.startswith("##")]
     scores = dict.fromkeys([METASPACE, *string.printable.strip()], -12.0)
     scores |= dict.fromkeys(pieces, -9.0)
-    scores |= dict.fromkeys((f"{METASPACE}{w}" for w in words if not w.startswith("##")), -8.0)
+    both = (*words, *map(str.capitalize, words))
+    scores |= dict.fromkeys((f"{METASPACE}{word}" for word in both), -8.0)
     return tuple(scores.items())
 
 
