@@ -72,7 +72,7 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
-from benchharness.recipes.resolve import needless_names
+from benchharness.recipes.resolve import names_for_students, needless_names
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
@@ -271,6 +271,10 @@ def _plan(request: Request) -> Plan:
     used = {name for job in planned.jobs for name in job.settings}
     for name in needless_names(request.overrides, used):
         tell_notes([f"{name} (--set) means nothing to any of these jobs, and is left out."])
+    taught = names_for_students(request.recipe)
+    if taught and not used.intersection(taught):
+        sentence = f"the recipe {request.recipe} is a student's, and there is no --teacher: "
+        tell_notes([f"{sentence}{', '.join(taught)} are left out."])
     return planned
 
 

@@ -570,6 +570,14 @@ def needless_names(overrides: Mapping[str, str], used: Set[str]) -> list[str]:
     ]
 
 
+def names_for_students(recipe: str | None) -> list[str]:
+    """The values of a recipe that mean nothing without a teacher."""
+    if recipe is None or recipe == _PAPER:
+        return []
+    tables = read_recipe(_recipe_path(recipe)).values()
+    return [name for name in TAUGHT if any(name in table for table in tables)]
+
+
 def _is_said_on(name: str, text: str) -> bool:
     words = choices_of(Setting(value=text, source=SET))
     if any(word.value == EACH or _TIMES.fullmatch(str(word.value)) for word in words):
