@@ -182,7 +182,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     be run at all, before anything starts.
     """
     _check_halving(halving, force=force, together=bool(together))
-    load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
+    _load(plugins)
     place = fspath(db)
     own = find_own_data(
         saved_rows(data_file, place),
@@ -253,6 +253,11 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         left_out=dict(planned.left_out),
         said=own.sentences if own else (),
     )
+
+
+def _load(plugins: str | Path | Iterable[str | Path]) -> None:
+    """Loads the plugins that are named, one or several, or those that the environment names."""
+    load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
 def _place_of(data: object) -> str:
@@ -337,7 +342,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
     do not suffice for one run of each encoder on each task.
     """
-    load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
+    _load(plugins)
     place = fspath(db)
     settings = [f"{key}={_word(value)}" for key, value in (set or {}).items()]
     request = check_request(

@@ -31,13 +31,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 
 def _check(root: Path, **arguments: Any) -> None:
-    from benchharness.driver.gate import run_marked
-    from benchharness.leaderboard.regression.verdict_text import to_markdown
-    from benchharness.tasks.errors import BenchError
+    from benchharness.driver.gate import failure_of_marked
 
-    try:
-        verdict = run_marked(root, **arguments)
-    except BenchError as error:
-        pytest.fail(str(error), pytrace=False)
-    if verdict.exit_code:
-        pytest.fail(to_markdown(verdict), pytrace=False)
+    if failure := failure_of_marked(root, **arguments):
+        pytest.fail(failure, pytrace=False)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from filelock import FileLock
 
@@ -33,6 +34,7 @@ from benchharness.leaderboard.regression import (
     differences,
     judge,
 )
+from benchharness.leaderboard.regression.verdict_text import to_markdown
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import cache_folder, library_versions, source_digest
 from benchharness.plugins import load_plugins
@@ -77,7 +79,16 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline.from_text(text, str(path))
 
 
-def run_marked(  # noqa: PLR0913  (the marker's arguments)
+def failure_of_marked(root: Path, **arguments: Any) -> str:
+    """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`."""
+    try:
+        verdict = _run_marked(root, **arguments)
+    except BenchError as error:
+        return str(error)
+    return to_markdown(verdict) if verdict.exit_code else ""
+
+
+def _run_marked(  # noqa: PLR0913  (the marker's arguments)
     root: Path,
     *,
     model: str,

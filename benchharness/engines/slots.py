@@ -31,6 +31,11 @@ class Slot:
         """True where the slot has a GPU."""
         return self.device != "cpu"
 
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Its GPUs as CUDA_VISIBLE_DEVICES names them; a cluster's, not known yet, are "cuda"."""
+        return tuple(self.device.removeprefix("cuda:").split(",")) if self.is_gpu else ()
+
 
 AT_ONCE = 8
 """How many jobs share a CPU unless told otherwise: with fewer cores each, the longest of a suite
@@ -132,13 +137,7 @@ def find_gpus() -> tuple[str, ...]:
         # As CUDA reads it: what is no device hides those behind it.
         return tuple(itertools.takewhile(lambda name: name not in ("", "-1"), names))
     try:
-        listing = subprocess.run(
-            ("nvidia-smi", "-L"),  # noqa: S607  (where the driver put it)
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout
+        listing = _nvidia_smi("-L")
     except FileNotFoundError:  # a container may have a driver without its tools
         return tuple(str(n) for n, _ in enumerate(DEVICES.glob("nvidia[0-9]*")))
     except (OSError, subprocess.SubprocessError):
@@ -154,9 +153,9 @@ def find_gpus() -> tuple[str, ...]:
 
 def place_of(slots: Sequence[Slot]) -> str:
     """What slots are on, for a person: "the CPU", "GPU 0", "2 GPUs", or "GPUs" of a cluster."""
-    if not slots[0].is_gpu:
+    names = {name for slot in slots for name in slot.gpus}
+    if not names:
         return "the CPU"
-    names = {name for s in slots for name in s.device.removeprefix("cuda:").split(",")}
     if "cuda" in names:
         return "GPUs"
     return f"GPU {names.pop()}" if len(names) == 1 else f"{len(names)} GPUs"
@@ -167,19 +166,21 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
 
     True where `nvidia-smi` does not tell: of a cluster's GPUs, and of instances of MIG.
     """
-    names = dict.fromkeys(slot.device.removeprefix("cuda:") for slot in slots)
-    command = ("nvidia-smi", f"--id={','.join(names)}", "--query-gpu=compute_cap")
+    names = dict.fromkeys(name for slot in slots for name in slot.gpus)
+    query = (f"--id={','.join(names)}", "--query-gpu=compute_cap", "--format=csv,noheader")
     try:
-        listed = subprocess.run(  # noqa: S603  (our own arguments, no shell)
-            (*command, "--format=csv,noheader"),
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout
+        listed = _nvidia_smi(*query)
         return all(float(capability) >= AMPERE for capability in listed.split())
     except (OSError, subprocess.SubprocessError, ValueError):
         return True
+
+
+def _nvidia_smi(*arguments: str) -> str:
+    """What the driver's tool prints; OSError or SubprocessError where it is not there or fails."""
+    command = ("nvidia-smi", *arguments)  # where the driver put it
+    return subprocess.run(  # noqa: S603  (our own arguments, no shell)
+        command, capture_output=True, text=True, timeout=10, check=True
+    ).stdout
 
 
 def _count_cores() -> int:
@@ -220,11 +221,8 @@ def read_loads() -> dict[str, Load]:
 
     A GPU that is split into MIG instances does not, and without a driver there is none.
     """
-    command = ("nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits")
     try:
-        listed = subprocess.run(  # noqa: S603  (our own arguments, no shell)
-            command, capture_output=True, text=True, timeout=10, check=True
-        ).stdout
+        listed = _nvidia_smi(f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits")
     except (OSError, subprocess.SubprocessError):
         return {}
     found = {}

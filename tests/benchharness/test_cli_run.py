@@ -391,7 +391,8 @@ def test_a_value_that_changes_no_job_is_said(bench, value, is_said):
 def test_a_students_recipe_without_a_teacher_is_said(bench, teacher):
     ended = bench(*RUN, "--dry-run", "--recipe", "tinybert-student", *teacher)
     assert ended.code == 0, ended.err
-    assert ("is a student's, and there is no --teacher: teacher_weight" in ended.err) is (not teacher)
+    said = "is a student's, and there is no --teacher: teacher_weight" in ended.err
+    assert said is (not teacher)
 
 
 def test_nothing_is_said_where_no_row_is_left_out(bench):
