@@ -13,13 +13,17 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness.driver.plan import plan_jobs
 from benchharness.heads import coref
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
+from benchharness.models import find_model
+from benchharness.tasks.suites import find_task
 from benchharness.training.loop import Training
 from benchharness.worker.job import GRAPHS, run_job
+from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.families import FAMILIES, save_family
-from tests.helpers.mini_jobs import make_job, make_shared_job
+from tests.helpers.mini_jobs import QUICK, make_job, make_shared_job
 from tests.helpers.pretend_gpu import CPU, GPU, pretended_gpu
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, stop
 from tests.helpers.text_models import save_text_model, text_job
@@ -112,6 +116,37 @@ def test_a_way_gives_what_it_gives_on_a_cpu(
 @pytest.mark.parametrize("task", ["glue/cola", "squad/v1.1"])
 def test_text_to_text_gives_what_it_gives_on_a_cpu(task: str, tmp_path: Path) -> None:
     compare(text_job(save_text_model(tmp_path / "t5"), task, limit=4, dropout="0"))
+
+
+def test_a_zero_shot_job_gives_what_it_gives_on_a_cpu() -> None:
+    (job,) = plan_jobs(
+        [find_model("tiny")], [find_task("copa")], "mini", [1], shots=[0], limit=4, precision="fp32"
+    ).jobs
+    with pretended_gpu() as gpu:
+        found = run_zero_shot(job)
+    chosen = [p["option"] for p in found.evaluations[0].predictions]
+    assert chosen == [p["option"] for p in run_zero_shot(job).evaluations[0].predictions]
+    assert gpu.waits["a copy to cpu"] == 1  # all scores of the split, at its end
+
+
+@pytest.mark.parametrize("task", ["stsb", "squad/v2.0"])
+def test_a_student_learns_what_it_learns_on_a_cpu(task: str, tmp_path: Path) -> None:
+    teacher = make_job(task, limit=8, **SHORT)
+    (_, student) = plan_jobs(
+        [find_model("tiny")],
+        [find_task(task)],
+        "mini",
+        [1],
+        overrides=QUICK | SHORT | {"layers": "1", "layer_weight": "0.5"},
+        limit=8,
+        precision="fp32",
+        teacher=(teacher,),
+    ).jobs
+    run_job(teacher, keep=tmp_path)
+    with pretended_gpu():
+        found = run_job(student, teacher=tmp_path)
+    expected = run_job(student, teacher=tmp_path)
+    np.testing.assert_allclose(losses(found), losses(expected), rtol=2e-4, atol=2e-4)
 
 
 def test_a_stopped_job_resumes_to_the_same_bits(tmp_path: Path) -> None:
