@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.utils import clip_grad
 from torch.optim import optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -223,9 +224,9 @@ def pretended_gpu() -> Iterator[PretendGpu]:
         patch.setattr(torch, "is_autocast_enabled", lambda *_: asked("cpu"))
         patch.setattr(torch.backends.cudnn, "is_acceptable", lambda _: False)
         patch.setattr(kernels, "_has_kernel", lambda *_: False)
-        gpu, groups = PretendGpu(), optimizer._group_tensors_by_device_and_dtype
-        patch.setattr(
-            optimizer, "_group_tensors_by_device_and_dtype", partial(_by_place, gpu, groups)
-        )
+        gpu = PretendGpu()
+        for module in (optimizer, clip_grad):
+            groups = partial(_by_place, gpu, module._group_tensors_by_device_and_dtype)
+            patch.setattr(module, "_group_tensors_by_device_and_dtype", groups)
         with gpu:
             yield gpu
