@@ -443,7 +443,8 @@ def _run_piece(
     name: str, at: Setting, options: argparse.Namespace, deadline: float
 ) -> tuple[int, int]:
     """Runs the steps of a piece that are missing; gives how many failed, and are left."""
-    record = _begun(load(name, options.out), begin(str(at.model), options.note), at.device)
+    told = begin(str(at.model), options.note) | {"device": at.device, "gpu": _name_of(options.gpu)}
+    record = _begun(load(name, options.out), told)
     failed = left = 0
     for step, run in PIECES[name](at):
         if "error" not in record["steps"].get(step, {"error": ""}):
@@ -463,14 +464,25 @@ def _run_piece(
     return failed, left
 
 
-def _begun(kept: dict[str, Any] | None, new: dict[str, Any], device: str) -> dict[str, Any]:
+def _name_of(gpu: str) -> str:
+    """What the driver calls a GPU; empty where there is none, or none of its tools."""
+    query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name", "--format=csv,noheader")
+    try:
+        return subprocess.check_output(query, text=True).strip() if gpu else ""
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """The record to go on with, which names each commit that steps were measured at."""
     if kept is None:
-        return {"steps": {}, "device": device} | new
-    if (kept["device"], kept["model"]) != (device, new["model"]):
+        return {"steps": {}} | new
+    # What needs no GPU may be measured on a machine without.
+    before = {**kept, "gpu": new["gpu"] and kept["gpu"]}
+    if any(before[name] != new[name] for name in ("device", "gpu", "model") if before[name]):
         raise SystemExit("--out has figures of another device or model: name another folder.")
     commits = dict.fromkeys((*kept["commit"].split(", "), new["commit"]))
-    return kept | new | {"commit": ", ".join(commits)}
+    return kept | new | {"commit": ", ".join(commits), "gpu": new["gpu"] or kept["gpu"]}
 
 
 TESTERS = ("pytest", "pytest-timeout")
