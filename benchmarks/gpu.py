@@ -162,7 +162,7 @@ class Setting:
         values = replace(found.values, epochs=epochs or self.scale.epochs)
         # A batch of RACE has a quarter of the items: each of them is four rows.
         share = usual.max_tokens / values.max_tokens * values.batch_size / usual.batch_size
-        rows = max(8, round(self.scale.rows * share))
+        rows = max(32, round(self.scale.rows * share))  # of both of RACE's levels some
         return replace(found, train_rows=rows, dev_rows=max(8, rows // 8), values=values)
 
     def sample(self, workload: Workload) -> Path:
