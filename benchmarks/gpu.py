@@ -222,15 +222,15 @@ def _device() -> Figures:
     return found
 
 
-def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
+def tests(at: Setting) -> Iterator[tuple[str, Step]]:
     """`pytest -m gpu`."""
     # By file: the others ask for libraries that are of no use here, when they are collected.
     for file in sorted((ROOT / "tests").glob("**/test_*.py")):
         if "mark.gpu" in file.read_text(encoding="utf-8"):
-            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda f=file: _pytest(f)
+            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda f=file: _pytest(at, f)
 
 
-def _pytest(file: Path) -> Figures:
+def _pytest(at: Setting, file: Path) -> Figures:
     with TemporaryDirectory(prefix="benchmark-") as folder:
         report = Path(folder) / "report.xml"
         # Libraries may be of other versions: that one of them warns is no failure here.
@@ -239,7 +239,7 @@ def _pytest(file: Path) -> Figures:
             (sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(file)),
             cwd=ROOT,
             env={**os.environ, **ENVIRONMENT},
-            timeout=LIMIT.get(),
+            timeout=2 * at.scale.step_seconds,  # many commands; each test has its own limit
             capture_output=True,
             text=True,
             check=False,
