@@ -162,7 +162,7 @@ class Setting:
         values = replace(found.values, epochs=epochs or self.scale.epochs)
         # A batch of RACE has a quarter of the items: each of them is four rows.
         share = usual.max_tokens / values.max_tokens * values.batch_size / usual.batch_size
-        rows = max(8, round(self.scale.rows * share))
+        rows = max(32, round(self.scale.rows * share))  # of both of RACE's levels some
         return replace(found, train_rows=rows, dev_rows=max(8, rows // 8), values=values)
 
     def sample(self, workload: Workload) -> Path:
@@ -222,15 +222,15 @@ def _device() -> Figures:
     return found
 
 
-def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
+def tests(at: Setting) -> Iterator[tuple[str, Step]]:
     """`pytest -m gpu`."""
     # By file: the others ask for libraries that are of no use here, when they are collected.
     for file in sorted((ROOT / "tests").glob("**/test_*.py")):
         if "mark.gpu" in file.read_text(encoding="utf-8"):
-            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda f=file: _pytest(f)
+            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda f=file: _pytest(at, f)
 
 
-def _pytest(file: Path) -> Figures:
+def _pytest(at: Setting, file: Path) -> Figures:
     with TemporaryDirectory(prefix="benchmark-") as folder:
         report = Path(folder) / "report.xml"
         # Libraries may be of other versions: that one of them warns is no failure here.
@@ -239,7 +239,7 @@ def _pytest(file: Path) -> Figures:
             (sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(file)),
             cwd=ROOT,
             env={**os.environ, **ENVIRONMENT},
-            timeout=LIMIT.get(),
+            timeout=2 * at.scale.step_seconds,  # many commands; each test has its own limit
             capture_output=True,
             text=True,
             check=False,
@@ -306,7 +306,11 @@ def scores(at: Setting) -> Iterator[tuple[str, Step]]:
 def _scored(at: Setting, task: str, device: str, precision: str) -> Figures:
     workload = at.workload(task)
     options = ("--device", device, "--precision", precision)
-    return asdict(run_ours(workload, at.encoder, at.sample(workload), SEEDS, *options))
+    limit = LIMIT.set(None if device == "cpu" else LIMIT.get())  # a CPU takes what it takes
+    try:
+        return asdict(run_ours(workload, at.encoder, at.sample(workload), SEEDS, *options))
+    finally:
+        LIMIT.reset(limit)
 
 
 def profile(at: Setting) -> Iterator[tuple[str, Step]]:
@@ -443,7 +447,8 @@ def _run_piece(
     name: str, at: Setting, options: argparse.Namespace, deadline: float
 ) -> tuple[int, int]:
     """Runs the steps of a piece that are missing; gives how many failed, and are left."""
-    record = _begun(load(name, options.out), begin(str(at.model), options.note), at.device)
+    told = begin(str(at.model), options.note) | {"device": at.device, "gpu": _name_of(options.gpu)}
+    record = _begun(load(name, options.out), told)
     failed = left = 0
     for step, run in PIECES[name](at):
         if "error" not in record["steps"].get(step, {"error": ""}):
@@ -463,14 +468,25 @@ def _run_piece(
     return failed, left
 
 
-def _begun(kept: dict[str, Any] | None, new: dict[str, Any], device: str) -> dict[str, Any]:
+def _name_of(gpu: str) -> str:
+    """What the driver calls a GPU; empty where there is none, or none of its tools."""
+    query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name", "--format=csv,noheader")
+    try:
+        return subprocess.check_output(query, text=True).strip() if gpu else ""
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """The record to go on with, which names each commit that steps were measured at."""
     if kept is None:
-        return {"steps": {}, "device": device} | new
-    if (kept["device"], kept["model"]) != (device, new["model"]):
+        return {"steps": {}} | new
+    # What needs no GPU may be measured on a machine without.
+    before = {**kept, "gpu": new["gpu"] and kept["gpu"]}
+    if any(before[name] != new[name] for name in ("device", "gpu", "model") if before[name]):
         raise SystemExit("--out has figures of another device or model: name another folder.")
     commits = dict.fromkeys((*kept["commit"].split(", "), new["commit"]))
-    return kept | new | {"commit": ", ".join(commits)}
+    return kept | new | {"commit": ", ".join(commits), "gpu": new["gpu"] or kept["gpu"]}
 
 
 TESTERS = ("pytest", "pytest-timeout")

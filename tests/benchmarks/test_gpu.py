@@ -156,7 +156,15 @@ def test_a_record_names_every_commit_and_is_of_one_device(
     path = tmp_path / "together.json"
     kept = json.loads(path.read_text())
     assert kept["commit"] == "one, other+"
-    path.write_text(json.dumps({**kept, "device": "cuda"}))
+    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100"}))
+    assert call(monkeypatch, tmp_path) == 0, "without a GPU what needs none goes on"
+    assert json.loads(path.read_text())["gpu"] == "NVIDIA H100"
+    for name, other in (("device", "cuda"), ("model", {"model_type": "bert"})):
+        path.write_text(json.dumps({**kept, name: other}))
+        with pytest.raises(SystemExit, match="figures of another device"):
+            call(monkeypatch, tmp_path)
+    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100"}))
+    monkeypatch.setattr(gpu, "_name_of", lambda _: "NVIDIA H200")
     with pytest.raises(SystemExit, match="figures of another device"):
         call(monkeypatch, tmp_path)
 
