@@ -8,7 +8,7 @@ from benchmarks.figures import Comparison, floor_seconds, mean_ratio
 from benchmarks.markdown import DASH, number, table
 from benchmarks.workloads import find_workload
 
-PIECES = ("smoke", "tests", "peer", "together", "growth", "profile", "kills", "scores")
+PIECES = ("smoke", "tests", "peer", "together", "profile", "kills", "growth", "scores")
 
 NOTHING = "Not measured on a GPU yet."
 
