@@ -34,6 +34,7 @@ from benchharness.leaderboard.regression import (
     differences,
     judge,
 )
+from benchharness.leaderboard.regression.sample import shared_seeds
 from benchharness.leaderboard.regression.verdict_text import to_markdown
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import cache_folder, library_versions, source_digest
@@ -334,8 +335,18 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
     old = {baseline.tasks[task].maker for task in now}
     new = {sample.maker for sample in now.values()}
     if old == new:
-        return
-    if "" in old | new:
+        alone = [
+            distinct_title(task)
+            for task, sample in now.items()
+            if any(begun.steps for begun in sample.beginnings)
+            and not shared_seeds(baseline.tasks[task].first_losses, sample.first_losses)
+        ]
+        if alone:
+            yield (
+                f"Only scores were compared of {', '.join(alone)}: the baseline has no first "
+                "losses of these seeds."
+            )
+    elif "" in old | new:
         yield "Only scores were compared: the baseline has no first losses; write it again."
     else:
         yield (

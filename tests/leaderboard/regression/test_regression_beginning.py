@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from benchharness.driver.gate import _notes
 from benchharness.leaderboard.regression import Baseline, judge
 from benchharness.leaderboard.regression.sample import (
     Beginning,
@@ -96,6 +97,24 @@ def test_seeds_and_steps_that_only_one_has_are_not_compared():
     assert find_change({1: begun()}, {2: begun([9, 9, 9])}) is None
     assert find_change({1: begun()}, {1: begun([9, 9, 9], (4, 8, 12))}) is None
     assert find_change({}, {1: begun()}) is None
+
+
+@pytest.mark.parametrize(("seeds", "is_said"), [((1, 7), False), ((6, 7), True)])
+def test_a_check_of_other_seeds_says_that_scores_alone_were_compared(seeds, is_said):
+    before = with_beginnings(BEFORE["glue/rte"], LOSSES)
+    baseline = Baseline(
+        model="tiny",
+        data="mini",
+        limit=100,
+        recipe="paper",
+        environment={},
+        tasks={"glue/rte": before},
+    )
+    now = with_beginnings(sample((0.80, 0.80), "1101" + LARGE), LOSSES, seeds=seeds)
+    said = list(_notes([], {"glue/rte": now}, baseline))
+    assert said == is_said * [
+        "Only scores were compared of GLUE RTE: the baseline has no first losses of these seeds."
+    ]
 
 
 def test_the_first_ten_steps_or_the_first_point_are_looked_at():
