@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -80,8 +81,14 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline.from_text(text, str(path))
 
 
-def failure_of_marked(root: Path, **arguments: Any) -> str:
+def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
     """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`."""
+    marked = signature(_run_marked)
+    try:
+        marked.bind(root, *words, **arguments)
+    except TypeError as error:
+        _, *names = marked.parameters
+        return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
     try:
         verdict = _run_marked(root, **arguments)
     except BenchError as error:
@@ -106,7 +113,7 @@ def _run_marked(  # noqa: PLR0913  (the marker's arguments)
     metric: str | Sequence[str] = (),
     encoding: str = "",
     recipe: str | None = None,
-    settings: Sequence[str] = (),
+    settings: str | Sequence[str] = (),
     allow_change: bool = False,
 ) -> Verdict:
     """The verdict on what a test's marker names.
@@ -126,8 +133,9 @@ def _run_marked(  # noqa: PLR0913  (the marker's arguments)
         tasks=listed(task),
         seeds=seeds,
         seed=(),
-        settings=settings,
+        settings=listed(settings),
         recipe=recipe,
+        limit=limit,
         device="auto",
         jobs="auto",
         fits=lambda found: found.name in known.tasks,
