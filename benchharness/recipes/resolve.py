@@ -578,11 +578,23 @@ def names_for_students(recipe: str | None) -> list[str]:
     return [name for name in TAUGHT if any(name in table for table in tables)]
 
 
+def check_override(name: str, text: str) -> None:
+    """Raises BenchError where `--set NAME=TEXT` fits no model's recipe."""
+    for word in choices_of(Setting(value=text, source=SET)):
+        if not _is_of_the_model(word):
+            check_setting(name, word)
+
+
 def _is_said_on(name: str, text: str) -> bool:
     words = choices_of(Setting(value=text, source=SET))
-    if any(word.value == EACH or _TIMES.fullmatch(str(word.value)) for word in words):
+    if any(map(_is_of_the_model, words)):
         return True
     return any(check_setting(name, word).value != _OFF.get(name) for word in words)
+
+
+def _is_of_the_model(word: Setting) -> bool:
+    """Whether a value has to be asked of the model: all of its layers, or times its own value."""
+    return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
 def _lay_over(merged: dict[str, Setting], layer: Mapping[str, Setting]) -> None:
