@@ -470,7 +470,12 @@ def _called(name: str, *, is_text: bool) -> str:
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
-    """The recipe file that fits a model: its own, else its family's, else BERT's."""
+    """The recipe file that fits a model: its own, else its family's, else BERT's.
+
+    BenchError where there is no file of the name that the model gives as its own.
+    """
+    if spec.recipe and spec.recipe not in packaged_names():
+        raise unknown_name(f"recipe of {spec.name}", spec.recipe, packaged_names())
     for name in (spec.recipe, spec.family):
         if name in packaged_names():
             return packaged_names()[name]
