@@ -38,6 +38,12 @@ def with_beginnings(found, losses, maker=MAKER, **changes):
     return replace(found, beginnings=(begun(losses), *rest), maker=maker, **changes)
 
 
+def kept(tasks):
+    return Baseline(
+        model="tiny", data="mini", limit=100, recipe="paper", environment={}, tasks=tasks
+    )
+
+
 def check(losses, maker=MAKER, weights="revision 1", **fields):
     """RTE with equal scores; its first seed has these first losses."""
     before = {"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES)}
@@ -101,15 +107,7 @@ def test_seeds_and_steps_that_only_one_has_are_not_compared():
 
 @pytest.mark.parametrize(("seeds", "is_said"), [((1, 7), False), ((6, 7), True)])
 def test_a_check_of_other_seeds_says_that_scores_alone_were_compared(seeds, is_said):
-    before = with_beginnings(BEFORE["glue/rte"], LOSSES)
-    baseline = Baseline(
-        model="tiny",
-        data="mini",
-        limit=100,
-        recipe="paper",
-        environment={},
-        tasks={"glue/rte": before},
-    )
+    baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES)})
     now = with_beginnings(sample((0.80, 0.80), "1101" + LARGE), LOSSES, seeds=seeds)
     said = list(_notes([], {"glue/rte": now}, baseline))
     assert said == is_said * [
@@ -137,14 +135,7 @@ def test_what_the_numbers_come_from_is_the_processor_and_four_libraries():
 
 
 def test_a_baseline_keeps_them_and_an_older_one_has_none():
-    baseline = Baseline(
-        model="tiny",
-        data="mini",
-        limit=100,
-        recipe="paper",
-        environment={},
-        tasks={"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES), **BEFORE},
-    )
+    baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES), **BEFORE})
     assert Baseline.from_text(baseline.to_text(), "file") == baseline
     older = replace(baseline, tasks=BEFORE).to_text().replace('"beginnings"', '"other"')
     assert Baseline.from_text(older, "file").tasks["glue/rte"].first_losses == {}
