@@ -1,16 +1,20 @@
 """Plugins: the models, tasks, metrics and loggers of a Python file or an installed package."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from inspect import formatannotation
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar, cast, get_type_hints
+from types import ModuleType, NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from benchharness.models import ModelSpec, add_model
 from benchharness.models.weights import file_digest
@@ -18,27 +22,29 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
 
-# Whether the plain fields of a plugin's objects have the types that they are declared with.
+# Whether the fields of a plugin's objects have the types that they are declared with.
 
-PLAIN: dict[Any, tuple[type, ...]] = {
-    str: (str,),
-    int: (int,),
-    str | None: (str, type(None)),
-    int | None: (int, type(None)),
-    float | None: (int, float, type(None)),
+PLAIN: dict[Any, type | tuple[type, ...]] = {
+    str: str,
+    int: int,
+    float: (int, float),
+    NoneType: NoneType,
 }
-"""What Python lets pass: a field's declaration, and the types of what may stand in it."""
+"""What Python lets pass: a plain type, and the types of what may stand in its place."""
 
 
 def mistyped_field(item: Any) -> str:
     """A clause about the first field of a dataclass object that has another type; empty for none.
 
-    Fields that hold functions or objects are left alone.
+    Functions are looked at as far as they can be called, mappings and whatever else not at all.
     """
     hints = _hints(cast("Hashable", type(item)))
-    for name in (field.name for field in fields(item)):
-        if not _fits(getattr(item, name), hints[name]):
-            return f"{name} is {getattr(item, name)!r}"
+    for name, value in ((field.name, getattr(item, field.name)) for field in fields(item)):
+        if not _fits(value, hints[name]):
+            return f"{name} is {value!r}, expected {_in_words(hints[name])}"
+        for metric in value if isinstance(value, tuple) else ():
+            if isinstance(metric, Metric) and (fault := mistyped_field(metric)):
+                return f"{name} has a Metric whose {fault}"
     return ""
 
 
@@ -48,9 +54,24 @@ def _hints(kind: Hashable) -> dict[str, Any]:
 
 
 def _fits(value: object, declared: Any) -> bool:
-    if declared == tuple[str, ...]:
-        return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
+    kind, parts = get_origin(declared), get_args(declared)
+    if kind is UnionType:
+        return any(_fits(value, part) for part in parts)
+    if declared == tuple[str, ...] and isinstance(value, list):
+        return _fits(tuple(value), declared)
+    if kind is tuple and isinstance(value, tuple):
+        each = parts[:1] * len(value) if parts[-1] is ... else parts
+        return len(value) == len(each) and all(map(_fits, value, each))
+    if kind is Callable:
+        return callable(value)
+    if kind in (tuple, Metric):
+        return isinstance(value, kind)
     return isinstance(value, PLAIN.get(declared, object))
+
+
+def _in_words(declared: Any) -> str:
+    """A declaration as it stands in the code, without modules."""
+    return re.sub(r"\w+\.|~", "", formatannotation(declared))
 
 
 # What a plugin module adds, in tables of these names:
@@ -150,7 +171,7 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
     for point in entry_points(group=GROUP):
         _load(point.name, point.load)
     for file in (file.expanduser().absolute() for file in files):
-        _load(str(file), partial(_execute, file))
+        _load(str(file), partial(_execute, _spec_of(file)))
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 
@@ -160,9 +181,17 @@ def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
 
     A folder is no part of a name: the same file elsewhere is the same plugin.
     """
+    return dict(sorted((Path(name).name, p.digest) for name, p in _made_of(tasks)))
+
+
+def plugin_files(tasks: Iterable[str]) -> list[str]:
+    """The files of the plugins that these tasks are made of, as `--plugin` takes them."""
+    return [name for name, _ in _made_of(tasks) if Path(name).is_absolute()]
+
+
+def _made_of(tasks: Iterable[str]) -> Iterator[tuple[str, _Plugin]]:
     wanted = set(tasks)
-    found = {Path(name).name: p.digest for name, p in _loaded.items() if p.tasks & wanted}
-    return dict(sorted(found.items()))
+    return ((name, plugin) for name, plugin in _loaded.items() if plugin.tasks & wanted)
 
 
 def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
@@ -230,8 +259,8 @@ def _new_name(module: str) -> str:
 def _module(name: str, load: Callable[[], ModuleType]) -> ModuleType:
     try:
         return load()
-    except BenchError:
-        raise
+    except BenchError as error:
+        raise type(error)(f"the plugin {name} cannot be added: {error}") from error
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if new := _new_name(missing or ""):
@@ -242,15 +271,19 @@ def _module(name: str, load: Callable[[], ModuleType]) -> ModuleType:
         raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
 
 
-def _execute(file: Path) -> ModuleType:
-    """The module in a file, under a name that no other module has."""
+def _spec_of(file: Path) -> ModuleSpec:
+    """How to load the module in a file, under a name that no other module has."""
     name = f"bench_plugin_{sha256(str(file).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
         raise BenchError(f"there is no plugin {file}: give the path of a Python file (.py).")
+    return spec
+
+
+def _execute(spec: ModuleSpec) -> ModuleType:
     module = module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look up the module of their class
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # where dataclasses look up the module of their class
+    cast("Loader", spec.loader).exec_module(module)
     return module
 
 

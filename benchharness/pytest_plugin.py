@@ -27,11 +27,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Checks what the test's markers name, before its own code runs."""
     for marker in item.iter_markers("bench"):
-        _check(item.config.rootpath, **marker.kwargs)
+        _check(item.config.rootpath, *marker.args, **marker.kwargs)
 
 
-def _check(root: Path, **arguments: Any) -> None:
+def _check(root: Path, *words: Any, **arguments: Any) -> None:
     from benchharness.driver.gate import failure_of_marked
 
-    if failure := failure_of_marked(root, **arguments):
+    if failure := failure_of_marked(root, *words, **arguments):
         pytest.fail(failure, pytrace=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import accuracy, binary_f1, by_category, matthews, pearson, spearman
 from benchharness.tasks.sources import Column, Row, Source, Split
@@ -47,9 +48,15 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     files' label column. `labels` are the class names in the order of the hub and of the logits, and
     `label_texts` what the files write for each ("0", "1") where that is not the name. A regression
     has a `value_range` instead. Without `splits` they are train.tsv, dev.tsv and test.tsv.
-    `spellings` are other names of the suite's folder or of the task's, as in `Source`.
+    `spellings` are other names of the suite's folder or of the task's, as in `Source`. Raises
+    BenchError where there are not as many `label_texts` as `labels`.
     """
     suite, _, config = name.partition("/")
+    if label_texts and len(label_texts) != len(labels):
+        raise BenchError(
+            f"the task {name!r} has {len(labels)} labels and {len(label_texts)} label_texts: "
+            "expected as many."
+        )
     source = Source(
         hub=hub,
         config=config,

@@ -23,7 +23,7 @@ from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.sst import SST_TASKS
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from benchharness.tasks.swag import SWAG_TASKS
-from benchharness.tasks.task import Metric, Task
+from benchharness.tasks.task import Metric, Task, ending_of
 
 # Score rules: how the scores of a suite's tasks become one number.
 #
@@ -313,7 +313,8 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
     """Puts a suite of somebody else's, with its tasks, into both tables.
 
     Raises BenchError, and leaves the tables as they are, where a name is taken or is none that a
-    task can be found by, or where the suite names a task that it does not have.
+    task can be found by, where a task has no metric, or where the suite names a task, or its rule a
+    score, that it does not have.
     """
     names = [task.name for task in tasks]
     if suite.name in (*SUITES, *COLLECTIONS):
@@ -328,19 +329,36 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
         raise BenchError(f"the suite {suite.name!r} has two tasks of one name.")
     if unknown := sorted({*suite.tasks, *suite.rule.cells} - set(names)):
         raise BenchError(f"the suite {suite.name!r} names {unknown[0]!r}, which it does not have.")
+    for task in tasks:
+        _check_scores(suite, task)
     _suites[suite.name] = suite
     _tasks.update((task.name, task) for task in tasks)
 
 
+def _check_scores(suite: Suite, task: Task) -> None:
+    found = [m.name + ending_of(task, s) for s in task.source.splits for m in _metrics(task)]
+    if not task.metrics:
+        raise BenchError(f"the task {task.name!r} has no metrics: expected one or more.")
+    if unknown := sorted({*suite.rule.cells.get(task.name, ())} - {*found}):
+        raise BenchError(
+            f"the suite {suite.name!r} counts {unknown[0]!r} of {task.name}, which has no such "
+            f"score: expected some of {', '.join(dict.fromkeys(found))}."
+        )
+
+
 def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
     """Has more metrics shown beside a task's score; BenchError where a metric's name is taken."""
-    found = find_task(task)
     for metric in metrics:
-        if metric.name in {known.name for known in found.metrics + found.details}:
+        found = find_task(task)
+        if metric.name in {known.name for known in _metrics(found)}:
             raise BenchError(
                 f"{task} has a metric {metric.name!r} already: give yours another name."
             )
-    _tasks[found.name] = replace(found, details=(*found.details, *metrics))
+        _tasks[found.name] = replace(found, details=(*found.details, metric))
+
+
+def _metrics(task: Task) -> tuple[Metric[Any, Any], ...]:
+    return task.metrics + task.details
 
 
 def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:

@@ -26,6 +26,9 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.sources.source import Row, Source
 
+_ROUNDING = 1e-9
+"""How far sums of floats may lead a score beyond its bounds."""
+
 PredictionT = TypeVar("PredictionT")
 ExampleT = TypeVar("ExampleT")
 
@@ -207,7 +210,8 @@ def score(
     The names of a second dev split carry its suffix (MNLI's "dev_mm" gives "accuracy_mm"), those
     of a test split beside a dev split "_test", so that no board takes one split for another.
     Raises BenchError where predictions and examples do not match one to one, where there is
-    nothing to score, where a label is hidden, or where a metric gives no finite number.
+    nothing to score, where a label is hidden, or where a metric gives no finite number within its
+    bounds.
     """
     where = f"{task.name} {split}"
     if not examples:
@@ -220,20 +224,19 @@ def score(
     if any(is_hidden(e) for e in examples):
         raise BenchError(f"{where} hides its labels: only the official server can score it.")
     ending = ending_of(task, split)
-    values = {
-        metric.name + ending: metric.compute(predictions, examples)
-        for metric in task.metrics + task.details
-    }
-    return {n: _finite(value, n, where) for n, value in values.items() if value is not None}
+    found = ((m, m.compute(predictions, examples)) for m in task.metrics + task.details)
+    return {m.name + ending: _number(m, v, where) for m, v in found if v is not None}
 
 
-def _finite(value: Any, name: str, where: str) -> float:
+def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
     """A metric's value as Python's number, whichever library's it is."""
     number = value.item() if hasattr(value, "item") else value
+    gives = f"the metric {metric.name} gives {value!r} for {where}: expected"
     if not isinstance(number, int | float) or not math.isfinite(number):
-        raise BenchError(
-            f"the metric {name} gives {value!r} for {where}: expected a finite number, or None."
-        )
+        raise BenchError(f"{gives} a finite number, or None.")
+    low, high = metric.bounds
+    if not low - _ROUNDING <= number <= high + _ROUNDING:
+        raise BenchError(f"{gives} {low:g} to {high:g}, or other `bounds` of the metric.")
     return number
 
 

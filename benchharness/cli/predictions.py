@@ -81,7 +81,8 @@ def predictions(  # noqa: PLR0913  (one parameter for each option)
                 )
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
-                pages.append(out / page_name(rows.board, name, entries))
+                page = out / page_name(rows.board, name, entries)
+                pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
                 write_page(pages[-1], predicted)
     tell_notes(notes)
     for page in pages:

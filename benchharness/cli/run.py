@@ -70,7 +70,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
-from benchharness.plugins import plugin_loggers
+from benchharness.plugins import plugin_files, plugin_loggers
 from benchharness.progress import Watcher
 from benchharness.recipes.resolve import names_for_students, needless_names
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
@@ -399,7 +399,7 @@ def _conclude(
         summary = _summary(schedule, failures, finished, out)
         typer.echo(json.dumps({**summary, **left_out}, indent=2))
     else:
-        typer.echo("\n".join(_closing_lines(schedule, failures, finished)))
+        typer.echo("\n".join(_closing_lines(schedule, failures, finished, db)))
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(_where_to_look(schedule, out, db)))
@@ -417,7 +417,7 @@ def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
 
 
 def _closing_lines(
-    schedule: Schedule, failures: Sequence[Failure], finished: set[str]
+    schedule: Schedule, failures: Sequence[Failure], finished: set[str], db: str
 ) -> Iterator[str]:
     jobs, before = len(schedule.jobs), len(schedule.jobs) - len(schedule.todo)
     parts = [f"{len(finished)} of {jobs} jobs are finished"]
@@ -427,7 +427,8 @@ def _closing_lines(
         parts.append(f"{len(failures)} failed")
     yield f"{', '.join(parts)}."
     if len(finished) < jobs:
-        yield "The same command runs what is missing; `bench list runs` shows what failed."
+        runs = shlex.join(["bench", "list", "runs", *_there(db)])
+        yield f"The same command runs what is missing; `{runs}` shows what failed."
     elif len({j.seed for j in schedule.jobs if j.kind == "model" and not j.is_zero_shot}) == 1:
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
 
@@ -436,9 +437,16 @@ def _where_to_look(schedule: Schedule, out: Path, db: str) -> str:
     """The page, and the commands that show the same again."""
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)
-    table = shlex.join(["bench", "leaderboard", *words, *there])
+    files = plugin_files(task for job in schedule.jobs for task in job.trained_tasks)
+    plugins = [word for file in files for word in ("--plugin", file)]
+    table = shlex.join(["bench", "leaderboard", *words, *there, *plugins])
     one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
     return f"report: {out}; the table again: `{table}`; one run: `{one}`"
+
+
+def _there(db: str) -> list[str]:
+    """The words by which another command finds the same database."""
+    return [] if db in (DATABASE, os.environ.get("BENCH_DB")) else ["--db", db]
 
 
 def _suites_of(schedule: Schedule) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,6 +35,7 @@ from benchharness.leaderboard.regression import (
     differences,
     judge,
 )
+from benchharness.leaderboard.regression.sample import shared_seeds
 from benchharness.leaderboard.regression.verdict_text import to_markdown
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import cache_folder, library_versions, source_digest
@@ -79,8 +81,14 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline.from_text(text, str(path))
 
 
-def failure_of_marked(root: Path, **arguments: Any) -> str:
+def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
     """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`."""
+    marked = signature(_run_marked)
+    try:
+        marked.bind(root, *words, **arguments)
+    except TypeError as error:
+        _, *names = marked.parameters
+        return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
     try:
         verdict = _run_marked(root, **arguments)
     except BenchError as error:
@@ -105,7 +113,7 @@ def _run_marked(  # noqa: PLR0913  (the marker's arguments)
     metric: str | Sequence[str] = (),
     encoding: str = "",
     recipe: str | None = None,
-    settings: Sequence[str] = (),
+    settings: str | Sequence[str] = (),
     allow_change: bool = False,
 ) -> Verdict:
     """The verdict on what a test's marker names.
@@ -125,8 +133,9 @@ def _run_marked(  # noqa: PLR0913  (the marker's arguments)
         tasks=listed(task),
         seeds=seeds,
         seed=(),
-        settings=settings,
+        settings=listed(settings),
         recipe=recipe,
+        limit=limit,
         device="auto",
         jobs="auto",
         fits=lambda found: found.name in known.tasks,
@@ -334,8 +343,18 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
     old = {baseline.tasks[task].maker for task in now}
     new = {sample.maker for sample in now.values()}
     if old == new:
-        return
-    if "" in old | new:
+        alone = [
+            distinct_title(task)
+            for task, sample in now.items()
+            if any(begun.steps for begun in sample.beginnings)
+            and not shared_seeds(baseline.tasks[task].first_losses, sample.first_losses)
+        ]
+        if alone:
+            yield (
+                f"Only scores were compared of {', '.join(alone)}: the baseline has no first "
+                "losses of these seeds."
+            )
+    elif "" in old | new:
         yield "Only scores were compared: the baseline has no first losses; write it again."
     else:
         yield (

@@ -14,7 +14,7 @@ from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.recipes.read import Protocol, current_start
-from benchharness.recipes.resolve import protocol_of
+from benchharness.recipes.resolve import check_override, protocol_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.read import holds
 from benchharness.tasks.suites import (
@@ -169,6 +169,8 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         found_tasks = complaints.collect(select_tasks, found_suites, tasks, complete, fits)
     found_seeds = complaints.collect(_choose_seeds, seeds, seed)
     overrides = complaints.collect(_parse_settings, settings)
+    for setting in (overrides or {}).items():
+        complaints.collect(check_override, *setting)
     found_shots = complaints.collect(_parse_shots, shots, overrides or {})
     start = complaints.collect(_find_start, start_from, trust, bool(together))
     taught_by = complaints.collect(_find_teacher, teacher, db, trust)

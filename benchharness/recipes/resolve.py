@@ -470,7 +470,12 @@ def _called(name: str, *, is_text: bool) -> str:
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
-    """The recipe file that fits a model: its own, else its family's, else BERT's."""
+    """The recipe file that fits a model: its own, else its family's, else BERT's.
+
+    BenchError where there is no file of the name that the model gives as its own.
+    """
+    if spec.recipe and spec.recipe not in packaged_names():
+        raise unknown_name(f"recipe of {spec.name}", spec.recipe, packaged_names())
     for name in (spec.recipe, spec.family):
         if name in packaged_names():
             return packaged_names()[name]
@@ -578,11 +583,23 @@ def names_for_students(recipe: str | None) -> list[str]:
     return [name for name in TAUGHT if any(name in table for table in tables)]
 
 
+def check_override(name: str, text: str) -> None:
+    """Raises BenchError where `--set NAME=TEXT` fits no model's recipe."""
+    for word in choices_of(Setting(value=text, source=SET)):
+        if not _is_of_the_model(word):
+            check_setting(name, word)
+
+
 def _is_said_on(name: str, text: str) -> bool:
     words = choices_of(Setting(value=text, source=SET))
-    if any(word.value == EACH or _TIMES.fullmatch(str(word.value)) for word in words):
+    if any(map(_is_of_the_model, words)):
         return True
     return any(check_setting(name, word).value != _OFF.get(name) for word in words)
+
+
+def _is_of_the_model(word: Setting) -> bool:
+    """Whether a value has to be asked of the model: all of its layers, or times its own value."""
+    return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
 def _lay_over(merged: dict[str, Setting], layer: Mapping[str, Setting]) -> None:

@@ -34,7 +34,10 @@ def lacking_plugins(store: Store) -> Iterator[str]:
         newest = store.result(store.runs(suite=suite)[-1].key)
         named = " and ".join(newest.job.plugins)
         plugin = f"the plugin {named}" if named else "a plugin"
-        yield f"the runs of the suite {suite} need {plugin}: name its file with --plugin."
+        yield (
+            f"the runs of the suite {suite} need {plugin}: name its file with --plugin, or install "
+            "its package."
+        )
 
 
 P = ParamSpec("P")

@@ -229,9 +229,10 @@ def choose_runs(
     """
     able = [row for row in rows if _is_able(row, wanted) and seed in (None, row.seed)]
     if not able:
+        whose = "" if seed is None else f" of seed {seed}"
         raise BenchError(
-            "no stored run has predicted what is to be submitted: run `bench run --test` on the "
-            "official data (not mini, no --limit) first."
+            f"no stored run{whose} has predicted what is to be submitted: run `bench run --test` "
+            "on the official data (not mini, no --limit) first."
         )
     weights = max(able, key=lambda row: row.finished).weights
     chosen: dict[str, RunRow] = {}

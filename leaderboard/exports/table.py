@@ -302,11 +302,11 @@ def _notes(
     """The protocol: of what the values are, and what a reader must know of some."""
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
-    number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else "no"
-    seeds = f"{number} seed{'s' if several or not counts else ''}"
+    number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else ""
+    median = f", the median over {number} seed{'s' if several else ''}" if counts else ""
     is_spread = several and choice.spread
     spread = "; ± is the sample standard deviation" if is_spread else ""
-    yield f"Values are times 100, the median over {seeds}{spread}."
+    yield f"Values are times 100{median}{spread}."
     yield from _metric_notes(board, [name for name in columns if name != SCORE])
     if SCORE in columns:
         yield f"The score is {board.rule.name}."

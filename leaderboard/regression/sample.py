@@ -162,12 +162,16 @@ def maker_of(result: Result) -> str:
         return ""
 
 
+def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
+    """The seeds that both have, with points of the same steps."""
+    both = sorted(before.keys() & now.keys())
+    return [seed for seed in both if before[seed].steps == now[seed].steps]
+
+
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
     """The first change of any seed that both have; points of other steps are not compared."""
-    for seed in sorted(before.keys() & now.keys()):
+    for seed in shared_seeds(before, now):
         old, new = before[seed], now[seed]
-        if old.steps != new.steps:
-            continue
         for step, was, found in zip(old.steps, old.losses, new.losses, strict=True):
             if abs(found - was) > TOLERANCE * abs(was):
                 return Change(seed=seed, step=step, before=was, now=found)

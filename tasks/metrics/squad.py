@@ -234,7 +234,8 @@ def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
     ) -> float | None:
         return reduce(_v2_answers(predictions, examples, measure))
 
-    return Metric(name=name, compute=compute)
+    bounds = (-math.inf, math.inf) if reduce is _threshold else (0.0, 1.0)
+    return Metric(name=name, compute=compute, bounds=bounds)
 
 
 def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:

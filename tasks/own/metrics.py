@@ -6,6 +6,7 @@ it was when the task was found. evaluate is imported on use, which takes seconds
 
 import hashlib
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -123,7 +124,9 @@ class _Evaluated:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        return (-1.0, 1.0)
+        """Up to 1 where right answers get 1 or 100; nobody knows how low a script's score goes."""
+        ends = self.script is not None and self.script.best in (1.0, 100.0)
+        return (-math.inf, 1.0 if ends else math.inf)
 
     def compute(self, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
         """The score; one of 0 to 100 is divided by 100."""

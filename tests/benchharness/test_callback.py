@@ -154,6 +154,7 @@ def test_a_benchmark_that_cannot_be_run_ends_no_training(tmp_path, alone, caplog
         ({"every": 0}, "every is 0"),
         ({"seeds": 0}, "--seeds must be"),
         ({"recipe": "nope"}, "no recipe"),
+        ({"set": {"epohs": 1}}, "no hyperparameter is called 'epohs'"),
         ({"data": "nowhere"}, "nowhere"),
         ({"db": "/proc/x.sqlite"}, "cannot be made"),
         ({"plugins": "nope.py"}, "nope.py"),

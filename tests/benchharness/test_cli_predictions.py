@@ -81,6 +81,15 @@ def test_a_page_a_task_of_one_model_or_of_two(stored):
     assert "Flips: 19 are right with more of its seeds, 0 with more of the seeds of bad" in page
 
 
+def test_the_page_of_test_leaves_that_of_dev_alone(bench):
+    asked = ("--model", "majority", "--suite", "snli", "--data", "mini", "--limit", "8", "--test")
+    assert bench("run", *asked, "--no-baselines", *DB).code == 0
+    pages = [bench("predictions", "majority", "--split", name, *DB).out for name in ("dev", "test")]
+    dev, test = (Path(out.strip().removeprefix("predictions: ")) for out in pages)
+    assert test == dev.with_stem(f"{dev.stem}-test")
+    assert dev.is_file()
+
+
 def test_a_door_that_has_changed_is_one_sentence_and_a_page_without_texts(bench, folder):
     assert bench("predictions", "mine", *DB).err == ""
     assert f"{WORDS} 2" in only_page()

@@ -131,7 +131,10 @@ def test_an_unknown_suite_is_exit_2(board, command):
 
 # runs of a plugin that is not loaded
 
-NEEDED = "the runs of the suite mine need the plugin irony.py: name its file with --plugin."
+NEEDED = (
+    "the runs of the suite mine need the plugin irony.py: name its file with --plugin, or install "
+    "its package."
+)
 
 
 @pytest.fixture

@@ -64,8 +64,10 @@ def test_seeds_count_from_one_and_single_seeds_stay():
 
 
 def test_settings_are_split_at_the_first_equals():
-    request = check(settings=["epochs=3", " learning_rate = 2e-5 ", "note=a=b"])
-    assert request.overrides == {"epochs": "3", "learning_rate": "2e-5", "note": "a=b"}
+    request = check(settings=["epochs=3", " learning_rate = 2e-5 "])
+    assert request.overrides == {"epochs": "3", "learning_rate": "2e-5"}
+    with pytest.raises(BenchError, match="epochs is 'a=b'"):
+        check(settings=["epochs=a=b"])
 
 
 def test_jobs_are_slots(monkeypatch):

@@ -20,6 +20,8 @@ from benchharness.worker.__main__ import _load_plugins
 from tests.helpers.doc_blocks import block, blocks
 
 SPEC = "from benchharness.models import ModelSpec\n"
+PAIR = "from benchharness.tasks.glue import pair_task\n"
+METRIC = "from benchharness.tasks.task import Metric\n"
 OURS = """
 from dataclasses import replace
 from benchharness.tasks.suites import SUITES as SUITES_, TASKS as TASKS_
@@ -165,15 +167,47 @@ def installed(monkeypatch):
         ("MODELS = [1]\n", "MODELS of the plugin {file} has a int: expected a list of ModelSpec."),
         (
             SPEC + "MODELS = [ModelSpec(name=['a'], checkpoint='/x')]\n",
-            "MODELS of the plugin {file} has a ModelSpec whose name is ['a'].",
+            "MODELS of the plugin {file} has a ModelSpec whose name is ['a'], expected str.",
         ),
         (
             SPEC + "MODELS = [ModelSpec(name='a', checkpoint='/x', aliases=(3,))]\n",
-            "has a ModelSpec whose aliases is (3,).",
+            "has a ModelSpec whose aliases is (3,), expected tuple[str, ...].",
         ),
         (
             OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/cola', cite=None)]\n",
-            "TASKS of the plugin {file} has a Task whose cite is None.",
+            "TASKS of the plugin {file} has a Task whose cite is None, expected str.",
+        ),
+        (
+            OURS + "cola = TASKS_['glue/cola']\n"
+            "TASKS = [replace(cola, name='mine/cola', metrics=cola.metrics[0])]\n",
+            "expected tuple[Metric[PairPrediction, PairExample], ...].",
+        ),
+        (
+            OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/cola', metrics=())]\n",
+            "the task 'mine/cola' has no metrics: expected one or more.",
+        ),
+        (
+            OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/cola')]\n"
+            "rule = replace(SUITES_['glue'].rule, cells={'mine/cola': ('f1',)})\n"
+            "SUITES = [replace(SUITES_['glue'], name='mine', tasks=('mine/cola',), rule=rule)]\n",
+            "the suite 'mine' counts 'f1' of mine/cola, which has no such score: expected some",
+        ),
+        (
+            METRIC + "METRICS = {'glue/rte': [Metric(name='a', compute=len, bounds=(1,))]}\n",
+            "has a Metric whose bounds is (1,), expected tuple[float, float].",
+        ),
+        (
+            METRIC + "METRICS = {'glue/rte': [Metric(name='a', compute=0.5)]}\n",
+            "has a Metric whose compute is 0.5, expected Callable",
+        ),
+        (
+            METRIC + "METRICS = {'glue/rte': [Metric(name='a', compute=len)] * 2}\n",
+            "glue/rte has a metric 'a' already: give yours another name.",
+        ),
+        (
+            PAIR
+            + "pair_task(name='a/b', folder='', texts={}, labels='no', label_texts=[0], metrics=0)",
+            "the task 'a/b' has 2 labels and 1 label_texts: expected as many.",
         ),
         ("METRICS = [1]\n", "METRICS of the plugin {file} is a list: expected lists of metrics by"),
         ("METRICS = {'glue/rte': 3}\n", "has a int: expected a list of Metric."),
@@ -246,6 +280,8 @@ def test_a_plugins_task_runs_in_a_worker_and_stands_on_a_board(bench, irony: Pat
         "run", *words, "--model", "bag-of-words", "--task", "mine/irony", "--data", "DATA"
     )
     assert ended.code == 0, ended.err
+    again = f"`bench leaderboard --suite mine --db board.sqlite --plugin {irony}`"
+    assert f"the table again: {again}" in ended.out
     (board,) = json.loads(bench("leaderboard", *words, "--suite", "mine", "--json").out)
     scores = {entry["model"]: entry["score"] for entry in board["entries"]}
     assert scores == {"bag-of-words": 1.0, "majority": 0.5}

@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 
 from benchharness.cli.app import main
+from benchharness.driver.gate import failure_of_marked
 from tests.helpers import ROOT
 from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.own_files import GOOD
@@ -44,6 +45,10 @@ def test_own_rows():
 def test_another_limit():
     pass
 """
+NAMES = (
+    "model, suite, task, limit, baseline, alpha, seeds, data, data_file, hf, columns, metric, "
+    "encoding, recipe, settings, allow_change"
+)
 
 
 @pytest.fixture
@@ -87,3 +92,26 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
     assert "| GLUE RTE |" in ended.stdout
     assert "this check has --limit 7" in ended.stdout
     assert "Traceback" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments", "sentence"),
+    [
+        (
+            (),
+            {"model": "tiny", "limt": 100},
+            f"@pytest.mark.bench: got an unexpected keyword argument 'limt'. It takes {NAMES}, ",
+        ),
+        (("tiny",), {"model": "tiny"}, "@pytest.mark.bench: too many positional arguments"),
+        ((), {"task": "glue/rte"}, "@pytest.mark.bench: missing a required argument: 'model'"),
+        (
+            (),
+            {"model": "tiny", "task": "glue/rte", "limit": "100"},
+            "--limit must be a whole number from 1 up, got '100'.",
+        ),
+    ],
+)
+def test_arguments_that_the_marker_does_not_take_are_one_sentence(
+    project, words, arguments, sentence
+):
+    assert failure_of_marked(project, *words, **arguments).startswith(sentence)

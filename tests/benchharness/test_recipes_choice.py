@@ -54,6 +54,10 @@ WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "eurob
 """The recipes of which it holds for every task; of the others see below."""
 
 
+def test_a_model_that_names_a_recipe_which_is_not_there_is_not_trained_by_another() -> None:
+    assert problem("minlm") == "no recipe of x is called 'minlm'. Did you mean 'minilm'?"
+
+
 def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():
     found = {name for name in NAMED if name != "fast" and chooses(name)}
     assert found == {*WHOLE, "roberta", "mpnet", "xlnet", "xlnet-base", "text"}

@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from benchharness.driver.gate import _notes
 from benchharness.leaderboard.regression import Baseline, judge
 from benchharness.leaderboard.regression.sample import (
     Beginning,
@@ -35,6 +36,12 @@ def with_beginnings(found, losses, maker=MAKER, **changes):
     """A sample whose first seed began so, the others like the baseline."""
     rest = (begun(),) * (len(found.seeds) - 1)
     return replace(found, beginnings=(begun(losses), *rest), maker=maker, **changes)
+
+
+def kept(tasks):
+    return Baseline(
+        model="tiny", data="mini", limit=100, recipe="paper", environment={}, tasks=tasks
+    )
 
 
 def check(losses, maker=MAKER, weights="revision 1", **fields):
@@ -98,6 +105,16 @@ def test_seeds_and_steps_that_only_one_has_are_not_compared():
     assert find_change({}, {1: begun()}) is None
 
 
+@pytest.mark.parametrize(("seeds", "is_said"), [((1, 7), False), ((6, 7), True)])
+def test_a_check_of_other_seeds_says_that_scores_alone_were_compared(seeds, is_said):
+    baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES)})
+    now = with_beginnings(sample((0.80, 0.80), "1101" + LARGE), LOSSES, seeds=seeds)
+    said = list(_notes([], {"glue/rte": now}, baseline))
+    assert said == is_said * [
+        "Only scores were compared of GLUE RTE: the baseline has no first losses of these seeds."
+    ]
+
+
 def test_the_first_ten_steps_or_the_first_point_are_looked_at():
     def steps(*points):
         return beginning_of(replace(make_result(), curve=curve(*points))).steps
@@ -118,14 +135,7 @@ def test_what_the_numbers_come_from_is_the_processor_and_four_libraries():
 
 
 def test_a_baseline_keeps_them_and_an_older_one_has_none():
-    baseline = Baseline(
-        model="tiny",
-        data="mini",
-        limit=100,
-        recipe="paper",
-        environment={},
-        tasks={"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES), **BEFORE},
-    )
+    baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES), **BEFORE})
     assert Baseline.from_text(baseline.to_text(), "file") == baseline
     older = replace(baseline, tasks=BEFORE).to_text().replace('"beginnings"', '"other"')
     assert Baseline.from_text(older, "file").tasks["glue/rte"].first_losses == {}
