@@ -427,7 +427,7 @@ def _closing_lines(
         parts.append(f"{len(failures)} failed")
     yield f"{', '.join(parts)}."
     if len(finished) < jobs:
-        runs = shlex.join(["bench", "list", "runs", *_there(db)])
+        runs = shlex.join(["bench", "list", "runs", *in_this_database(db)])
         yield f"The same command runs what is missing; `{runs}` shows what failed."
     elif len({j.seed for j in schedule.jobs if j.kind == "model" and not j.is_zero_shot}) == 1:
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
@@ -442,11 +442,6 @@ def _where_to_look(schedule: Schedule, out: Path, db: str) -> str:
     table = shlex.join(["bench", "leaderboard", *words, *there, *plugins])
     one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
     return f"report: {out}; the table again: `{table}`; one run: `{one}`"
-
-
-def _there(db: str) -> list[str]:
-    """The words by which another command finds the same database."""
-    return [] if db in (DATABASE, os.environ.get("BENCH_DB")) else ["--db", db]
 
 
 def _suites_of(schedule: Schedule) -> tuple[str, ...]:
