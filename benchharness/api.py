@@ -14,6 +14,7 @@ import hashlib
 import re
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -178,7 +179,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     `metric` and `encoding` say what cannot be found. What is stored already is
     not run again. `progress` shows bars; by default it does so in a terminal and in a notebook.
 
-    A job that fails is in `Results.failures` and raises nothing. Raises BenchError for what cannot
+    A job that fails is in `Results.failures` and raises nothing. A value of `set` or of the recipe
+    that no job has is left out, with a warning. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
     _check_halving(halving, force=force, together=bool(together))
@@ -230,6 +232,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         check_writable(place)
     with prepared_workers(request):
         planned = plan(request)
+        for note in planned.notes:
+            warnings.warn(note, stacklevel=2)
         climb = Halving(planned, [each.name for each in request.tasks]) if halving else None
         scheduled = partial(
             schedule_missing, slots=request.slots, db=place, keep=keep_checkpoints, force=force

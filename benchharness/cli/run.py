@@ -72,7 +72,6 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
-from benchharness.recipes.resolve import names_for_students, needless_names
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
@@ -264,17 +263,11 @@ def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
 
 
 def _plan(request: Request) -> Plan:
-    """The plan of a request; says which rows it lacks."""
+    """The plan of a request; says which rows it lacks, and which values no job has."""
     with Console(stderr=True).status("reading the data and the checkpoints"):
         planned = plan(request)
     _name_missing_rows(request, planned)
-    used = {name for job in planned.jobs for name in job.settings}
-    for name in needless_names(request.overrides, used):
-        tell_notes([f"{name} (--set) means nothing to any of these jobs, and is left out."])
-    taught = names_for_students(request.recipe)
-    if taught and not used.intersection(taught):
-        sentence = f"the recipe {request.recipe} is a student's, and there is no --teacher: "
-        tell_notes([f"{sentence}{', '.join(taught)} are left out."])
+    tell_notes(planned.notes)
     return planned
 
 

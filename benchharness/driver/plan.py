@@ -13,7 +13,13 @@ from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
-from benchharness.recipes.resolve import resolve_together, start_task, with_start
+from benchharness.recipes.resolve import (
+    names_for_students,
+    needless_names,
+    resolve_together,
+    start_task,
+    with_start,
+)
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import document_digest, has_split, read
@@ -38,13 +44,14 @@ class Plan:
     """The jobs of a request, those of the baselines last, and the rows of every split of theirs.
 
     `rows` are by fingerprint, so that a split that several jobs share is counted once. `left_out`
-    says of tasks that were asked for which files of theirs are missing. `grid` are all jobs where
-    these are a part of them, as of a halving.
+    says of tasks that were asked for which files of theirs are missing, `notes` which values that
+    were asked for no job has. `grid` are all jobs where these are a part of them, as of a halving.
     """
 
     jobs: tuple[Job, ...]
     rows: Mapping[str, RowCounts]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     grid: tuple[Job, ...] = ()
 
     @property
@@ -161,7 +168,23 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
-    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out)
+    notes = _unused_values(jobs.values(), overrides or {}, recipe)
+    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=tuple(notes))
+
+
+def _unused_values(
+    jobs: Iterable[Job], overrides: Mapping[str, str], recipe: str | None
+) -> Iterator[str]:
+    """Which of the values that were asked for no job has, a sentence each."""
+    used = {name for job in jobs for name in job.settings}
+    for name in needless_names(overrides, used):
+        yield f"{name} (--set) means nothing to any of these jobs, and is left out."
+    taught = names_for_students(recipe)
+    if taught and not used.intersection(taught):
+        yield (
+            f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
+            "are left out."
+        )
 
 
 # Tasks that are trained together: one job of each model and seed, before those of single tasks.
