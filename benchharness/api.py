@@ -30,7 +30,7 @@ from rich.console import Console
 from benchharness.cli.display import Display
 from benchharness.cli.options import DATABASE
 from benchharness.driver.drive import drive, prepared_workers
-from benchharness.driver.halving import Halving
+from benchharness.driver.halving import Halving, check_halving
 from benchharness.driver.live import RunState
 from benchharness.driver.plan import plan
 from benchharness.driver.request import check_request, find_own_data, listed
@@ -183,7 +183,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     that no job has is left out, with a warning. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
-    _check_halving(halving, force=force, together=bool(together))
+    if halving:
+        check_halving(force=force, together=bool(together))
     _load(plugins)
     place = fspath(db)
     own = find_own_data(
@@ -272,13 +273,6 @@ def _place_of(data: object) -> str:
             "or a folder), and data_file takes rows of your own."
         )
     return str(data)
-
-
-def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
-    if halving and force:
-        raise BenchError("halving and force exclude each other: a rung would run all before it.")
-    if halving and together:
-        raise BenchError("halving and together exclude each other: give one value of each setting.")
 
 
 def _column_words(columns: Mapping[str, Words]) -> str:
