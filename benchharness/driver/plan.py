@@ -138,7 +138,13 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         raise BenchError("--shots and --together exclude each other: take one of them out.")
     if teacher is not None:
         _check_taught(tasks, shots=shots, together=together, start_from=start_from)
+
+    # ---- Who is asked for: encoders, and baselines.
     encoders, start = _find_encoders(models, start_from, shots)
+    asked = [model for model in models if model.is_baseline]
+    floors = tuple(dict.fromkeys((*baselines, *asked)))
+
+    # ---- Which tasks can run: what their recipes need has to be there.
     resolver = _Resolver(
         models=encoders,
         recipe=recipe,
@@ -146,22 +152,24 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         shots=shots,
         is_student=teacher is not None,
     )
-    alone = PRETRAINED if start == TOGETHER else start
+    alone = PRETRAINED if start == TOGETHER else start  # those together are read anyway
     recipes, source = resolver.single(_leading_tasks(tasks), alone), parse_data(data)
-    asked = [model for model in models if model.is_baseline]
-    floors = tuple(dict.fromkeys((*baselines, *asked)))
     leading = _leading_tasks([*tasks, *together])
     _check_baselines(asked, leading)
     learned = _learned_tasks(leading, recipes, floors)
     learned |= {task.name for task in _leading_tasks(together)}
     left_out = _left_out([*tasks, *together], recipes, source, splits, learned, skip=skip_missing)
     tasks, together = ([t for t in some if t.name not in left_out] for some in (tasks, together))
+
+    # ---- The recipes of these tasks, alone and together, and of what they learn from.
     wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
     leading = _leading_tasks(tasks if shared else wanted)
     recipes = resolver.single(leading, _start(start, shared))
     teachers = _resolve_teacher(teacher, recipes, start)
     learned |= {task for _, task in teachers}
     resolved = _Resolved(single=recipes, shared=resolver.together(shared), teachers=teachers)
+
+    # ---- Read the rows, and make the jobs.
     parts = _read_parts(_Reader(source, limit, splits, learned), wanted, resolved, teacher)
     parts.check_shots()
     trained = parts.trainings(encoders, leading, seeds, resolve_precision(precision, gpu=gpu))
