@@ -78,7 +78,7 @@ from benchharness.tasks.own.tables import hub_table, split_of
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
-from benchharness.tasks.task import PairTask, Task, is_hidden
+from benchharness.tasks.task import PairTask, Task, check_labels
 
 if TYPE_CHECKING:
     import datasets
@@ -650,10 +650,7 @@ def score(
         return dict(scored.splits[0].evaluation.scores)
     chosen = split or (found.dev_splits or found.test_splits)[0]
     rows = read(found, chosen, parse_data(str(data)))
-    if any(map(is_hidden, rows.examples)):
-        raise BenchError(
-            f"{found.name} {chosen} hides its labels: only the official server can score it."
-        )
+    check_labels(found, chosen, rows.examples)
     answers = _in_order(predictions, rows.examples)
     made = [_prediction(found, *pair) for pair in zip(rows.examples, answers, strict=True)]
     return dict(evaluate_split(f"{found.name}:{chosen}", rows, made).scores)
