@@ -38,11 +38,6 @@ class PublishedCell:
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
 
-    @property
-    def is_average(self) -> bool:
-        """True for a suite's score, which is no task's."""
-        return "/" not in self.task
-
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:

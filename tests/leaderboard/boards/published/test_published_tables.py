@@ -93,8 +93,13 @@ POOLING_DISAGREES = {
 """Rows that print another accuracy than their levels give: printed, pooled."""
 
 
+def is_average(cell: PublishedCell) -> bool:
+    """True for a suite's score, which is no task's."""
+    return "/" not in cell.task
+
+
 def averages() -> list[tuple[PublishedRow, PublishedCell]]:
-    return [(row, cell) for row in ROWS for cell in row.cells if cell.is_average]
+    return [(row, cell) for row in ROWS for cell in row.cells if is_average(cell)]
 
 
 def one(table: str, system: str, task: str, score: str, split: str = "test") -> str:
@@ -131,7 +136,7 @@ def test_every_number_is_there_once() -> None:
 def test_every_score_is_one_of_its_task(suite: str) -> None:
     for row in published(suite):
         for cell in row.cells:
-            if cell.is_average:
+            if is_average(cell):
                 assert cell.task == suite
                 assert set(cell.scores) <= {*RULES, *PLAIN_MEANS}
                 continue
@@ -188,7 +193,7 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
     """
     scores: dict[str, dict[str, float]] = {}
     for cell in row.cells:
-        if not cell.is_average:
+        if not is_average(cell):
             scores.setdefault(cell.task, {}).update(dict.fromkeys(cell.scores, cell.value))
     if name in PLAIN_MEANS:
         return complete_mean([scores.get(task, {}).get(cell) for task, cell in PLAIN_MEANS[name]])
