@@ -353,7 +353,7 @@ def test_rows_in_memory_are_a_file_of_them(tmp_path):
     named = datasets.Dataset.from_list(ROWS).cast_column(
         "is", datasets.ClassLabel(names=["-", "+"])
     )
-    words = {"db": tmp_path / "x.sqlite", "seeds": 1, "set": {"epochs": 1}, "device": "cpu"}
+    words = {"db": tmp_path / "x.sqlite", "seeds": 1, "device": "cpu"}
     found = bh.run(
         "majority", data_file=whole[whole.index > 1], columns="text=review,label=is", **words
     )
