@@ -176,7 +176,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
-    notes = _unused_values(jobs.values(), overrides or {}, recipe)
+    notes = _unused_values(jobs.values(), overrides or {}, recipe) if jobs else ()
     return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=tuple(notes))
 
 
