@@ -7,7 +7,8 @@
 # make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about an hour
 # make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
 # make gpu MODEL=checkpoint DATA=folder         what a GPU is worth, in pieces that go on where they
-#              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes
+#              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes;
+#              BIN=folder takes the Python there as it is, where nothing can be installed
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -79,7 +80,7 @@ benchmark-growth: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.growth --model $(MODEL)
 	$(BIN)/python -m benchmarks.tables
 
-gpu: $(VENV)/installed-dev
+gpu: $(if $(filter command line,$(origin BIN)),,$(VENV)/installed-dev)
 	@$(BIN)/python -m benchmarks.gpu --device $(DEVICE) $(if $(MODEL),--model $(MODEL)) \
 	    $(if $(DATA),--data $(DATA)); status=$$?; $(BIN)/python -m benchmarks.tables; exit $$status
 

@@ -9,6 +9,10 @@ FOLDER/PIECE.json as soon as it has ended, and is not measured again; one that f
 `python -m benchmarks.tables` puts the figures of a GPU into docs/performance.md; those of any
 device are in FOLDER/tables.md.
 
+Nothing is fetched: what pyproject.toml asks for has to be there, in Python's own folders or in
+those of PYTHONPATH. One GPU is used, the first that is visible. The last steps, those of `scores`
+on the CPU, need none: `--piece scores` computes them on any machine, into the same FOLDER.
+
 Without --model encoders have the tiny tokenizer, without --data rows are the packaged ones: enough
 to try a GPU out, and too short for figures that mean anything.
 """
@@ -16,23 +20,26 @@ to try a GPU out, and too short for figures that mean anything.
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.gpu_tables import gpu_page
 from benchmarks.growth import SERIES, Point, draw_checkpoint, measure
-from benchmarks.record import RESULTS, begin, load, write
+from benchmarks.record import RESULTS, ROOT, begin, load, write
 from benchmarks.sample import draw_sample
 from benchmarks.sides import ENVIRONMENT, SIDES, bench, machine, measure_peak, run_ours
-from benchmarks.whole_process import run_whole
+from benchmarks.whole_process import LIMIT, run_whole
 from benchmarks.workloads import Workload, find_workload
 
 Figures = Mapping[str, Any]
@@ -43,7 +50,11 @@ Step = Callable[[], Figures]
 class Scale:
     """How much is measured: rows of a task at most, epochs, the sizes of drawn encoders.
 
-    `points` are those of each series of growth, `kills` how often a run of `kill_epochs` is killed.
+    `rows` are those of 128 tokens: a task with longer ones, or several to an item, has fewer. Ours
+    and the `best` flags take turns for so many `rounds`; the `others`, which are slow, run once, on
+    the tasks that are named. `points` are those of each series of growth. A run of `kill_epochs`,
+    which keeps its state every `kill_seconds`, is killed so many times. A command that takes
+    `step_seconds` is ended.
     """
 
     tasks: Sequence[str]
@@ -51,13 +62,17 @@ class Scale:
     epochs: int
     base: Mapping[str, int]
     large: Mapping[str, int]
-    peers: Sequence[str]
+    best: str
+    others: Mapping[str, Sequence[str]]
+    rounds: int
     together: Sequence[str]
     points: int
     profiled: Sequence[str]
     kills: int
     kill_epochs: int
+    kill_seconds: float
     precisions: Sequence[str]
+    step_seconds: float
 
 
 def _sizes(layers: int, size: int) -> Mapping[str, int]:
@@ -77,17 +92,22 @@ GLUE = ("glue/sst2", "glue/mrpc", "glue/rte", "glue/stsb", "glue/cola")
 SCALES = {
     "cuda": Scale(
         tasks=(*GLUE, "squad/v1.1", "race/all"),
-        rows=10_000,
+        rows=3_000,
         epochs=3,
         base=_sizes(12, 768),
         large=_sizes(24, 1024),
-        peers=("best-gpu", "best-compiled", "default"),
-        together=("1", "2", "3", "5", "auto"),
-        points=5,
-        profiled=("glue/mrpc", "glue/sst2", "squad/v1.1", "race/all"),
+        best="best-gpu",
+        # As shipped RACE takes a quarter of an hour.
+        others=dict.fromkeys(GLUE, ("default",)) | {"squad/v1.1": ("best-compiled", "default")},
+        rounds=2,
+        together=("1", "2", "5", "auto"),
+        points=3,
+        profiled=("glue/mrpc", "squad/v1.1"),
         kills=10,
-        kill_epochs=30,
+        kill_epochs=8,
+        kill_seconds=1.2,
         precisions=("fp32", "tf32", "bf16"),
+        step_seconds=300.0,
     ),
     "cpu": Scale(
         tasks=("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all"),
@@ -95,13 +115,17 @@ SCALES = {
         epochs=1,
         base=_sizes(2, 64),
         large=_sizes(3, 64),
-        peers=("best", "default"),
+        best="best",
+        others={"glue/mrpc": ("default",)},
+        rounds=2,
         together=("1", "auto"),
         points=1,
         profiled=("glue/mrpc",),
         kills=2,
         kill_epochs=100,
+        kill_seconds=0.5,
         precisions=("fp32",),
+        step_seconds=1800.0,
     ),
 }
 
@@ -135,8 +159,11 @@ class Setting:
         return str(self.model) if any(self.model.glob("*.safetensors")) else self.drawn("base")
 
     def workload(self, task: str, epochs: int | None = None) -> Workload:
-        found, rows = find_workload(task), self.scale.rows
+        found, usual = find_workload(task), find_workload("glue/mrpc").values
         values = replace(found.values, epochs=epochs or self.scale.epochs)
+        # A batch of RACE has a quarter of the items: each of them is four rows.
+        share = usual.max_tokens / values.max_tokens * values.batch_size / usual.batch_size
+        rows = max(32, round(self.scale.rows * share))  # of both of RACE's levels some
         return replace(found, train_rows=rows, dev_rows=max(8, rows // 8), values=values)
 
     def sample(self, workload: Workload) -> Path:
@@ -196,17 +223,27 @@ def _device() -> Figures:
     return found
 
 
-def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
+def tests(at: Setting) -> Iterator[tuple[str, Step]]:
     """`pytest -m gpu`."""
-    yield "pytest -m gpu", _pytest
+    # By file: the others ask for libraries that are of no use here, when they are collected.
+    for file in sorted((ROOT / "tests").glob("**/test_*.py")):
+        if "mark.gpu" in file.read_text(encoding="utf-8"):
+            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda f=file: _pytest(at, f)
 
 
-def _pytest() -> Figures:
+def _pytest(at: Setting, file: Path) -> Figures:
     with TemporaryDirectory(prefix="benchmark-") as folder:
         report = Path(folder) / "report.xml"
-        command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu")
+        # Libraries may be of other versions: that one of them warns is no failure here.
+        options = ("-q", "-p", "no:cacheprovider", "-W", "default", "-m", "gpu")
         ended = subprocess.run(
-            (*command, f"--junitxml={report}", "tests"), capture_output=True, text=True, check=False
+            (sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(file)),
+            cwd=ROOT,
+            env={**os.environ, **ENVIRONMENT},
+            timeout=2 * at.scale.step_seconds,  # many commands; each test has its own limit
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if not report.exists():
             raise RuntimeError(ended.stdout[-2000:] + ended.stderr[-2000:])
@@ -219,11 +256,12 @@ def _pytest() -> Figures:
 def peer(at: Setting) -> Iterator[tuple[str, Step]]:
     """Whole processes of ours and of transformers' Trainer, BERT-base's and -large's shape."""
     yield "peak", lambda: {"peak_gflops": measure_peak()}
-    for task in at.scale.tasks:
-        for side in ("ours", *at.scale.peers):
-            yield f"base {task} {side}", lambda t=task, s=side: _side(at, "base", t, s)
-    for side in ("ours", at.scale.peers[0]):
-        yield f"large glue/mrpc {side}", lambda s=side: _side(at, "large", "glue/mrpc", s)
+    for number in range(1, at.scale.rounds + 1):
+        for shape, task in (*(("base", t) for t in at.scale.tasks), ("large", "glue/mrpc")):
+            others = at.scale.others.get(task, ()) if (number, shape) == (1, "base") else ()
+            for side in ("ours", at.scale.best, *others):
+                step = f"{shape} {task} {side}, round {number}"
+                yield step, lambda x=shape, t=task, s=side: _side(at, x, t, s)
 
 
 def _side(at: Setting, shape: str, task: str, side: str) -> Figures:
@@ -260,8 +298,8 @@ def _grown(at: Setting, series: str, point: Point) -> Figures:
 
 def scores(at: Setting) -> Iterator[tuple[str, Step]]:
     """Dev scores of five seeds on the device and on the CPU, of the encoder that was given."""
-    for task in (task for task in at.scale.tasks if task in GLUE):
-        for device, precision in ((at.device, "auto"), ("cpu", "fp32")):
+    for device, precision in ((at.device, "auto"), ("cpu", "fp32")):
+        for task in (task for task in at.scale.tasks if task in GLUE):
             name = f"{task} {'device' if precision == 'auto' else 'CPU'}"
             yield name, lambda t=task, d=device, p=precision: _scored(at, t, d, p)
 
@@ -269,7 +307,11 @@ def scores(at: Setting) -> Iterator[tuple[str, Step]]:
 def _scored(at: Setting, task: str, device: str, precision: str) -> Figures:
     workload = at.workload(task)
     options = ("--device", device, "--precision", precision)
-    return asdict(run_ours(workload, at.encoder, at.sample(workload), SEEDS, *options))
+    limit = LIMIT.set(None if device == "cpu" else LIMIT.get())  # a CPU takes what it takes
+    try:
+        return asdict(run_ours(workload, at.encoder, at.sample(workload), SEEDS, *options))
+    finally:
+        LIMIT.reset(limit)
 
 
 def profile(at: Setting) -> Iterator[tuple[str, Step]]:
@@ -300,41 +342,46 @@ DETERMINISTIC = ("--set", "deterministic=true")
 
 
 def _undisturbed(at: Setting, *options: str) -> Figures:
+    """Without states, whose writing would take longer than the training."""
     with TemporaryDirectory(prefix="benchmark-") as folder:
-        ended = run_whole(_long_run(at, Path(folder), *options), ENVIRONMENT)
+        ended = run_whole(_long_run(at, Path(folder), 0.0, *options), ENVIRONMENT)
         return {"seconds": round(ended.seconds, 1), "found": _found(Path(folder))}
 
 
 def _killed(at: Setting, *options: str) -> Figures:
     """SIGKILL to the driver, with which its workers die, after each new snapshot."""
-    kills = 0
+    kills, deadline = 0, time.monotonic() + at.scale.step_seconds
     with TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
-        while kills < at.scale.kills:
+        command = _long_run(at, folder, at.scale.kill_seconds, *options)
+        while kills < at.scale.kills and time.monotonic() < deadline:
             before = _snapshots(folder)
             with subprocess.Popen(
-                _long_run(at, folder, *options),
+                command,
                 env={**os.environ, **ENVIRONMENT},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             ) as process:
                 while process.poll() is None and _snapshots(folder) <= before:
                     time.sleep(0.02)
+                    if time.monotonic() > deadline:
+                        break
                 if process.poll() is not None:  # it was over sooner than it could be killed
                     break
                 process.send_signal(signal.SIGKILL)
             kills += 1
-        run_whole(_long_run(at, folder, *options), ENVIRONMENT)
+        run_whole(command, ENVIRONMENT)
         return {"kills": kills, "found": _found(folder)}
 
 
-def _long_run(at: Setting, folder: Path, *options: str) -> list[str]:
-    """A run of one job that keeps its state every half a second."""
+def _long_run(at: Setting, folder: Path, seconds: float, *options: str) -> list[str]:
+    """A run of one job that keeps its state every so many seconds, never with 0."""
     workload = at.workload("glue/mrpc", epochs=at.scale.kill_epochs)
     values = asdict(workload.values) | {"evaluations": 3}
     return [
         *bench("run", "--model", at.drawn("base"), "--task", workload.task, "--seed", "1"),
-        *("--data", str(at.sample(workload)), "--no-baselines", "--checkpoint-every", "0.008"),
+        *("--data", str(at.sample(workload)), "--no-baselines"),
+        *("--checkpoint-every", f"{seconds / 60:.4f}"),
         *(word for name, value in values.items() for word in ("--set", f"{name}={value}")),
         *("--db", str(folder / "runs.sqlite"), "--out", str(folder / "page.html"), *options),
     ]
@@ -367,15 +414,21 @@ def _found(folder: Path) -> Figures:
 
 PIECES: Mapping[str, Callable[[Setting], Iterator[tuple[str, Step]]]] = {
     piece.__name__: piece
-    for piece in (smoke, tests, peer, together, growth, scores, profile, kills)
+    for piece in (smoke, tests, peer, together, profile, kills, growth, scores)
 }
 
 
 def main() -> int:
     """1 where a step failed, 3 where time was over before the last one began."""
+    if missing := what_is_missing():
+        raise SystemExit(
+            f"{sys.executable} lacks {', '.join(missing)}: install them, or put them into a folder "
+            "that PYTHONPATH names (pip install --target)."
+        )
     options = _parse()
-    if options.device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    # The Trainer would divide a batch among several GPUs. Both sides count as nvidia-smi does.
+    os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": options.gpu}
+    LIMIT.set(SCALES[options.device].step_seconds)
     deadline = time.monotonic() + (options.seconds or float("inf"))
     failed = left = 0
     with TemporaryDirectory(prefix="benchmark-") as scratch:
@@ -395,8 +448,8 @@ def _run_piece(
     name: str, at: Setting, options: argparse.Namespace, deadline: float
 ) -> tuple[int, int]:
     """Runs the steps of a piece that are missing; gives how many failed, and are left."""
-    record = load(name, options.out) or {"steps": {}}
-    record |= begin(str(at.model), options.note) | {"device": at.device}
+    told = begin(str(at.model), options.note) | {"device": at.device, "gpu": _name_of(options.gpu)}
+    record = _begun(load(name, options.out), told)
     failed = left = 0
     for step, run in PIECES[name](at):
         if "error" not in record["steps"].get(step, {"error": ""}):
@@ -416,6 +469,54 @@ def _run_piece(
     return failed, left
 
 
+def _name_of(gpu: str) -> str:
+    """What the driver calls a GPU; empty where there is none, or none of its tools."""
+    query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name", "--format=csv,noheader")
+    try:
+        return subprocess.check_output(query, text=True).strip() if gpu else ""
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """The record to go on with, which names each commit that steps were measured at."""
+    if kept is None:
+        return {"steps": {}} | new
+    # What needs no GPU may be measured on a machine without.
+    before = {**kept, "gpu": new["gpu"] and kept["gpu"]}
+    if any(before[name] != new[name] for name in ("device", "gpu", "model") if before[name]):
+        raise SystemExit("--out has figures of another device or model: name another folder.")
+    commits = dict.fromkeys((*kept["commit"].split(", "), new["commit"]))
+    return kept | new | {"commit": ", ".join(commits), "gpu": new["gpu"] or kept["gpu"]}
+
+
+TESTERS = ("pytest", "pytest-timeout")
+"""What is used of the extra "dev"."""
+
+
+def what_is_missing() -> list[str]:
+    """What pyproject.toml asks for that is not there, or is too old."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    testers = [each for each in extras["dev"] if each.partition(">=")[0] in TESTERS]
+    asked = (*project["dependencies"], *extras["peer"], *extras["lora"], *testers)
+    return [lack for each in asked if (lack := _lack(each))]
+
+
+def _lack(requirement: str) -> str:
+    """A requirement, name>=version, that is not met, with what is there; empty where it is."""
+    name, _, least = requirement.partition(">=")
+    try:
+        there = version(name)
+    except PackageNotFoundError:
+        return requirement
+    return "" if _numbers(there) >= _numbers(least) else f"{requirement} (has {there})"
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
+
+
 def _parse() -> argparse.Namespace:
     from benchharness.engines.slots import find_gpus
     from benchharness.tasks import mini
@@ -430,7 +531,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="after which no step begins")
     parser.add_argument("--note", default="", help="what a reader of the tables must know")
     options = parser.parse_args()
-    if options.device == "cuda" and not find_gpus():
+    options.gpu = ",".join(find_gpus()[:1]) if options.device == "cuda" else ""
+    if options.device == "cuda" and not options.gpu and options.piece != ["scores"]:
         parser.error("`nvidia-smi -L` lists no GPU: --device cpu tries the program without one.")
     options.out = options.out or (
         RESULTS / "gpu" if options.device == "cuda" else Path("results") / "gpu-on-a-cpu"

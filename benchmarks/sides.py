@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SIDES", "USUAL", "Run", "bench", "machine", "measure_peak", "run_ours"]
 
-ENVIRONMENT = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
+ENVIRONMENT = {
+    # Before what the user has there: libraries, where they cannot be installed.
+    "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "true",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

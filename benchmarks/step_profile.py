@@ -90,12 +90,11 @@ def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
     seconds = shares(events, on_gpu=on_gpu)
     computed = sum(seconds.values())
     seconds[OUTSIDE] = max(0.0, cost.train_seconds + cost.predict_seconds - computed)
-    names = [event.name for event in events] if on_gpu else []
     return {
         "rows": workload.train_rows,
         "steps": cost.steps,
-        "launches": sum(name.startswith(LAUNCHES) for name in names),
-        "waits": sum(name.startswith(WAITS) for name in names),
+        "launches": count_calls(events, LAUNCHES),
+        "waits": count_calls(events, WAITS),
         "seconds": {kind: round(value, 3) for kind, value in seconds.items()},
         "job_seconds": round(cost.seconds, 3),
         "train_seconds": round(cost.train_seconds, 3),
@@ -139,13 +138,22 @@ def shares(events: Any, *, on_gpu: bool = False) -> Counter[str]:
     """
     from torch.autograd import DeviceType
 
-    begin = min(event.time_range.start for event in events if event.name == FIRST)
     seconds: Counter[str] = Counter()
-    for event in events:
-        if event.time_range.start >= begin and event.device_type == DeviceType.CPU:
+    for event in _from_the_first_batch(events):
+        if event.device_type == DeviceType.CPU:
             own = event.self_device_time_total if on_gpu else event.self_cpu_time_total
             seconds[kind_of(_names(event))] += own / 1e6
     return seconds
+
+
+def count_calls(events: Any, beginnings: tuple[str, ...]) -> int:
+    """How often CUDA was asked for something; bringing the weights there asks for hundreds."""
+    return sum(event.name.startswith(beginnings) for event in _from_the_first_batch(events))
+
+
+def _from_the_first_batch(events: Any) -> list[Any]:
+    begin = min(event.time_range.start for event in events if event.name == FIRST)
+    return [event for event in events if event.time_range.start >= begin]
 
 
 def _names(event: Any) -> Iterator[str]:

@@ -6,12 +6,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Ended", "run_whole"]
+__all__ = ["LIMIT", "Ended", "run_whole"]
 
 SAMPLE_SECONDS = 0.5
+
+LIMIT: ContextVar[float | None] = ContextVar("LIMIT", default=None)
+"""After how many seconds a command is killed, as one that hangs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,10 @@ class Ended:
 
 
 def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
-    """Runs a command to its end; RuntimeError with its last lines where it fails."""
+    """Runs a command to its end; RuntimeError with its last lines where it fails.
+
+    Raises subprocess.TimeoutExpired at the LIMIT. Whatever is raised, the command has ended.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     with subprocess.Popen(
@@ -42,9 +49,12 @@ def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
     ) as process:
         watch = _Watch(process.pid)
         watch.start()
-        stdout, stderr = process.communicate()
-        seconds = time.monotonic() - start
-        watch.stop()
+        try:
+            stdout, stderr = process.communicate(timeout=LIMIT.get())
+            seconds = time.monotonic() - start
+        finally:
+            process.kill()  # nothing, where it has ended
+            watch.stop()
     if process.returncode:
         raise RuntimeError(f"{command[0]} ended with {process.returncode}:\n{stderr[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
@@ -206,6 +207,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
+    if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack the sign of a spread, or a name
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="bench")
     except BenchError as error:

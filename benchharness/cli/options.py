@@ -1,5 +1,6 @@
 """The options of `bench run`, and those that several commands share."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -44,6 +45,13 @@ Database = Annotated[
         help="The leaderboard's database: a path or a SQLAlchemy URL.",
     ),
 ]
+
+
+def in_this_database(db: str) -> list[str]:
+    """The words that a command needs to be about the same database; none where it is anyway."""
+    return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", db]
+
+
 Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML report to write.")]
 Log = Annotated[
     list[str] | None,

@@ -15,6 +15,7 @@ from benchharness.cli.options import (
     Database,
     Suites,
     completed_by,
+    in_this_database,
     with_plugins,
 )
 from benchharness.cli.show import Model, TaskName, find_runs
@@ -81,7 +82,8 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
             raise BenchError(f"there is a model called {name!r} already: give another name.")
         before = stored_name(store, row)
         store.mark(keys, "name", name, whole_model=is_model)
-    back = f"bench rename {shlex.quote(name)} {shlex.quote(found[0].model)}"
+        now = name if is_model or not is_back else _row_of(store, keys)
+    back = shlex.join(["bench", "rename", now, found[0].model, *in_this_database(db)])
     typer.echo(visible(f"{before} is now called {name}. To undo it: {back}"))
 
 
@@ -93,7 +95,7 @@ def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> N
     """
     with open_store(db, create=False) as store:
         if not rows:
-            _list_hidden(store)
+            _list_hidden(store, in_this_database(db))
             return
         for name in rows:
             found, is_model = _find(store, name)
@@ -103,7 +105,7 @@ def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> N
                 typer.echo(visible(f"{name} is shown again."))
                 continue
             store.mark(keys, "hidden", whole_model=is_model)
-            back = f"bench hide {shlex.quote(name)} --undo"
+            back = shlex.join(["bench", "hide", name, "--undo", *in_this_database(db)])
             typer.echo(visible(f"{name} is hidden. To show it again: {back}"))
 
 
@@ -137,7 +139,7 @@ def delete(  # noqa: PLR0913  (one parameter for each option)
             return
         archive = _set_aside(store, chosen)
         store.delete(chosen)
-    back = shlex.join(["bench", "import", str(archive), "--db", db])
+    back = shlex.join(["bench", "import", str(archive), *in_this_database(db)])
     typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
 
 
@@ -154,14 +156,26 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     return [run for entry in entries for run in entry.runs], False
 
 
-def _list_hidden(store: Store) -> None:
+def _row_of(store: Store, keys: Collection[str]) -> str:
+    """The row of a board that has these runs, as it is typed."""
+    boards = gather_boards(store, with_hidden=True)
+    return next(
+        short_name(entry, board.entries)
+        for board in boards
+        for entry in board.entries
+        if any(run.key in keys for run in entry.runs)
+    )
+
+
+def _list_hidden(store: Store, there: Sequence[str]) -> None:
     hidden = {run.key for run in store.runs() if run.is_hidden}
     told: dict[str, None] = {}
     for board in gather_boards(store, with_hidden=True) if hidden else ():
         for entry in board.entries:
             if any(run.key in hidden for run in entry.runs):
                 short = short_name(entry, board.entries)
-                told[f"{entry.name} ({board.title}): bench hide {shlex.quote(short)} --undo"] = None
+                back = shlex.join(["bench", "hide", short, "--undo", *there])
+                told[f"{entry.name} ({board.title}): {back}"] = None
     for line in told:
         typer.echo(visible(line))
     if not told:

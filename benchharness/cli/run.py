@@ -1,7 +1,6 @@
 """`bench run`: fine-tune, score, store and show."""
 
 import json
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -53,6 +52,7 @@ from benchharness.cli.options import (
     TrustRemoteCode,
     as_settings,
     completed_by,
+    in_this_database,
     with_plugins,
 )
 from benchharness.cli.output import complaints, exit_code, tell_notes
@@ -409,7 +409,7 @@ def _closing_lines(
 def _where_to_look(schedule: Schedule, out: Path, db: str) -> str:
     """The page, and the commands that show the same again."""
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
-    there = [] if db in (DATABASE, os.environ.get("BENCH_DB")) else ["--db", db]
+    there = in_this_database(db)
     table = shlex.join(["bench", "leaderboard", *words, *there])
     one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
     return f"report: {out}; the table again: `{table}`; one run: `{one}`"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from benchharness.driver.teachers import find_teacher
 from benchharness.engines.choice import EngineChoice, Placement, find_placement
-from benchharness.engines.slots import Slot
+from benchharness.engines.slots import Slot, find_gpus
 from benchharness.estimate import memory_of
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job
 from benchharness.machine import main_memory
@@ -232,18 +232,25 @@ def _find_placement(
         replace(
             choice,
             small=all(model and (model.is_builtin or model.is_baseline) for model in models),
-            fit=_count_fitting(known, jobs),
+            fit=_count_fitting(known, jobs, choice.device),
         )
     )
 
 
-def _count_fitting(models: Sequence[ModelSpec], jobs: int) -> int:
-    """How many of the jobs have room in this machine's memory.
+def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
+    """How many of the jobs have room in this machine's memory, which is not that of its GPUs.
 
     By what is asked for, never by the jobs that are left: threads change the last digits.
     """
-    needed = max((memory_of(model.parameters) for model in models), default=1)
-    return max(1, min(jobs, main_memory() // needed))
+
+    def fitting(*, gpu: bool) -> int:
+        needed = max((memory_of(model.parameters, gpu=gpu) for model in models), default=1)
+        return main_memory() // needed
+
+    fit = fitting(gpu=False)
+    if fit < jobs and device != "cpu" and find_gpus():  # looked for only where it matters
+        fit = fitting(gpu=True)
+    return max(1, min(jobs, fit))
 
 
 class _Complaints:

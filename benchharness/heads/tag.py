@@ -18,6 +18,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import Encoder
+from benchharness.encoder.packing import send
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
@@ -308,11 +309,14 @@ class TagNetwork(nn.Module):
 def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
     """States (rows, tokens, size) through an LSTM, (rows, tokens, 2 * its size); 0 at padding.
 
-    `lengths` (rows,) are on the CPU.
+    `lengths` (rows,) are on the CPU. The longest row goes first, as torch would have it; it would
+    wait for the device twice to put them in order and back.
     """
-    packed = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
+    lengths, order = torch.sort(lengths, descending=True)
+    first, back = send([order.numpy(), order.argsort().numpy()], states.device)
+    packed = pack_padded_sequence(states.index_select(0, first), lengths, batch_first=True)
     read, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
-    return read
+    return read.index_select(0, back)
 
 
 class RoleNetwork(nn.Module):

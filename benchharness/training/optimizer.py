@@ -65,10 +65,24 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The optimizer that the recipe names, over the groups of the weights to be trained."""
     if recipe.optimizer == ADAFACTOR:
         # The other values are T5's: scaled by the weight, updates clipped at 1, decay to the -0.8.
-        return Adafactor(  # type: ignore[no-untyped-call]
+        return _Adafactor(  # type: ignore[no-untyped-call]
             param_groups(network, recipe), lr=recipe.learning_rate, relative_step=False
         )
     return adamw(network, recipe)
+
+
+class _Adafactor(Adafactor):
+    """transformers' without a wait for the device at each weight, to the same bits."""
+
+    @staticmethod
+    def _get_lr(group: dict[str, Any], state: dict[str, Any]) -> Any:
+        """The rate of a weight: the group's times the weight's scale, if that is not too small."""
+        # A decay takes the rate to the host in any case.
+        if group["weight_decay"] or not group["scale_parameter"] or group["relative_step"]:
+            return Adafactor._get_lr(group, state)  # type: ignore[no-untyped-call]
+        least, scale, rate = group["eps"][1], state["RMS"], group["lr"]
+        # max(least, scale) * rate looks at the scale; both products are rounded as there.
+        return torch.where(scale > least, scale * rate, least * rate)
 
 
 def adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:

@@ -250,10 +250,13 @@ def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
 
 
 def random_tensors() -> dict[str, Tensor]:
-    """The states of torch's generators: the CPU's, which fast dropout uses too, and each GPU's."""
+    """The states of torch's generators: the CPU's, which fast dropout uses too, and the own GPU's.
+
+    Others that are visible are other processes', and may not be there when the job is resumed.
+    """
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        states |= {f"cuda:{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+        states["cuda"] = torch.cuda.get_rng_state()
     return states
 
 
@@ -268,8 +271,8 @@ def random_numbers() -> dict[str, Any]:
 def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
     """Puts every generator where it was."""
     torch.set_rng_state(tensors["cpu"])
-    for index in range(len(tensors) - 1):  # the CPU's beside those of the GPUs
-        torch.cuda.set_rng_state(tensors[f"cuda:{index}"], index)
+    if "cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["cuda"])
     version, words, normal = numbers["python"]
     random.setstate((version, tuple(words), normal))
     name, keys, *rest = numbers["numpy"]

@@ -58,6 +58,10 @@ def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
 
 # The server.
 
+NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""The variable that has torch look for GPUs without CUDA, which does not survive a fork: what is
+imported may ask whether there are any."""
+
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 5
 NUMBER_BYTES = 4
@@ -137,6 +141,7 @@ def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int])
             os.dup2(pipe, place)
         for descriptor in {*pipes, *others} - {0, 1, 2}:
             os.close(descriptor)
+        os.environ.pop(NVML, None)  # here it is asked whether CUDA itself works
         os.environ.update(request["environment"])
         keep_priority()
         _set_threads()
@@ -159,7 +164,7 @@ def _set_threads() -> None:
 def run() -> None:
     """Answers the requests that come from stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(QUIET)
+    os.environ.update({**QUIET, NVML: "1"})
     serve(socket.socket(fileno=os.dup(0)))
 
 

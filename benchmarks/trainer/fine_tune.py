@@ -27,8 +27,13 @@ def fine_tune(
     set_seed(seed)
     problem: Problem = import_module(f"benchmarks.trainer.{head}").problem(request)
     with tempfile.TemporaryDirectory() as scratch:
+        args = _arguments(scratch, flags, values, seed)
+        if flags.tf32:
+            # The Trainer turns torch's new switch, and torch.compile fails where the old one says
+            # otherwise (pytorch issue 166387).
+            torch.backends.cuda.matmul.allow_tf32 = True
         trainer = Trainer(
-            args=_arguments(scratch, flags, values, seed),
+            args=args,
             model=problem.network(),
             train_dataset=problem.train,
             data_collator=problem.collate,

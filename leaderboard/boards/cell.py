@@ -81,7 +81,7 @@ class Cell:
         if self.gain is None:
             return ""
         gain = shown(self.gain)
-        return f"the best of several: other {self.gain_scope} may give its values {gain} less"
+        return f"the best of several: with other {self.gain_scope} it may score {gain} lower"
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:

@@ -36,13 +36,18 @@ class _DataGroup:
     def limits(self, run: RunRow) -> bool:
         """Whether the run is of the group's limit, or of so few rows that this takes none away."""
         if run.limit is None and self.limit is not None:
-            return 0 < run.largest_split <= self.limit
+            return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit
 
     def widen(self, run: RunRow) -> None:
         """Admit from now on what shares a source or a split with the run."""
         self.sources.add(run.data)
         self.fingerprints.update(evaluation_fingerprints(run))
+
+
+def _largest_split(run: RunRow) -> int:
+    """The rows of its largest split, 0 where unknown: a k-shot run says how many it drew."""
+    return 0 if _value(run, "shots") else run.largest_split
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
@@ -62,7 +67,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     homes: dict[object, list[_DataGroup]] = {}
     for run in sorted(runs, key=lambda run: run.limit is None):
         # The seeds of a task, and other models on it, join what the first one has joined.
-        alike = (run.limit, run.data, run.largest_split, tuple(run.fingerprints.items()))
+        alike = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
         if alike not in homes:
             homes[alike] = _homes(run, groups)
         for group in homes[alike]:

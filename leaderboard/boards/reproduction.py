@@ -13,6 +13,8 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow, published
 from benchharness.leaderboard.boards.systems import rows_of_model
+from benchharness.leaderboard.job import ZERO_SHOT
+from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import student_t
 from benchharness.tasks.suites import find_task
 
@@ -126,13 +128,13 @@ def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
-    if unlike := _unlikeness(row, entry.points):
+    runs = entry.cells[cell.task].runs
+    if unlike := _unlikeness(row, entry.points) or _less_than_whole(runs[0]):
         return _incomparable(row, cell, unlike)
     if len(cell.scores) > 1:
         names = " or ".join(cell.scores)
         return _incomparable(row, cell, f"the source does not say whether it is {names}")
     (name,) = cell.scores
-    runs = entry.cells[cell.task].runs
     values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
     if not all(math.isfinite(value) for value in values):
         return _incomparable(row, cell, f"other metric: {name} is not among these scores")
@@ -146,6 +148,17 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     bound = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)
     noise = bound + cell.half_unit
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, noise=noise)
+
+
+def _less_than_whole(run: RunRow) -> str:
+    """Why a run is not of the whole model on all rows, as published ones are; "" where it is."""
+    if run.kind == ZERO_SHOT and find_task(run.task).is_trained:
+        return "different protocol: ours was not trained on the task"
+    if shots := run.settings.get("shots"):
+        return f"different protocol: ours was trained on {shots.value} rows"
+    if layers := run.settings.get("layers"):
+        return f"different model: ours has {layers.value} of its layers"
+    return ""
 
 
 def _incomparable(

@@ -336,8 +336,8 @@ def _choices(board: Board) -> Iterator[str]:
         for scope, cells in groupby(chosen, key=itemgetter(0)):
             gains = [gain for _, gain in cells]
             yield visible(
-                f"{entry.name}: other {scope} are expected to give the values that were chosen "
-                f"less, by {', '.join(gains)}: so much the best of {entry.points} gains by chance."
+                f"{entry.name}: the best of {entry.points} gains by chance {', '.join(gains)}; "
+                f"expect it to score so much lower with other {scope}."
             )
 
 

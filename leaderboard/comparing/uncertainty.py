@@ -14,7 +14,12 @@ import numpy as np
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
 from benchharness.leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
-from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
+from benchharness.leaderboard.comparing.resampling import (
+    Array,
+    Outcomes,
+    resampled_scores,
+    student_draws,
+)
 from benchharness.leaderboard.statistics import (
     Interval,
     median_deviation,
@@ -177,8 +182,7 @@ def _seed_noise(cell: Cell, draws: int, spread: SeedSpread) -> Array:
         return np.zeros(draws)
     name = f"{cell.task} {cell.runs[0].key}"
     generator = np.random.default_rng(zlib.crc32(name.encode()))
-    noise: Array = error * generator.standard_t(spread.freedom, size=draws)
-    return noise
+    return error * student_draws(spread.freedom, draws, generator)
 
 
 def _score_of(board: Board, value: float, found: Mapping[str, _Drawn]) -> _Drawn:

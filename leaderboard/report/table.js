@@ -153,6 +153,7 @@ function compareKeys(a, b, sign, text) {
 function addSorting(board) {
   board.heads.forEach((head, column) => {
     const button = makeElement("button", { type: "button" }, ...head.childNodes);
+    head.dataset.name = button.textContent; // on paper: Chromium repeats heads without their buttons
     head.append(button);
     button.addEventListener("click", () => {
       sortBy(board, column);

@@ -431,8 +431,14 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
     if path is None:
         _upgrade(engine, None)
         return
-    with _locked(path):
-        _upgrade(engine, path)
+    try:
+        with _locked(path):
+            _upgrade(engine, path)
+    except OSError as error:
+        raise StoreError(
+            f"the leaderboard {path} has the older schema {found} and cannot be upgraded: "
+            f"{error.strerror or error}. Copy it to another folder and give that with --db."
+        ) from error
 
 
 def _upgrade(engine: Engine, path: Path | None) -> None:

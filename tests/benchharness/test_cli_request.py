@@ -85,6 +85,14 @@ def test_as_many_jobs_run_as_memory_holds(monkeypatch):
         assert len(check(models=["tiny", "bert"]).slots) == jobs
 
 
+def test_main_memory_holds_more_jobs_of_a_gpu(monkeypatch):
+    monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 8)
+    monkeypatch.setattr("benchharness.driver.request.main_memory", lambda: 12 << 30)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert len(check(models=["bert"], device="cpu").slots) == 2
+    assert len(check(models=["bert"], device="cuda").slots) == 4, "2 GB, and 8 bytes a parameter"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

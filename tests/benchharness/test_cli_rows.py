@@ -92,9 +92,12 @@ def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
     assert bench("rename", "hot", "hotter", *DB).code == 0
     assert set(rows(bench)) == {"minilm", "hotter", "bert-base-uncased"}
     bench("rename", "hotter", "hot", *DB)
-    assert bench(*back, *DB).code == 0
+    ended = bench(*back)
+    assert ended.code == 0
     assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
-    bench("rename", "minilm:lr=3e-4", "hot", *DB)
+    # This is undone too, without the other rows of the model.
+    assert bench(*shlex.split(ended.out.partition("To undo it: ")[2])[1:]).code == 0
+    assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
     bench("rename", "bert", "BERT of ours", *DB)
     assert "BERT of ours" in rows(bench)
     assert bench("compare", "BERT_of_ours", "hot", *DB).code == 0

@@ -31,6 +31,7 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import (
     LARGEST_MESSAGE,
     MODULES,
+    NVML,
     modules_for,
     modules_of,
 )
@@ -489,3 +490,15 @@ assert not asked, asked
 def test_what_forks_have_already_has_asked_nothing_of_a_gpu():
     """CUDA does not survive a fork, and counting GPUs begins it."""
     subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)
+
+
+def test_what_it_imports_may_ask_for_gpus(server: ForkServer, tmp_path: Path) -> None:
+    """Other versions of libraries may: torch then answers without beginning CUDA."""
+    module, told = tmp_path / "asking.py", tmp_path / "told"
+    module.write_text(f"import os; open({str(told)!r}, 'w').write(os.environ[{NVML!r}])")
+    places = os.pathsep.join((str(tmp_path), *sys.path))
+    server.prepare(ENVIRONMENT | {"PYTHONPATH": places}, ["asking"])
+    while not (told.exists() and told.read_text()):
+        assert process_of(server).poll() is None
+        time.sleep(0.01)
+    assert told.read_text() == "1"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from benchharness.encoder import cuda
 from benchharness.encoder.packing import Packing, prepare_for
 from benchharness.heads.pair import loss
+from benchharness.recipes.recipe import ADAFACTOR
 from benchharness.training import cuda as training_cuda
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
@@ -90,12 +91,15 @@ def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None
     assert not torch.equal(kept, again)
 
 
-def begin(precision: str, *, graphs: bool = False, dropout: float = 0.0) -> Training:
+def begin(
+    precision: str, *, graphs: bool = False, dropout: float = 0.0, optimizer: str = "adamw"
+) -> Training:
     network = make_network(dropout=dropout)
     compute = Compute(device=GPU, precision=precision, graphs=graphs)
     prepare_for(GPU, network)
     features, targets = make_data()
-    recipe = replace(RECIPE, batch_size=8, epochs=3)
+    decay = 0.0 if optimizer == ADAFACTOR else RECIPE.weight_decay
+    recipe = replace(RECIPE, batch_size=8, epochs=3, optimizer=optimizer, weight_decay=decay)
     lesson = make_lesson(network, features, targets, loss)
     return Training.begin(network, [lesson], recipe, seed=1, compute=compute, report=lambda _: None)
 
@@ -112,9 +116,13 @@ def no_waiting() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_step_waits_for_nothing(precision: str, request: pytest.FixtureRequest) -> None:
-    training = begin(precision, dropout=0.1)
+@pytest.mark.parametrize(
+    ("precision", "optimizer"), [("fp32", "adamw"), ("bf16", "adamw"), ("fp32", ADAFACTOR)]
+)
+def test_a_step_waits_for_nothing(
+    precision: str, optimizer: str, request: pytest.FixtureRequest
+) -> None:
+    training = begin(precision, dropout=0.1, optimizer=optimizer)
     training.step()  # libraries make what they need
     request.getfixturevalue("no_waiting")
     for _ in range(8):

@@ -397,6 +397,15 @@ def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
     assert len(unused) < len(weights) / 2
 
 
+def test_two_orders_of_a_pair_are_not_recorded() -> None:
+    """A record would keep where the first batch's orders end, and batches of one layout differ."""
+    training = begin("bert", "pair", graphs=True)
+    assert training._graphs is not None
+    added = begin("bert", "pair", graphs=True)
+    added.network.__class__ = pair.AddedNetwork
+    assert added._graphs is None
+
+
 def test_layouts_beyond_the_most_are_computed_as_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_cuda, "MOST", 1)
     with recorded_on_a_cpu() as replays:

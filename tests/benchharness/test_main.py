@@ -1,5 +1,6 @@
 """`python -m benchharness` is `bench`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +8,16 @@ from pathlib import Path
 from benchharness import __version__
 
 
-def ended(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def ended(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchharness", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
@@ -27,3 +35,9 @@ def test_its_errors_are_sentences_too(tmp_path: Path) -> None:
     found = ended("show", "recipe", "roberta", "colla", folder=tmp_path)
     assert found.returncode == 2
     assert found.stderr.startswith("bench: no model, recipe or task is called 'colla'.")
+
+
+def test_what_an_encoding_lacks_is_spelled_out(tmp_path: Path) -> None:
+    found = ended("list", "published", "--suite", "snli", folder=tmp_path, PYTHONIOENCODING="ascii")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert r"mean \xb1 0.17" in found.stdout

@@ -314,3 +314,17 @@ def test_every_generator_goes_back_to_where_it_was():
     expected = [draw() for _ in range(3)]
     restore_random(tensors, numbers)
     assert [draw() for _ in range(3)] == expected
+
+
+def test_of_several_gpus_the_jobs_own_generator_is_kept(monkeypatch: pytest.MonkeyPatch):
+    """So that it goes on where fewer are visible, or it has another one's number."""
+    made = torch.Generator().manual_seed(5)
+    own = made.get_state()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", made.get_state)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", made.set_state)
+    tensors, numbers = random_tensors(), random_numbers()
+    assert sorted(tensors) == ["cpu", "cuda"]
+    torch.rand(3, generator=made)
+    restore_random(tensors, numbers)
+    assert torch.equal(made.get_state(), own)

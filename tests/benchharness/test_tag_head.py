@@ -6,17 +6,28 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
-from benchharness.heads.tag import TagFeatures, decode, encode, loss, network, targets
+from benchharness.heads.tag import (
+    TagFeatures,
+    both_ways,
+    decode,
+    encode,
+    loss,
+    network,
+    targets,
+)
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from benchharness.tasks.task import TagTask
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
+from tests.helpers.device_stand_in import Waits
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
@@ -204,3 +215,26 @@ def test_without_an_outside_tag_the_first_one_stands_for_nothing():
     logits = np.tile(np.array([0, 1], dtype=np.float32), (len(features.token_ids), 1))
     (prediction,) = decode(logits, features, [example], task)
     assert prediction.tags == ("NOUN", "VERB")
+
+
+@pytest.mark.parametrize("lengths", [[3, 9, 1, 9, 4], [5], [2, 2, 2]])
+def test_an_lstm_reads_what_torch_would_have_it_read(lengths: list[int]):
+    """To the bit, gradients too; and what is on the device stays there."""
+    torch.manual_seed(2)
+    lstm, counts = nn.LSTM(6, 4, batch_first=True, bidirectional=True), torch.tensor(lengths)
+    found = []
+    for is_ours in (True, False):
+        lstm.zero_grad()
+        generator = torch.Generator().manual_seed(1)
+        states = torch.randn(len(lengths), 12, 6, generator=generator, requires_grad=True)
+        if is_ours:
+            with Waits() as waits:
+                read = both_ways(lstm, states, counts)
+                read.square().sum().backward()
+            assert not any("'cpu'" in each for each in waits.found), "lengths are there already"
+        else:
+            packed = pack_padded_sequence(states, counts, batch_first=True, enforce_sorted=False)
+            read, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=12)
+            read.square().sum().backward()
+        found.append([read, states.grad, *(weight.grad for weight in lstm.parameters())])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*found, strict=True))

@@ -1,6 +1,7 @@
 """Jobs that answer in words, from the command's word to a result that is resumed bit for bit."""
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers.optimization import Adafactor
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.result import Result, predictions_of
@@ -16,8 +18,14 @@ from benchharness.models.weights import require_checkpoint
 from benchharness.recipes import resolve_recipe
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
-from benchharness.training.optimizer import make_optimizer, moments, restore_moments
+from benchharness.training.optimizer import (
+    make_optimizer,
+    moments,
+    param_groups,
+    restore_moments,
+)
 from benchharness.worker.job import run_job
+from tests.helpers.device_stand_in import Waits
 from tests.helpers.families import save_family
 from tests.helpers.stopped_jobs import deterministic, stop
 from tests.helpers.text_models import TEXT, save_text_model, text_job
@@ -217,6 +225,30 @@ def test_adafactor_is_that_of_the_paper():
         optimizer.step()
     for weight, mine in zip(network.parameters(), weights, strict=True):
         torch.testing.assert_close(weight.detach().double(), mine, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_adafactor_gives_the_bits_of_transformers_and_waits_for_nothing(weight_decay: float):
+    """Also of weights whose scale is below the least, 1e-3."""
+    torch.manual_seed(3)
+    ours = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 40), nn.LayerNorm(40))
+    with torch.no_grad():
+        ours[1].weight.mul_(1e-3)
+        ours[1].bias.zero_()
+    theirs = deepcopy(ours)
+    recipe = replace(RECIPE, optimizer="adafactor", learning_rate=0.02, weight_decay=weight_decay)
+    one = make_optimizer(ours, recipe)
+    other = Adafactor(param_groups(theirs, recipe), lr=0.02, relative_step=False)
+    for _ in range(5):
+        for mine, their in zip(ours.parameters(), theirs.parameters(), strict=True):
+            mine.grad = torch.randn(mine.shape)
+            their.grad = mine.grad.clone()
+        with Waits() as waits:
+            one.step()
+        assert bool(waits.found) == bool(weight_decay)
+        other.step()
+    for mine, their in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(mine, their)
 
 
 def test_its_moments_come_back():

@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ from benchmarks import tables
 from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_ratio, training_flops
 from benchmarks.growth import SERIES, Point
 from benchmarks.growth_figure import curves, growth_figure
-from benchmarks.step_profile import OTHER, kind_of
+from benchmarks.step_profile import FIRST, LAUNCHES, OTHER, WAITS, count_calls, kind_of
 from tests.helpers.measured import make_run
 
 MODEL = {
@@ -192,3 +193,13 @@ def test_points_of_a_series_differ_in_one_thing():
 )
 def test_operations_have_kinds(names, kind):
     assert kind_of(iter(names)) == kind
+
+
+def test_what_brings_the_weights_to_a_gpu_is_no_wait_of_a_step():
+    names = ["cudaStreamSynchronize", "cudaLaunchKernel", FIRST, "cudaLaunchKernelExC"]
+    names += ["cudaStreamSynchronize", "cudaMemcpyAsync", FIRST, "cudaGraphLaunch"]
+    events = [
+        SimpleNamespace(name=name, time_range=SimpleNamespace(start=place))
+        for place, name in enumerate(names)
+    ]
+    assert (count_calls(events, LAUNCHES), count_calls(events, WAITS)) == (2, 1)

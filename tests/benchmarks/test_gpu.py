@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def two_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def call(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> int:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # which it sets
+        monkeypatch.setenv(name, "")
     monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--out", str(folder), *words])
     return gpu.main()
 
@@ -92,6 +94,79 @@ def test_pieces_have_tables_and_their_steps_names(
         for piece in gpu.PIECES.values():
             steps = [step for step, _ in piece(at)]
             assert len(steps) == len(set(steps)) > 0
+
+
+def test_both_sides_take_turns_and_what_needs_no_gpu_comes_last(tmp_path: Path) -> None:
+    at = gpu.Setting(device="cuda", model=tmp_path, data=tmp_path, scratch=tmp_path)
+    steps = [step for step, _ in gpu.peer(at) if "glue/mrpc" in step]
+    assert steps == [
+        "base glue/mrpc ours, round 1",
+        "base glue/mrpc best-gpu, round 1",
+        "base glue/mrpc default, round 1",
+        "large glue/mrpc ours, round 1",
+        "large glue/mrpc best-gpu, round 1",
+        "base glue/mrpc ours, round 2",
+        "base glue/mrpc best-gpu, round 2",
+        "large glue/mrpc ours, round 2",
+        "large glue/mrpc best-gpu, round 2",
+    ]
+    assert list(gpu.PIECES)[-1] == "scores"
+    assert [step.split()[-1] for step, _ in gpu.scores(at)] == ["device"] * 5 + ["CPU"] * 5
+
+
+def test_long_texts_and_items_of_several_rows_have_fewer_of_them(tmp_path: Path) -> None:
+    at = gpu.Setting(device="cuda", model=tmp_path, data=tmp_path, scratch=tmp_path)
+    rows = {task: at.workload(task).train_rows for task in at.scale.tasks}
+    assert (rows["glue/sst2"], rows["squad/v1.1"], rows["race/all"]) == (3000, 1000, 188)
+
+
+def test_those_of_the_tests_that_need_a_gpu_are_found_without_importing_any(tmp_path: Path) -> None:
+    at = gpu.Setting(device="cuda", model=tmp_path, data=tmp_path, scratch=tmp_path)
+    files = [step.rpartition("/")[2] for step, _ in gpu.tests(at)]
+    assert files == ["test_gpu.py", "test_on_gpu.py", "test_15_out_of_memory.py"]
+
+
+def test_all_that_is_missing_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there = {"torch": "2.9.1+cu128", "transformers": "5.17.0", "numpy": "2.5.2"}
+
+    def version(name: str) -> str:
+        if name in there:
+            return there[name]
+        if name in ("alembic", "pytest-timeout"):
+            raise PackageNotFoundError
+        return "1000.0"
+
+    assert gpu.what_is_missing() == []
+    monkeypatch.setattr(gpu, "version", version)
+    with pytest.raises(SystemExit) as caught:
+        call(monkeypatch, tmp_path)
+    assert "lacks alembic>=1.14, torch>=2.11 (has 2.9.1+cu128), pytest-timeout>=2.3: " in str(
+        caught.value
+    )
+
+
+def test_a_record_names_every_commit_and_is_of_one_device(
+    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for commit in ("one", "other+", "other+"):
+        monkeypatch.setattr("benchmarks.record._commit", lambda told=commit: told)
+        call(monkeypatch, tmp_path)
+    path = tmp_path / "together.json"
+    kept = json.loads(path.read_text())
+    assert kept["commit"] == "one, other+"
+    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100"}))
+    assert call(monkeypatch, tmp_path) == 0, "without a GPU what needs none goes on"
+    assert json.loads(path.read_text())["gpu"] == "NVIDIA H100"
+    for name, other in (("device", "cuda"), ("model", {"model_type": "bert"})):
+        path.write_text(json.dumps({**kept, name: other}))
+        with pytest.raises(SystemExit, match="figures of another device"):
+            call(monkeypatch, tmp_path)
+    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100"}))
+    monkeypatch.setattr(gpu, "_name_of", lambda _: "NVIDIA H200")
+    with pytest.raises(SystemExit, match="figures of another device"):
+        call(monkeypatch, tmp_path)
 
 
 def test_the_page_shows_no_figures_of_a_cpu() -> None:

@@ -1,10 +1,14 @@
+import os
+import subprocess
 import sys
+import time
 
 import pytest
 
 from benchmarks.growth import Point, write_rows
 from benchmarks.matmul import peak_gflops
-from benchmarks.whole_process import run_whole
+from benchmarks.record import ROOT
+from benchmarks.whole_process import LIMIT, run_whole
 
 HOLD = "import os, time; held = b'x' * {size}; {more}; time.sleep(2); print(os.environ['NAME'])"
 
@@ -28,6 +32,26 @@ def test_memory_of_children_counts():
 def test_a_process_that_fails_says_why():
     with pytest.raises(RuntimeError, match="no such thing"):
         run_whole([sys.executable, "-c", "raise SystemExit('no such thing')"], {})
+
+
+def test_a_process_that_hangs_is_ended():
+    token, begun = LIMIT.set(0.5), time.monotonic()
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            run_whole([sys.executable, "-c", "import time; time.sleep(600)"], {})
+    finally:
+        LIMIT.reset(token)
+    assert time.monotonic() - begun < 100
+
+
+def test_what_stands_beside_the_tree_is_found_by_its_processes():
+    """Where nothing can be installed, libraries lie in a folder that PYTHONPATH names."""
+    told = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), "/elsewhere"))}
+    code = "from benchmarks.sides import ENVIRONMENT; print(ENVIRONMENT['PYTHONPATH'])"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
+    first, *_, last = found.stdout.strip().split(os.pathsep)
+    assert (first, last) == (str(ROOT), "/elsewhere")
 
 
 def test_a_rate_is_found(monkeypatch):

@@ -158,7 +158,8 @@ ACROSS, UP = (48, WIDTH - 20), (232, 16)
 """Where the axes of most lie."""
 
 _STYLES = 4
-"""Shapes and colours that can be told apart; further lines share the last."""
+"""Shapes, and colours, that can be told apart. Colours come again with another shape, so that 16
+lines differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,20 +188,23 @@ class Line:
 
 def with_lines(figure: Figure, lines: Iterable[Line]) -> Figure:
     """The figure with these lines, their points and a legend."""
-    styled = [(min(place, _STYLES - 1), line) for place, line in enumerate(lines)]
+    styled = [
+        (place % _STYLES, (place + place // _STYLES) % _STYLES, line)
+        for place, line in enumerate(lines)
+    ]
     return replace(
         figure,
         keys=tuple(
-            Key(line=f"line s{n}", mark=f"past s{n}", shape=shape(n, 15, 6), text=line.name)
-            for n, line in styled
+            Key(line=f"line s{n}", mark=f"past s{n}", shape=shape(kind, 15, 6), text=line.name)
+            for n, kind, line in styled
         ),
-        paths=tuple(Path(kind=f"line s{n}", d=polyline(line.corners)) for n, line in styled),
-        marks=tuple(_mark(n, point) for n, line in styled for point in line.points),
+        paths=tuple(Path(kind=f"line s{n}", d=polyline(line.corners)) for n, _, line in styled),
+        marks=tuple(_mark(n, kind, point) for n, kind, line in styled for point in line.points),
     )
 
 
-def _mark(style: int, point: Point) -> Mark:
-    paths = {"shape": shape(style, point.x, point.y)}
+def _mark(style: int, kind: int, point: Point) -> Mark:
+    paths = {"shape": shape(kind, point.x, point.y)}
     if point.span is not None:
         low, high = point.span
         paths = {"range": f"M{point.x:g},{low:g}V{high:g}", **paths}

@@ -144,6 +144,14 @@ def test_more_rows_than_the_limit_never_stand_on_the_limited_board(largest_split
     assert len(boards) == 2
 
 
+def test_a_k_shot_run_drew_from_all_rows_and_stands_on_no_limited_board() -> None:
+    shots = {"shots": Setting(value=8, source="--set")}
+    drawn = make_row(settings=shots, overridden=True, largest_split=60)
+    full, limited = build_boards([drawn, make_row(limit=64, key="limited")], GLUE)
+    assert (full.limit, limited.limit) == (None, 64)
+    assert [len(board.entries) for board in (full, limited)] == [1, 1]
+
+
 def test_other_training_rows_are_another_entry_of_the_same_board() -> None:
     prints = [{"glue/rte:train": train, "glue/rte:dev": "d"} for train in "12"]
     board = one_board(make_row(key=str(n), seed=n, fingerprints=p) for n, p in enumerate(prints))

@@ -32,6 +32,23 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
     return found(rows)["glue/cola", "mcc"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"settings": {"shots": Setting(value=32, source="--set")}}, "trained on 32 rows"),
+        ({"settings": {"layers": Setting(value=3, source="--set")}}, "has 3 of its layers"),
+        ({"kind": "zero-shot"}, "was not trained on the task"),
+    ],
+)
+def test_less_than_the_model_or_the_rows_reproduces_nothing(
+    fields: dict[str, object], reason: str
+) -> None:
+    """A k-shot row was told to be 30 points below what fine-tuning on all rows gives."""
+    compared = cola([0.10, 0.11, 0.12], overridden=True, **fields)
+    assert (compared.verdict, compared.ours) == ("not comparable", None)
+    assert reason in compared.reason
+
+
 def test_every_reference_is_a_published_dev_row() -> None:
     rows = {(r.table, r.system) for suite in SUITES for r in published(suite) if r.split == "dev"}
     for name, references in REFERENCES.items():

@@ -10,7 +10,7 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.comparing.resampling import Outcomes, first_part
+from benchharness.leaderboard.comparing.resampling import Outcomes, first_part, student_draws
 from benchharness.leaderboard.comparing.uncertainty import Known, SeedSpread, with_uncertainty
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.statistics import median_interval
@@ -69,6 +69,12 @@ def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None
     assert cell.scope == "examples and seeds"
 
 
+def test_what_two_seeds_add_has_the_quantiles_of_student_t_whatever_is_drawn() -> None:
+    one, other = (student_draws(1, 2_000, np.random.default_rng(seed)) for seed in (0, 1))
+    assert np.quantile(one, [0.025, 0.975]) == pytest.approx([-12.71, 12.71], rel=0.02)
+    assert abs(np.corrcoef(np.sign(one), np.sign(other))[0, 1]) < 0.1
+
+
 def test_one_seed_tells_of_examples_alone() -> None:
     cell = uncertainty({"a": [0.7]})["a"].cells["glue/rte"]
     assert (cell.seeds, cell.scope) == (None, "examples")
@@ -93,7 +99,7 @@ def test_models_far_apart_have_one_rank_each() -> None:
 
 
 def test_models_close_together_share_their_ranks_and_are_named() -> None:
-    found = uncertainty({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.40, 0.41]})
+    found = uncertainty({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.20, 0.21]})
     assert found["a"].rank_label == found["b"].rank_label == "1-2"
     assert found["a"].tied == ("b",)
     assert found["b"].tied == ("a",)

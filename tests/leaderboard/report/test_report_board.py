@@ -212,8 +212,17 @@ def test_a_plot_is_saved_as_it_is_seen(page: Opened) -> None:
 
 
 def test_print_repeats_the_heads(page: Opened) -> None:
-    """Each page of the table begins with the texts of its heads, as glyphs of the same fonts."""
+    """Each page of the table begins with the texts of its heads, as glyphs of the same fonts.
+
+    Nothing else is painted, because rows say much the same on each page themselves.
+    """
+    paint = """([others, heads]) => {
+        document.body.style.visibility = others;
+        document.querySelector(".scroll > .rows thead").style.visibility = heads;
+    }"""
+    page.run(paint, ["hidden", "visible"])
     pieces = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", page.page.pdf(), re.DOTALL)
+    page.run(paint, ["", ""])
     texts = []
     for piece in pieces:
         try:
@@ -222,8 +231,9 @@ def test_print_repeats_the_heads(page: Opened) -> None:
             continue
         if shown:
             texts.append({a or b for a, b in shown})
-    assert len(texts) > 2
-    assert len(texts[0] & texts[1]) >= 8
+    assert len(texts) > 1
+    assert texts[0] == texts[1]
+    assert len(texts[0]) >= 8
 
 
 @pytest.mark.gold

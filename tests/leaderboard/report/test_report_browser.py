@@ -185,6 +185,21 @@ def test_colours_can_be_chosen(report: Opened) -> None:
     assert report.run(ground) != light
 
 
+def test_a_description_stands_on_a_line_of_its_own(browser: "Browser", path: Path) -> None:
+    with opened(browser, path, width=1440) as found:
+        heading, said = found.run(
+            """() => {
+                const said = document.createElement("p");
+                said.className = "description";
+                document.querySelector(".theme").after(said);
+                said.append("Ours");
+                const top = (sign) => document.querySelector(sign).getBoundingClientRect();
+                return [top("h1").bottom, top(".description").top];
+            }"""
+        )
+        assert said >= heading
+
+
 @pytest.mark.parametrize("width", [320, 390, 1200])
 def test_page_never_scrolls_sideways_and_names_stay_in_sight(
     browser: "Browser", path: Path, width: int

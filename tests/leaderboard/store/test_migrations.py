@@ -86,6 +86,18 @@ def _columns(path: Path, table: str) -> list[tuple[object, ...]]:
         return connection.execute(f"PRAGMA table_info({table})").fetchall()
 
 
+def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
+    path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path) -> None:
+        raise PermissionError(13, "the folder takes no new file")
+
+    add_revision()
+    monkeypatch.setattr(migration, "check_place", refuse)
+    with pytest.raises(StoreError, match=r"older schema \d+ and cannot be upgraded: the folder"):
+        open_store(path, create=False)
+
+
 def test_the_history_makes_the_schema(path: Path) -> None:
     with open_store(path) as store, store._engine.connect() as connection:
         context = MigrationContext.configure(

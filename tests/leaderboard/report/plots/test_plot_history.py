@@ -48,6 +48,12 @@ def test_runs_stand_at_their_day_and_score() -> None:
     assert "2026-06-01 00:00" in first.note
 
 
+def test_five_recipes_have_five_signs() -> None:
+    """The fourth and all after it had one."""
+    figure = only([past(0.6, when, recipe=name) for name in "abcde" for when in (OLD, NEW)])
+    assert len({(key.mark, key.shape) for key in figure.keys}) == 5
+
+
 def test_line_joins_the_medians_of_each_version() -> None:
     runs = [past(0.5 + seed / 10, OLD, "0.1", seed) for seed in range(3)]
     runs += [past(0.7 + seed / 10, NEW, "0.2", seed) for seed in range(3)]

@@ -1,0 +1,177 @@
+"""Whole jobs by the code that runs on a GPU, on one that is pretended.
+
+Every tensor is where a GPU would need it, results are those of a CPU, and the host waits for the
+GPU where it is known to. Kernels and speed are for `pytest -m gpu`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.heads import coref
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.models import find_model
+from benchharness.tasks.suites import find_task
+from benchharness.training.loop import Training
+from benchharness.worker.job import GRAPHS, run_job
+from benchharness.worker.zero_shot import run_zero_shot
+from tests.helpers.families import FAMILIES, save_family
+from tests.helpers.mini_jobs import QUICK, make_job, make_shared_job
+from tests.helpers.pretend_gpu import CPU, GPU, pretended_gpu
+from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, stop
+from tests.helpers.text_models import save_text_model, text_job
+
+STILL = {"dropout": "0.0", "classifier_dropout": "0.0"}
+"""A CPU and a GPU draw other numbers."""
+
+SHORT = STILL | {"epochs": "2", "batch_size": "8"}
+
+TASKS = (
+    *("cola", "stsb", "superglue/wic", "superglue/wsc", "superglue/copa", "superglue/multirc"),
+    *("superglue/record", "race/all", "squad/v2.0", "quac/quac", "coqa/coqa"),
+    *("hotpotqa/distractor", "conll2003/ner", "conll2012/srl", "conll2012/coref"),
+)
+"""Every head, and every way to give it rows."""
+
+WAITING_TASKS = {"conll2012/coref"}
+"""Its network has to know how many spans there are."""
+
+WAITING_FAMILIES = {
+    # transformers looks whether a mask hides anything, once in a step
+    *("big_bird", "convbert", "megatron-bert", "mobilebert", "mpnet", "t5", "gpt2"),
+    *("openai-gpt",),  # as gpt2 too: which places the loss of its language model is of
+    "longformer",  # which tokens see all others
+    "xlnet",  # one_hot asks a CPU for its greatest number, and does not ask a GPU
+}
+
+WAYS: dict[str, Callable[[], Job]] = {
+    "features": lambda: make_job("cola", limit=8, features="mix", **SHORT),
+    "LoRA": lambda: make_job("cola", limit=8, lora_rank="2", **SHORT),
+    "the best": lambda: make_job("cola", limit=8, **SHORT | {"best_checkpoint": "true"}),
+    "an average": lambda: make_job("cola", limit=8, **SHORT | {"average_last": "2"}),
+    "deterministic": lambda: make_job("cola", limit=8, **SHORT | {"deterministic": "true"}),
+    "micro-batches": lambda: make_job("cola", limit=8, **SHORT | {"accumulation": "2"}),
+    "bf16": lambda: replace(make_job("cola", limit=8, **SHORT), precision="bf16"),
+    "together": lambda: make_shared_job("cola", "stsb", "squad/v2.0", limit=8, **SHORT),
+}
+
+
+def losses(result: Result) -> list[float]:
+    return [point.loss for point in result.curve]
+
+
+def compare(job: Job) -> Counter[str]:
+    """Runs a job in both places; gives what the host waited for in the steps after the first."""
+    waits: Counter[str] = Counter()
+    step = Training._step
+
+    def counted(training: Training) -> None:
+        before, is_first = Counter(gpu.waits), training.meter.step == 0
+        step(training)
+        if not is_first:
+            waits.update(gpu.waits - before)
+
+    with pretended_gpu() as gpu, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_step", counted)
+        found = run_job(job)
+    expected = run_job(job)
+    assert found.provenance["machine"]["device"] == "Pretended H100"
+    assert len(found.curve) > 1
+    np.testing.assert_allclose(losses(found), losses(expected), rtol=2e-4, atol=2e-4)
+    return waits
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_gives_what_it_gives_on_a_cpu(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coref, "DROPOUT", 0.0)
+    waits = compare(make_job(task, limit=8, **SHORT))
+    assert (task in WAITING_TASKS) == bool(waits), waits
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_gives_what_it_gives_on_a_cpu(family: str, tmp_path: Path) -> None:
+    save_family(tmp_path / family, family)
+    waits = compare(make_job("cola", limit=8, model=str(tmp_path / family), **SHORT))
+    assert (family in WAITING_FAMILIES) == bool(waits), waits
+
+
+@pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_gives_what_it_gives_on_a_cpu(
+    way: str, graphs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(GRAPHS, graphs)
+    waits = compare(WAYS[way]())
+    # States of frozen encoders stay on the disk; those of a batch are fetched.
+    assert (way == "features") == bool(waits), waits
+
+
+@pytest.mark.parametrize("task", ["glue/cola", "squad/v1.1"])
+def test_text_to_text_gives_what_it_gives_on_a_cpu(task: str, tmp_path: Path) -> None:
+    waits = compare(text_job(save_text_model(tmp_path / "t5"), task, limit=4, dropout="0"))
+    # In each of five steps: two masks, and how long the longest answer is.
+    assert waits == {"aten._local_scalar_dense": 15}
+
+
+def test_a_zero_shot_job_gives_what_it_gives_on_a_cpu() -> None:
+    (job,) = plan_jobs(
+        [find_model("tiny")], [find_task("copa")], "mini", [1], shots=[0], limit=4, precision="fp32"
+    ).jobs
+    with pretended_gpu() as gpu:
+        found = run_zero_shot(job)
+    chosen = [p["option"] for p in found.evaluations[0].predictions]
+    assert chosen == [p["option"] for p in run_zero_shot(job).evaluations[0].predictions]
+    assert gpu.waits["a copy to cpu"] == 1  # all scores of the split, at its end
+
+
+@pytest.mark.parametrize("task", ["stsb", "squad/v2.0"])
+def test_a_student_learns_what_it_learns_on_a_cpu(task: str, tmp_path: Path) -> None:
+    teacher = make_job(task, limit=8, **SHORT)
+    (_, student) = plan_jobs(
+        [find_model("tiny")],
+        [find_task(task)],
+        "mini",
+        [1],
+        overrides=QUICK | SHORT | {"layers": "1", "layer_weight": "0.5"},
+        limit=8,
+        precision="fp32",
+        teacher=(teacher,),
+    ).jobs
+    run_job(teacher, keep=tmp_path)
+    with pretended_gpu():
+        found = run_job(student, teacher=tmp_path)
+    expected = run_job(student, teacher=tmp_path)
+    np.testing.assert_allclose(losses(found), losses(expected), rtol=2e-4, atol=2e-4)
+
+
+def test_a_stopped_job_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """With dropout; its generators are a GPU's, which snapshots keep by name."""
+    job = small_job(limit=8)
+    with pretended_gpu():
+        expected = run_job(job)
+        stop(job, tmp_path, checkpoint_every=EVERY_STEP)
+        found = run_job(job, snapshots=tmp_path)
+    assert found.provenance["resumed"]["steps"]
+    assert deterministic(found) == deterministic(expected)
+
+
+def test_what_a_gpu_refuses_is_refused() -> None:
+    with pretended_gpu() as gpu:
+        there, here = torch.ones(3, device=GPU), torch.ones(3)
+        assert (there.device, (there + 1).device, here.device) == (GPU, GPU, CPU)
+        assert (there * torch.tensor(2.0)).is_cuda  # a number may come from either
+        with pytest.raises(RuntimeError, match="same device"):
+            there + here
+        with pytest.raises(TypeError, match="numpy"):
+            there.numpy()
+        assert not gpu.waits
+        assert there.sum().item() == 3.0
+        assert there.cpu().numpy().sum() == 3.0
+        assert dict(gpu.waits) == {"aten._local_scalar_dense": 1, "a copy to cpu": 1}
