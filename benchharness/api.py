@@ -14,6 +14,7 @@ import hashlib
 import re
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from rich.console import Console
 from benchharness.cli.display import Display
 from benchharness.cli.options import DATABASE
 from benchharness.driver.drive import drive, prepared_workers
-from benchharness.driver.halving import Halving
+from benchharness.driver.halving import Halving, check_halving
 from benchharness.driver.live import RunState
 from benchharness.driver.plan import plan
 from benchharness.driver.request import check_request, find_own_data, listed
@@ -77,7 +78,7 @@ from benchharness.tasks.own.tables import hub_table, split_of
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
-from benchharness.tasks.task import PairTask, Task, is_hidden
+from benchharness.tasks.task import PairTask, Task, check_labels
 
 if TYPE_CHECKING:
     import datasets
@@ -178,10 +179,12 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     `metric` and `encoding` say what cannot be found. What is stored already is
     not run again. `progress` shows bars; by default it does so in a terminal and in a notebook.
 
-    A job that fails is in `Results.failures` and raises nothing. Raises BenchError for what cannot
+    A job that fails is in `Results.failures` and raises nothing. A value of `set` or of the recipe
+    that no job has is left out, with a warning. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
-    _check_halving(halving, force=force, together=bool(together))
+    if halving:
+        check_halving(force=force, together=bool(together))
     _load(plugins)
     place = fspath(db)
     own = find_own_data(
@@ -230,6 +233,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         check_writable(place)
     with prepared_workers(request):
         planned = plan(request)
+        for note in planned.notes:
+            warnings.warn(note, stacklevel=2)
         climb = Halving(planned, [each.name for each in request.tasks]) if halving else None
         scheduled = partial(
             schedule_missing, slots=request.slots, db=place, keep=keep_checkpoints, force=force
@@ -268,13 +273,6 @@ def _place_of(data: object) -> str:
             "or a folder), and data_file takes rows of your own."
         )
     return str(data)
-
-
-def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
-    if halving and force:
-        raise BenchError("halving and force exclude each other: a rung would run all before it.")
-    if halving and together:
-        raise BenchError("halving and together exclude each other: give one value of each setting.")
 
 
 def _column_words(columns: Mapping[str, Words]) -> str:
@@ -652,10 +650,7 @@ def score(
         return dict(scored.splits[0].evaluation.scores)
     chosen = split or (found.dev_splits or found.test_splits)[0]
     rows = read(found, chosen, parse_data(str(data)))
-    if any(map(is_hidden, rows.examples)):
-        raise BenchError(
-            f"{found.name} {chosen} hides its labels: only the official server can score it."
-        )
+    check_labels(found, chosen, rows.examples)
     answers = _in_order(predictions, rows.examples)
     made = [_prediction(found, *pair) for pair in zip(rows.examples, answers, strict=True)]
     return dict(evaluate_split(f"{found.name}:{chosen}", rows, made).scores)

@@ -64,6 +64,10 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
     return (math.sqrt(squares / freedom), freedom) if freedom else (0.0, 0)
 
 
+LEAST_SEEDS = 3
+"""The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
+
+
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     """The interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
     reach = median_error(values)

@@ -28,7 +28,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.metrics import is_iob1, to_iob1, to_iob2
 from benchharness.tasks.metrics.squad import normalise
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.sources.formats import chain_mentions, role_tags
+from benchharness.tasks.sources.formats import chain_mentions, content_of, role_tags
 from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
 from benchharness.tasks.submission.answer_file import (
     Answers,
@@ -95,14 +95,6 @@ class NoAnswer:
 
 THRESHOLD = 1.0
 """Of evaluate-v2.0.py: a probability never exceeds it."""
-
-
-def content_of(path: Path) -> bytes:
-    """The file's bytes; DataError where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, C
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -221,8 +221,7 @@ def score(
             f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
             "examples in their order: every example needs exactly one prediction."
         )
-    if any(is_hidden(e) for e in examples):
-        raise BenchError(f"{where} hides its labels: only the official server can score it.")
+    check_labels(task, split, examples)
     ending = ending_of(task, split)
     found = ((m, m.compute(predictions, examples)) for m in task.metrics + task.details)
     return {m.name + ending: _number(m, v, where) for m, v in found if v is not None}
@@ -250,6 +249,14 @@ def suffix_of(split: str) -> str:
     """What tells a split from the first of its kind: "_mm" of "dev_mm" and "test_mm"."""
     _, underscore, suffix = split.partition("_")
     return underscore + suffix
+
+
+def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
+    """Raises BenchError where the benchmark hides gold answers, so that nothing can be scored."""
+    if any(map(is_hidden, examples)):
+        raise BenchError(
+            f"{task.name} {split} hides its labels: only the official server can score it."
+        )
 
 
 def is_hidden(example: Example) -> bool:

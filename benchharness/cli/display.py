@@ -152,14 +152,14 @@ MOST_BARS = 24
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def sparkline(values: Sequence[float], width: int = 8) -> str:
-    """A curve as a few characters: the means of as many stretches, from the lowest to the highest.
+def sparkline(values: Sequence[float]) -> str:
+    """A curve as eight characters at most: the means of as many stretches, from low to high.
 
     Empty for fewer than two values.
     """
     if len(values) < 2:
         return ""
-    width = min(width, len(values))
+    width = min(8, len(values))
     cuts = [round(place * len(values) / width) for place in range(width + 1)]
     means = [fmean(values[start:end]) for start, end in pairwise(cuts)]
     low, high = min(means), max(means)

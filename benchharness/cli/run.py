@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -57,6 +57,7 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
+from benchharness.driver.halving import Halving, check_halving
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request, find_own_data
 from benchharness.driver.schedule import Schedule, schedule_missing
@@ -72,13 +73,9 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_files, plugin_loggers
 from benchharness.progress import Watcher
-from benchharness.recipes.resolve import names_for_students, needless_names
 from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
-
-if TYPE_CHECKING:
-    from benchharness.driver.halving import Halving
 
 Models = Annotated[
     list[str],
@@ -184,7 +181,8 @@ def run(  # noqa: PLR0913  (one parameter for each option)
 
     What is stored already is not run again, so the same command resumes where it stopped.
     """
-    _check_halving(halving, force=force, together=bool(together))
+    if halving:
+        check_halving(force=force, together=bool(together))
     loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
     beside = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
     own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
@@ -226,7 +224,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         _check_places(db, Path(out))
     with nullcontext() if dry_run else prepared_workers(request):
         planned = _plan(request)
-        climb = _halving(request, planned) if halving else None
+        climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
         scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
         schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
         if dry_run:
@@ -251,37 +249,13 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     raise typer.Exit(code)
 
 
-def _check_halving(halving: bool, *, force: bool, together: bool) -> None:
-    if halving and force:
-        raise BenchError(
-            "--halving and --force exclude each other: a rung would run all before it."
-        )
-    if halving and together:
-        raise BenchError(
-            "--halving and --together exclude each other: tasks together have one value of each "
-            "setting."
-        )
-
-
 def _plan(request: Request) -> Plan:
-    """The plan of a request; says which rows it lacks."""
+    """The plan of a request; says which rows it lacks, and which values no job has."""
     with Console(stderr=True).status("reading the data and the checkpoints"):
         planned = plan(request)
     _name_missing_rows(request, planned)
-    used = {name for job in planned.jobs for name in job.settings}
-    for name in needless_names(request.overrides, used):
-        tell_notes([f"{name} (--set) means nothing to any of these jobs, and is left out."])
-    taught = names_for_students(request.recipe)
-    if taught and not used.intersection(taught):
-        sentence = f"the recipe {request.recipe} is a student's, and there is no --teacher: "
-        tell_notes([f"{sentence}{', '.join(taught)} are left out."])
+    tell_notes(planned.notes)
     return planned
-
-
-def _halving(request: Request, planned: Plan) -> "Halving":
-    from benchharness.driver.halving import Halving  # noqa: PLC0415  (few runs have one)
-
-    return Halving(planned, [task.name for task in request.tasks])
 
 
 def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
@@ -291,7 +265,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 def _show_schedule(
     schedule: Schedule,
-    climb: "Halving | None",
+    climb: Halving | None,
     left_out: Mapping[str, Mapping[str, str]],
     *,
     as_json: bool,

@@ -20,6 +20,7 @@ from typing import Any
 from filelock import FileLock
 
 from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_workers, unwatched
+from benchharness.driver.halving import with_starts
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request, find_own_data, listed
 from benchharness.driver.schedule import schedule_missing
@@ -250,14 +251,8 @@ def _reason(sample: Sample | None, job: Job) -> str:
 
 def _needed(jobs: Sequence[Job], tasks: Sequence[str]) -> list[Job]:
     """The jobs of the tasks, and those that they need."""
-    by_key = {job.key: job for job in jobs}
     trained = {_trained(task) for task in tasks}
-    keys: set[str] = set()
-    waiting = [job for job in jobs if job.task in trained]
-    while waiting:
-        job = waiting.pop()
-        keys.add(job.key)
-        waiting += [by_key[key] for key in job.needs if key in by_key]
+    keys = with_starts({job.key for job in jobs if job.task in trained}, jobs)
     return [job for job in jobs if job.key in keys]
 
 

@@ -46,6 +46,19 @@ def rungs(points: int, seeds: int) -> tuple[Rung, ...]:
     return tuple(found)
 
 
+def check_halving(*, force: bool, together: bool) -> None:
+    """Raises BenchError for what does not go with a halving."""
+    if force:
+        raise BenchError(
+            "--halving and --force exclude each other: a rung would run all before it."
+        )
+    if together:
+        raise BenchError(
+            "--halving and --together exclude each other: tasks together have one value of each "
+            "setting."
+        )
+
+
 class Halving:
     """The sweeps of a plan, of which each rung runs a part.
 

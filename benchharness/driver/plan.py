@@ -13,7 +13,13 @@ from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
-from benchharness.recipes.resolve import resolve_together, start_task, with_start
+from benchharness.recipes.resolve import (
+    names_for_students,
+    needless_names,
+    resolve_together,
+    start_task,
+    with_start,
+)
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import document_digest, has_split, read
@@ -38,13 +44,14 @@ class Plan:
     """The jobs of a request, those of the baselines last, and the rows of every split of theirs.
 
     `rows` are by fingerprint, so that a split that several jobs share is counted once. `left_out`
-    says of tasks that were asked for which files of theirs are missing. `grid` are all jobs where
-    these are a part of them, as of a halving.
+    says of tasks that were asked for which files of theirs are missing, `notes` which values that
+    were asked for no job has. `grid` are all jobs where these are a part of them, as of a halving.
     """
 
     jobs: tuple[Job, ...]
     rows: Mapping[str, RowCounts]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     grid: tuple[Job, ...] = ()
 
     @property
@@ -131,7 +138,13 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         raise BenchError("--shots and --together exclude each other: take one of them out.")
     if teacher is not None:
         _check_taught(tasks, shots=shots, together=together, start_from=start_from)
+
+    # ---- Who is asked for: encoders, and baselines.
     encoders, start = _find_encoders(models, start_from, shots)
+    asked = [model for model in models if model.is_baseline]
+    floors = tuple(dict.fromkeys((*baselines, *asked)))
+
+    # ---- Which tasks can run: what their recipes need has to be there.
     resolver = _Resolver(
         models=encoders,
         recipe=recipe,
@@ -139,29 +152,47 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         shots=shots,
         is_student=teacher is not None,
     )
-    alone = PRETRAINED if start == TOGETHER else start
+    alone = PRETRAINED if start == TOGETHER else start  # those together are read anyway
     recipes, source = resolver.single(_leading_tasks(tasks), alone), parse_data(data)
-    asked = [model for model in models if model.is_baseline]
-    floors = tuple(dict.fromkeys((*baselines, *asked)))
     leading = _leading_tasks([*tasks, *together])
     _check_baselines(asked, leading)
     learned = _learned_tasks(leading, recipes, floors)
     learned |= {task.name for task in _leading_tasks(together)}
     left_out = _left_out([*tasks, *together], recipes, source, splits, learned, skip=skip_missing)
     tasks, together = ([t for t in some if t.name not in left_out] for some in (tasks, together))
+
+    # ---- The recipes of these tasks, alone and together, and of what they learn from.
     wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
     leading = _leading_tasks(tasks if shared else wanted)
     recipes = resolver.single(leading, _start(start, shared))
     teachers = _resolve_teacher(teacher, recipes, start)
     learned |= {task for _, task in teachers}
     resolved = _Resolved(single=recipes, shared=resolver.together(shared), teachers=teachers)
+
+    # ---- Read the rows, and make the jobs.
     parts = _read_parts(_Reader(source, limit, splits, learned), wanted, resolved, teacher)
     parts.check_shots()
     trained = parts.trainings(encoders, leading, seeds, resolve_precision(precision, gpu=gpu))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
-    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out)
+    notes = _unused_values(jobs.values(), overrides or {}, recipe) if jobs else ()
+    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=tuple(notes))
+
+
+def _unused_values(
+    jobs: Iterable[Job], overrides: Mapping[str, str], recipe: str | None
+) -> Iterator[str]:
+    """Which of the values that were asked for no job has, a sentence each."""
+    used = {name for job in jobs for name in job.settings}
+    for name in needless_names(overrides, used):
+        yield f"{name} (--set) means nothing to any of these jobs, and is left out."
+    taught = names_for_students(recipe)
+    if taught and not used.intersection(taught):
+        yield (
+            f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
+            "are left out."
+        )
 
 
 # Tasks that are trained together: one job of each model and seed, before those of single tasks.

@@ -149,31 +149,39 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
     everything that is wrong.
     """
     complaints = _Complaints()
+
+    # ---- What the recipe says of a run, where the words are silent.
     protocol = complaints.collect(protocol_of, recipe) or Protocol()
     tasks = tasks if suites or tasks else protocol.tasks
     limit = protocol.limit if limit is None else complaints.collect(_whole, "--limit", limit, 1)
     seeds = protocol.seeds if seeds is None and not seed else seeds
+
+    # ---- What to run.
     found_models = [
         model
         for name in models
         for model in complaints.collect(find_models, name, trust) or (None,)
     ]
-    found = [named for name in suites if (named := complaints.collect(find_suites, name))]
+    named = [found for name in suites if (found := complaints.collect(find_suites, name))]
     fits = fits or holds(data)
     shared = complaints.collect(_find_together, together, fits) or ()
     if together and not (tasks or suites):  # nothing beside it, but what starts from it
         found_tasks: tuple[Task, ...] | None = shared if start_from == TOGETHER else ()
     else:
-        found_suites = [suite for named in found for suite in named]
-        complete = len(found) == len(suites)
+        found_suites = [suite for found in named for suite in found]
+        complete = len(named) == len(suites)
         found_tasks = complaints.collect(select_tasks, found_suites, tasks, complete, fits)
     found_seeds = complaints.collect(_choose_seeds, seeds, seed)
+
+    # ---- How it is trained.
     overrides = complaints.collect(_parse_settings, settings)
     for setting in (overrides or {}).items():
         complaints.collect(check_override, *setting)
     found_shots = complaints.collect(_parse_shots, shots, overrides or {})
     start = complaints.collect(_find_start, start_from, trust, bool(together))
     taught_by = complaints.collect(_find_teacher, teacher, db, trust)
+
+    # ---- Where it runs.
     trainings = len(found_tasks or ()) + bool(shared)
     asked = len(found_models) * trainings * len(found_seeds or ())
     choice = replace(
@@ -183,6 +191,7 @@ def check_request(  # noqa: PLR0913  (the command's options, one by one)
         processes=complaints.collect(_whole, "--processes-per-job", engine.processes, 1) or 1,
     )
     placement = complaints.collect(_find_placement, choice, found_models, asked)
+
     complaints.check()
     assert placement is not None, "a placement that was not found is a complaint"
     return Request(

@@ -10,6 +10,7 @@ from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.errors import JobError
 from benchharness.worker import DIES_WITH
+from benchharness.worker.__main__ import QUIET
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.inference")
 
@@ -30,7 +31,7 @@ class Inference:
 
 def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:
     """Predicts rows of the job's dev split for some seconds; JobError where that cannot be done."""
-    environment = {**os.environ, **slot.environment, DIES_WITH: str(os.getpid())}
+    environment = {**os.environ, **QUIET, **slot.environment, DIES_WITH: str(os.getpid())}
     try:
         ended = subprocess.run(  # noqa: S603  (our own module)
             COMMAND,
@@ -41,7 +42,7 @@ def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inf
             timeout=timeout,
             check=False,
         )
-        found = json.loads(ended.stdout)
+        found = json.loads(ended.stdout.rstrip().rpartition("\n")[2])  # libraries print, too
         if "error" in found:
             raise JobError(found["error"])
         return Inference(**found)

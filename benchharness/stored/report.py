@@ -74,7 +74,7 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
     prediction, to which the report then leads. Raises BenchError where a file cannot be written.
     """
-    # Before others store more.
+    # ---- The boards; their mark first, before others store more.
     asked = [] if wanted == _ANY else [*asdict(wanted).values()]
     mark = report_mark(store, suites, last, asked)
     boards, notes = _chosen(store, suites, last)
@@ -88,6 +88,7 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
         boards = list(map(shared_board, boards))
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
+        # ---- What plots and comparisons know besides.
         stages, faults = _stages(store, boards, examples=bool(sure))
         notes += faults
         tests = {board_key(board): _neighbours(store, board) for board in boards if sure}
@@ -96,6 +97,8 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
         background = Background(
             sizes=known_sizes(), past=past, stages=stages, contrasts=tests, predictions=links
         )
+
+        # ---- The details of runs: on the page, or of very many in files beside it.
         about = About(title=wanted.title, description=wanted.description, version=__version__)
         read = store.result if wanted.show_paths else partial(_shared_result, store)
         places: Places = {}
@@ -104,6 +107,8 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
             places = write_runs(out, boards, read, about, links)
             detailed = best_of(boards, MOST_RUNS)
             notes += _not_plotted(boards, detailed)
+
+        # ---- The page.
         if not wanted.show_paths:
             notes = [without_paths(note, known) for note in notes]
         about = replace(about, notes=notes, mark=mark)

@@ -33,7 +33,7 @@ from benchharness.tasks.prediction_files import (
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import SpanTask, Task, ending_of, is_hidden
+from benchharness.tasks.task import SpanTask, Task, check_labels, ending_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +93,7 @@ def _score(
     task: Task, split: str, data: str, file: Path, no_answer: NoAnswer | None
 ) -> ScoredSplit:
     rows = read(task, split, parse_data(data))
-    if any(map(is_hidden, rows.examples)):
-        raise BenchError(
-            f"{task.name} {split} hides its labels: only the official server can score it."
-        )
+    check_labels(task, split, rows.examples)
     found = read_predictions(file, task, rows, no_answer)
     evaluation = evaluate_split(f"{task.name}:{split}", rows, found.predictions)
     official, scores = _official(task, found, rows.examples)

@@ -28,6 +28,7 @@ from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, forget_others, own_rank
+from benchharness.plugins import load_plugins, plugins_of
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.worker import die_with, importing
@@ -106,8 +107,6 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 
 def _load_plugins(job: Job) -> None:
     """Loads the plugins that the engine's environment names; they must be as they were planned."""
-    from benchharness.plugins import load_plugins, plugins_of  # for the few jobs that have any
-
     load_plugins()
     if plugins_of(name.rpartition(":")[0] for name in job.fingerprints) != job.plugins:
         raise BenchError(

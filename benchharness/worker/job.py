@@ -28,7 +28,7 @@ from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.splits import evaluate_split, headline, read_split
+from benchharness.splits import evaluate_split, headline
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.tasks.suites import distinct_title
@@ -516,42 +516,6 @@ def _result(job: Job, prepared: _Prepared, done: JobState) -> Result:
         },
         finished=now(),
     )
-
-
-FEW_ROWS = 16
-"""Rows that are predicted first, so that nothing is measured that happens once."""
-
-
-def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
-    """How fast a job's network predicts its first dev split, and in how much memory.
-
-    The weights are those that it is loaded with; fine-tuned ones take as long. Rows are predicted
-    for about so many seconds, all of them at most. Tokens are counted without padding; memory is
-    the most that this process held at once, in bytes of its device.
-    """
-    compute = find_compute(job.precision, deterministic=False)
-    recipe = Recipe.from_settings(job.settings)
-    encoder = load_pretrained(job, recipe)
-    course = Course.of(job.task, job.fingerprints, recipe, encoder)
-    network = network_of([course], encoder, recipe, compute.device)
-    examples = read_split(job, course.judged).examples
-    limits = limits_of(recipe, encoder)
-
-    def timed(count: int) -> tuple[float, int]:
-        features = course.head.encode(examples[:count], encoder.tokenizer, limits)
-        start = time.monotonic()
-        predict(network, features, compute, lambda _: None)
-        return max(time.monotonic() - start, 1e-6), len(features.token_ids)
-
-    timed(FEW_ROWS)
-    first, _ = timed(FEW_ROWS)
-    took, tokens = timed(max(FEW_ROWS, int(FEW_ROWS * seconds / first)))
-    return {
-        "tokens_per_second": tokens / took,
-        "peak_memory_bytes": peak_memory(),
-        "parameters": sum(weight.numel() for weight in network.parameters()),
-        "threads": torch.get_num_threads(),
-    }
 
 
 def peak_memory() -> int:

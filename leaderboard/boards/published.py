@@ -1,15 +1,13 @@
 """What papers, model cards and leaderboards print, as data: every number with its source."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.tasks.suites import RULES, complete_mean
 
 # The published tables: one CSV file each, one line a printed number.
 
@@ -39,11 +37,6 @@ class PublishedCell:
         """By how much rounding to the printed digits may have moved the number."""
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
-
-    @property
-    def is_average(self) -> bool:
-        """True for a suite's score, which is no task's."""
-        return "/" not in self.task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,43 +107,6 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     for (suite, *values), cells in groups.items():
         shared = dict(zip(_ROW, values, strict=True))
         yield PublishedRow(table=name, suite=suite, cells=tuple(cells), **shared)
-
-
-# How printed averages come about, so that each can be worked out again from its row's cells.
-
-_TEST_9 = (
-    *(("glue/mnli", "accuracy"), ("glue/mnli", "accuracy_mm"), ("glue/qqp", "f1")),
-    *(("glue/qnli", "accuracy"), ("glue/sst2", "accuracy"), ("glue/cola", "mcc")),
-    *(("glue/stsb", "spearman"), ("glue/mrpc", "f1"), ("glue/rte", "accuracy")),
-)
-_WITHOUT_QNLI = (
-    *(("glue/cola", "mcc"), ("glue/sst2", "accuracy"), ("glue/mrpc", "accuracy")),
-    *(("glue/stsb", "spearman"), ("glue/qqp", "accuracy"), ("glue/mnli", "accuracy")),
-    *(("glue/rte", "accuracy"), ("glue/wnli", "accuracy")),
-)
-
-PLAIN_MEANS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
-    {"GLUE-test-9-cells": _TEST_9, "GLUE-test-8-without-QNLI": _WITHOUT_QNLI}
-)
-"""Averages of papers that are no ScoreRule: the mean of single cells, by name.
-
-The first is the "Average" of Devlin et al. 2019, table 1, and of TinyBERT: without WNLI, and with
-MNLI counted twice. The second is the "Avg.*" of Clark et al. 2020, which leaves out QNLI because
-some systems had treated it as ranking."""
-
-
-def reproduced(row: PublishedRow, name: str) -> float | None:
-    """The average of that name over the row's cells; None where the row lacks one of them.
-
-    A number of which the source does not say which score it is stands for each that it may be.
-    """
-    scores: dict[str, dict[str, float]] = {}
-    for cell in row.cells:
-        if not cell.is_average:
-            scores.setdefault(cell.task, {}).update(dict.fromkeys(cell.scores, cell.value))
-    if name in PLAIN_MEANS:
-        return complete_mean([scores.get(task, {}).get(cell) for task, cell in PLAIN_MEANS[name]])
-    return RULES[name].score(scores)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,8 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import LEVEL, Entry
 from benchharness.leaderboard.job import FEATURES_SETTING
-from benchharness.leaderboard.statistics import Interval, median_interval
+from benchharness.leaderboard.statistics import LEAST_SEEDS, Interval, median_interval
 from benchharness.tasks.suites import distinct_title
-
-LEAST_SEEDS = 3
-"""The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
 
 EMBEDDINGS, LAYER = "embeddings", "layer-"
 """How a single layer is called; the embeddings are the layer 0."""

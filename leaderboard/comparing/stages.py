@@ -16,15 +16,18 @@ from benchharness.leaderboard.boards.entry import LEVEL, Entry
 from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.leaderboard.job import Stage, recipe_words
-from benchharness.leaderboard.statistics import Interval, holm, median_deviation, median_interval
+from benchharness.leaderboard.statistics import (
+    LEAST_SEEDS,
+    Interval,
+    holm,
+    median_deviation,
+    median_interval,
+)
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
 ALPHA = 0.05
 """The chance to tell even one pair of a curve apart where all its checkpoints are equal."""
-
-LEAST_SEEDS = 3
-"""The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
 
 DRAWS = 1_000
 """Of examples: they give variances, which need fewer than an interval's ends."""

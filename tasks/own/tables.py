@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.sources.formats import DOCUMENT, OfficialFiles, squad_records
+from benchharness.tasks.sources.formats import DOCUMENT, OfficialFiles, content_of, squad_records
 from benchharness.tasks.sources.source import Source, Split
 
 MOST_BYTES = 2 * 2**30
@@ -180,7 +180,7 @@ MAGIC = {
 
 def _text(path: Path, encoding: str) -> tuple[str, str]:
     """A file's text, and its encoding where that was found to be another than UTF-8."""
-    content = _content(path)
+    content = content_of(path)
     for magic, what in MAGIC.items():
         if content.startswith(magic):
             raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
@@ -195,13 +195,6 @@ def _text(path: Path, encoding: str) -> tuple[str, str]:
         return content.decode("utf-8-sig"), ""
     except UnicodeDecodeError as error:
         return _western(path, content, error.start), "cp1252"
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _western(path: Path, content: bytes, odd: int) -> str:

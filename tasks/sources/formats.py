@@ -32,12 +32,17 @@ class Record(NamedTuple):
 # Official files as text: UTF-8, lines that end at a line feed, no byte order mark.
 
 
-def read_text(path: Place) -> str:
-    """The file's text without a byte order mark; DataError names the line that is not UTF-8."""
+def content_of(path: Place) -> bytes:
+    """The file's bytes; DataError where it cannot be read."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def read_text(path: Place) -> str:
+    """The file's text without a byte order mark; DataError names the line that is not UTF-8."""
+    content = content_of(path)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -145,12 +145,12 @@ def numbers(row: Row, column: str) -> tuple[int, ...]:
     return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
 
 
-def label_of(row: Row, column: str = "label") -> str | float | None:
+def label_of(row: Row) -> str | float | None:
     """A class name, a number, or None where the label is hidden."""
-    value = row[column]
-    if not isinstance(value, str | float | None):
-        raise TypeError(f"its {column} is {value!r}, expected a name or a number")
-    return value
+    label = row["label"]
+    if not isinstance(label, str | float | None):
+        raise TypeError(f"its label is {label!r}, expected a name or a number")
+    return label
 
 
 def _several(row: Row, column: str, kind: str) -> list[object]:

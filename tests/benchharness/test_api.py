@@ -353,7 +353,7 @@ def test_rows_in_memory_are_a_file_of_them(tmp_path):
     named = datasets.Dataset.from_list(ROWS).cast_column(
         "is", datasets.ClassLabel(names=["-", "+"])
     )
-    words = {"db": tmp_path / "x.sqlite", "seeds": 1, "set": {"epochs": 1}, "device": "cpu"}
+    words = {"db": tmp_path / "x.sqlite", "seeds": 1, "device": "cpu"}
     found = bh.run(
         "majority", data_file=whole[whole.index > 1], columns="text=review,label=is", **words
     )
@@ -401,6 +401,20 @@ def test_values_are_of_python_or_numpy(tmp_path, monkeypatch):
     names = ("learning_rate", "shots")
     found = {(job.seed, *(job.settings[name].value for name in names)) for job in jobs}
     assert found == {(1, 1e-4, 16), (1, 2e-4, 16), (2, 1e-4, 16), (2, 2e-4, 16)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"set": {"temperature": 3}}, r"^temperature \(--set\) means nothing to any"),
+        ({"recipe": "tinybert-student"}, "a student's, and there is no --teacher: teacher_weight"),
+    ],
+)
+def test_a_value_that_no_job_has_is_warned_of(monkeypatch, tmp_path, asked, said):
+    with pytest.warns(UserWarning, match=said) as warned:
+        planned(monkeypatch, "tiny", task="rte", db=tmp_path / "x.sqlite", **asked)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
 
 
 # The documentation and the notebook.

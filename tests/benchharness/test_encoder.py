@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from benchharness.encoder import load_encoder
 from benchharness.tasks.errors import ModelError
-from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import change_weights, save_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def damaged(checkpoint: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""
     return shutil.copytree(checkpoint, tmp_path / "damaged")
-
-
-def change_weights(folder: Path, change: object) -> None:
-    file = folder / "model.safetensors"
-    weights = load_file(file)
-    change(weights)  # type: ignore[operator]
-    save_file(weights, file, metadata={"format": "pt"})
 
 
 def test_a_folder_gives_its_own_weights(checkpoint: Path):

@@ -4,7 +4,6 @@ import sys
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from tests.helpers.bench_process import all_gone, is_alive
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
 
@@ -28,22 +28,6 @@ def run(jobs, count=1, **options):
     seen = []
     outcomes = list(engine(count, **options).run(jobs, lambda job, p: seen.append((job.key, p))))
     return outcomes, seen
-
-
-def is_alive(pid):
-    """Whether a process runs; one that has ended and was not yet fetched does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def all_gone(pids):
-    """Whether all have ended within some seconds: a kill takes effect a moment after it is sent."""
-    deadline = time.monotonic() + 10
-    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not any(is_alive(pid) for pid in pids)
 
 
 def test_a_job_leaves_its_result_and_reports_progress():

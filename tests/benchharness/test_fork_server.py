@@ -36,6 +36,7 @@ from benchharness.worker.fork_server import (
     modules_of,
 )
 from tests.helpers import fake_starter, fake_worker
+from tests.helpers.bench_process import is_alive
 from tests.helpers.mini_jobs import make_job
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="this kernel cannot tell of forks' ends")
@@ -70,13 +71,6 @@ def close(*forks: Fork) -> None:
         for pipe in (fork.stdin, fork.stdout, fork.stderr):
             assert pipe
             pipe.close()
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def wait_until_gone(pid: int) -> None:

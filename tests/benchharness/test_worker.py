@@ -22,6 +22,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.worker import job as job_module
 from benchharness.worker.__main__ import _failure, _write
 from benchharness.worker.job import run_job
+from tests.helpers.bench_process import is_alive
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.stopped_jobs import forked
@@ -186,14 +187,6 @@ def test_a_killed_parent_takes_the_process_along(tmp_path: Path):
     while is_alive(worker) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not is_alive(worker)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tests.helpers.stopped_jobs import (
     outcome_of,
     small_job,
 )
+from tests.helpers.struck_runs import results_of
 
 KILLS = 50
 SEED = 20261121
@@ -63,11 +64,6 @@ def descendants_of(pid: int) -> list[int]:
         return []
     children = [int(word) for word in text.split()]
     return [*children, *(below for child in children for below in descendants_of(child))]
-
-
-def results_of(folder: Path) -> dict[str, object]:
-    with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
-        return {row.key: deterministic(store.result(row.key)) for row in store.runs()}
 
 
 def weights_of(folder: Path) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.leaderboard.store.store import open_store
+from tests.helpers.bench_process import is_alive
 from tests.helpers.stopped_jobs import ENVIRONMENT, wait_for_step
 
 RUN = (
@@ -35,13 +36,6 @@ def descendants_of(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     children = [int(word) for word in text.split()]
     return [*children, *(below for child in children for below in descendants_of(child))]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")

@@ -7,26 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import HEADS
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
-from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.checkpoints import change_weights, save_checkpoint
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     """A checkpoint that a test may damage."""
     return save_checkpoint(tmp_path / "damaged")
-
-
-def change_weights(folder: Path, change: object) -> None:
-    file = folder / "model.safetensors"
-    weights = load_file(file)
-    change(weights)  # type: ignore[operator]
-    save_file(weights, file, metadata={"format": "pt"})
 
 
 def test_20_missing_layers_are_refused_by_name(damaged: Path):

@@ -49,14 +49,15 @@ def workers_of(process):
 
 
 def all_gone(pids):
-    """Whether all processes end within some seconds (a zombie has ended)."""
+    """Whether all end within some seconds: a kill takes effect a moment after it is sent."""
     deadline = time.monotonic() + 15
     while any(map(is_alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.02)
     return not any(map(is_alive, pids))
 
 
 def is_alive(pid):
+    """Whether a process runs; one that has ended and was not yet fetched does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

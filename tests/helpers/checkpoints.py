@@ -1,11 +1,13 @@
 """Small random checkpoints of each family, made by transformers itself."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from benchharness.tiny import folder as tiny_folder
@@ -55,3 +57,11 @@ def save_checkpoint(folder: Path, family: str = "bert", **changes: Any) -> Path:
     network.save_pretrained(folder)
     AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(folder)
     return folder
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Does something to the weights that a checkpoint has, by their names."""
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, metadata={"format": "pt"})

@@ -20,13 +20,15 @@ from benchharness.leaderboard.report.plots.figure import (
     WIDTH,
     Corner,
     Figure,
+    Line,
+    Point,
     Table,
     TableRow,
     Text,
     place_labels,
     shortened,
+    with_lines,
 )
-from benchharness.leaderboard.report.plots.lines import Line, Point, with_lines
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import PastRun

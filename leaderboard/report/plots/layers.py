@@ -6,8 +6,17 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.comparing.layers import LayerCurve, LayerPoint, layer_curves
 from benchharness.leaderboard.report.plots.axis import Axis, linear_axis, score_axis
-from benchharness.leaderboard.report.plots.figure import Corner, Figure, Table, TableRow
-from benchharness.leaderboard.report.plots.lines import ACROSS, UP, Line, Point, with_lines
+from benchharness.leaderboard.report.plots.figure import (
+    ACROSS,
+    UP,
+    Corner,
+    Figure,
+    Line,
+    Point,
+    Table,
+    TableRow,
+    with_lines,
+)
 from benchharness.leaderboard.report.plots.point import NamedEntry
 
 

@@ -8,8 +8,17 @@ from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.report.plots.axis import Axis, log_axis, score_axis, with_zero
-from benchharness.leaderboard.report.plots.figure import Corner, Figure, Table, TableRow
-from benchharness.leaderboard.report.plots.lines import ACROSS, UP, Line, Point, with_lines
+from benchharness.leaderboard.report.plots.figure import (
+    ACROSS,
+    UP,
+    Corner,
+    Figure,
+    Line,
+    Point,
+    Table,
+    TableRow,
+    with_lines,
+)
 from benchharness.leaderboard.report.plots.point import NamedEntry
 from benchharness.tasks.suites import title_of
 

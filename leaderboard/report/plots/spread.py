@@ -15,7 +15,7 @@ from benchharness.leaderboard.report.plots.figure import (
 )
 from benchharness.leaderboard.report.plots.point import NamedEntry
 from benchharness.leaderboard.result import COLLAPSED
-from benchharness.leaderboard.statistics import Interval, median_interval
+from benchharness.leaderboard.statistics import LEAST_SEEDS, Interval, median_interval
 from benchharness.tasks.suites import find_task, title_of
 
 _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
@@ -23,9 +23,6 @@ _ACROSS, _TOP, _STEP = (176, WIDTH - 22), 8, 20
 
 MOST_ROWS = 200
 """Nobody reads a longer figure; the board itself has all rows."""
-
-_LEAST_SEEDS = 3
-"""The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
 
 
 def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
@@ -90,7 +87,7 @@ def _joined(pieces: Iterable[str]) -> str:
 
 def _interval(cell: Cell) -> Interval | None:
     """The 95 % interval of the median over seeds, in percent; None of too few seeds."""
-    if len(cell.values) < _LEAST_SEEDS:
+    if len(cell.values) < LEAST_SEEDS:
         return None
     task = find_task(cell.task)
     bounds = score_bounds(task, [metric.name for metric in task.metrics], cell.values)

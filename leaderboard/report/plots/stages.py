@@ -15,14 +15,18 @@ from benchharness.leaderboard.report.plots.axis import (
 )
 from benchharness.leaderboard.report.plots.cost import count_text
 from benchharness.leaderboard.report.plots.figure import (
+    ACROSS,
+    UP,
     Corner,
     Figure,
+    Line,
+    Point,
     Table,
     TableRow,
     Text,
     place_labels,
+    with_lines,
 )
-from benchharness.leaderboard.report.plots.lines import ACROSS, UP, Line, Point, with_lines
 
 _STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
 
