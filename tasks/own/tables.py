@@ -274,6 +274,7 @@ def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, li
             if line.strip("\r"):
                 yield number, line.removesuffix("\r").split("\t")
         return
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be a book
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     before = 0
     try:

@@ -380,6 +380,14 @@ def test_a_plugin_of_any_names_can_be_loaded(tmp_path, monkeypatch, capsys):
     assert set(task.labels) == {r"\N", '"""'}
 
 
+def test_a_field_may_be_as_long_as_a_book(tmp_path):
+    (text, label), *rest = labelled(["long", "short"], 40)
+    rows = [["text", "label"], [text + " word" * 100_000, label], *rest]
+    found = find_own(table(tmp_path, rows))
+    read_rows = [read(found.task, split, parse_data(found.data)) for split in ("train", "dev")]
+    assert max(len(e.text_a) for rows in read_rows for e in rows.examples) > 500_000
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
