@@ -7,7 +7,7 @@ from typing import NamedTuple
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.schema import recipe_digest
-from benchharness.models import find_model
+from benchharness.models import Trust, find_model
 
 BERT_BASE = 110.0
 """Its parameters in millions."""
@@ -65,7 +65,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     if job.kind == "floor":
         return _BASELINE_SECONDS + _BASELINE_SECONDS_PER_ROW * (trained + predicted)
     # Those of its encoder; of BERT-base where the model is not in the table.
-    parameters = (find_model(job.checkpoint).parameters or BERT_BASE) * 1e6
+    parameters = (_parameters(job) or BERT_BASE) * 1e6
     if job.is_zero_shot:
         # Each text is read about once for each of the tokens that are scored in it.
         trained, predicted = 0, _MASKED_COPIES * predicted
@@ -79,6 +79,11 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
         learned += trained * float(job.settings["layer_epochs"].value)
     tokens = _TOKENS_PER_ROW * (6 * learned + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
+
+
+def _parameters(job: Job) -> float | None:
+    """The millions of its checkpoint; None where they are not known, as of pickled weights."""
+    return find_model(job.checkpoint, Trust.of(job)).parameters
 
 
 _PROCESS_BYTES = 2e9
@@ -95,7 +100,7 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
     """
     if job.kind == "floor":
         return int(_PROCESS_BYTES)
-    parameters = find_model(job.checkpoint).parameters
+    parameters = _parameters(job)
     keeps = not {"best_checkpoint", "average_last"}.isdisjoint(job.settings)
     kept = _KEPT_BYTES * (parameters or BERT_BASE) * 1e6 if keeps else 0.0
     return memory_of(parameters, gpu=gpu) + int(kept)

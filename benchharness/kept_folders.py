@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 from benchharness.leaderboard.job import Job
@@ -338,5 +339,41 @@ def _unlock(descriptor: int, path: Path) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(descriptor, path):
                 path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+# What is of use only while a process lives.
+
+SCRATCH = "benchharness-scratch-"
+"""How folders in TMPDIR begin that a process deletes when it ends, or a later one if it was killed.
+"""
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder in TMPDIR that goes with the block; what killed processes have left goes before."""
+    root = Path(gettempdir())
+    for left in root.glob(f"{SCRATCH}*"):
+        with suppress(OSError):  # another user's, or one that is in use
+            _delete_scratch(left)
+    # It takes its name when it is locked: before, another process would delete it.
+    made = Path(mkdtemp(prefix=f".{SCRATCH}"))
+    descriptor = os.open(made, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            made = made.rename(root / made.name.removeprefix("."))
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _delete_scratch(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder)
     finally:
         os.close(descriptor)

@@ -65,7 +65,8 @@ was called is imported: `bench --help` and shell completion read this table alon
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
     "found; 4 data, a checkpoint or the hub is missing or malformed; 5 the leaderboard's database "
-    "is locked, full, damaged or too new; 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
+    "is locked, full, damaged or too new; 129 the terminal was closed (SIGHUP); 130 interrupted "
+    "(Ctrl-C); 143 terminated (SIGTERM)."
 )
 
 OBJECTS_TO_COLLECT = 500_000
@@ -205,6 +206,8 @@ def _options(
 def main() -> None:
     """Runs the command line; an error that the user can mend is a sentence, not a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
+        signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
     if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack the sign of a spread, or a name

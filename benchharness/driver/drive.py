@@ -104,9 +104,8 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
     that is quickly told, and StoreError at the end where something is kept still.
     """
     for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
-        trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
         revision = hub_revision(job.weights)
-        require_checkpoint(job.checkpoint, revision, trust, whole=job.as_text)
+        require_checkpoint(job.checkpoint, revision, Trust.of(job), whole=job.as_text)
     holds = schedule.checkpoints.holds
     snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
     engine = placement.engine(

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from filelock import FileLock
@@ -24,6 +23,7 @@ from benchharness.driver.halving import with_starts
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request, find_own_data, listed
 from benchharness.driver.schedule import schedule_missing
+from benchharness.kept_folders import scratch_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.regression import (
     FAILED_JOB,
@@ -288,8 +288,8 @@ def _store_of(planned: Plan) -> Iterator[str]:
         root.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except OSError:  # filelock's Timeout is one
-        with TemporaryDirectory(prefix="bench-check-") as folder:
-            yield str(Path(folder) / "check.sqlite")
+        with scratch_folder() as folder:
+            yield str(folder / "check.sqlite")
         return
     try:
         _delete_old(root)

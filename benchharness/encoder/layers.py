@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from benchharness.encoder.load import Encoder
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import NARROWED, PACKING
-from benchharness.recipes.recipe import AND
+from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.errors import ModelError
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
@@ -76,10 +76,8 @@ CUT = frozenset({"distilbert"})
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     """Takes all layers but some out of a loaded encoder; 0 keeps all.
 
-    A number is spread evenly from the first layer to the last, as
-    transformers' distillation/scripts/extract_distilbert.py takes 0, 2, 4, 7, 9 and 11 of twelve;
-    "0+2+4" names them. Raises ModelError for a family whose layers do not stand for themselves, and
-    for layers that it has not.
+    `wanted` is as `kept_layers` takes it. Raises ModelError as that does, and for a family whose
+    layers do not stand for themselves.
     """
     if not wanted:
         return
@@ -91,26 +89,11 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
         )
     layers = layers_of(network).layers
     kept = kept_layers(wanted, len(layers))
-    if len(kept) > len(layers) or kept[-1] >= len(layers):
-        raise ModelError(
-            f"layers is {wanted}, and this encoder has {len(layers)} layers, from 0 to "
-            f"{len(layers) - 1}: give fewer, or leave layers out."
-        )
     # convbert, deberta and the others keep them in one list, wherever it is.
     name = next(n for n, part in network.named_modules() if list(part.children()) == [*layers])
     parent, _, own = name.rpartition(".")
     setattr(network.get_submodule(parent), own, nn.ModuleList(layers[i] for i in kept))
     encoder.config.num_hidden_layers = len(kept)  # DistilBERT's n_layers by another name
-
-
-def kept_layers(wanted: int | str, count: int) -> list[int]:
-    """The numbers of the layers to keep of so many, rising; `wanted` as `keep_layers` takes it."""
-    if not wanted:
-        return [*range(count)]
-    if isinstance(wanted, str):
-        return [int(number) for number in wanted.split(AND)]
-    last = (count - 1) / max(1, wanted - 1)
-    return [round(number * last) for number in range(wanted)]
 
 
 # The last layer of an encoder at the first token alone, where a head reads no other state.

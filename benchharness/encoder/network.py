@@ -96,12 +96,18 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
             use_safetensors=None if trust.pickle else True,
             local_files_only=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, by their names
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
         raise ModelError(
             f"the weights in {folder} cannot be loaded ({first_line(error)}): copy the checkpoint "
             "again."
         ) from error
+    for name, found, expected in sorted(info["mismatched_keys"]):
+        raise ModelError(
+            f"{name} in {folder} has the size {' x '.join(map(str, found))}, and its config.json "
+            f"says {' x '.join(map(str, expected))}: they do not belong together."
+        )
     return network, info
 
 

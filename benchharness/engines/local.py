@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.process import (
@@ -19,10 +18,17 @@ from benchharness.engines.process import (
     spawning,
 )
 from benchharness.engines.slots import Sharing, Slot
-from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder, checkpoint_folder
+from benchharness.kept_folders import (
+    CHECKPOINTS,
+    Holds,
+    SnapshotFolder,
+    checkpoint_folder,
+    scratch_folder,
+)
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
-from benchharness.progress import Progress
+from benchharness.progress import Progress, job_name
+from benchharness.tasks.errors import JobError
 
 POLL_SECONDS = 0.1
 
@@ -84,8 +90,8 @@ class LocalEngine:
         again = deque[Job]()  # those that lacked room beside others
         queue = _first(again, iter(jobs))
         free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
-        with TemporaryDirectory(prefix="bench-") as folder, closing(self._forks):
-            begin = partial(self._worker, Path(folder))
+        with scratch_folder() as folder, closing(self._forks):
+            begin = partial(self._worker, folder)
             try:
                 while self._start(queue, free, running, begin, report):
                     wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
@@ -129,7 +135,13 @@ class LocalEngine:
             if slot.is_shared and beside:
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
             free.remove(slot)
-            running.append(begin(job, slot))
+            try:
+                running.append(begin(job, slot))
+            except OSError as error:
+                raise JobError(
+                    f"no process can be started for {job_name(job)} beside {len(running)} others "
+                    f"({error.strerror}): give fewer --jobs, or raise the limit (ulimit -a)."
+                ) from error
             report(job, Progress(phase="loading"))
         return bool(running)
 

@@ -60,6 +60,9 @@ LAST_SECONDS = 8.0
 
 POLL_SECONDS = 0.02
 
+FINAL = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end this process for good; Ctrl-C has to come twice."""
+
 
 class Child(Protocol):
     """What is asked of a process that leads a session; subprocess.Popen is one."""
@@ -290,10 +293,10 @@ def states_awaited() -> Iterator[None]:
 
 @contextmanager
 def ended_at_last() -> Iterator[None]:
-    """A block in which SIGTERM or a second Ctrl-C ends this process within LAST_SECONDS.
+    """A block in which SIGTERM, SIGHUP or a second Ctrl-C ends this process within LAST_SECONDS.
 
     It does so by itself unless it hangs: in a library that lets no exception be raised, as while
-    SQLite waits for a lock, or in what is cleaned up. After SIGTERM `states_awaited` has its time.
+    SQLite waits for a lock, or in what is cleaned up. After one `states_awaited` has its time.
     Workers end with this process.
     """
     if threading.current_thread() is not threading.main_thread():  # no signal is handled there
@@ -319,8 +322,8 @@ def _end_at_last(told: int) -> None:
                 number = numbers.read(1)
                 if not number:  # the block has ended
                     return
-                seen += number if number[0] in (signal.SIGINT, signal.SIGTERM) else b""
-            is_final = signal.SIGTERM in seen or len(seen) > 1
+                seen += number if number[0] in (signal.SIGINT, *FINAL) else b""
+            is_final = len(seen) > 1 or any(number in seen for number in FINAL)
             if is_final and (deadline == float("inf") or (_AWAITED.is_set() and len(seen) == 1)):
                 deadline = time.monotonic() + LAST_SECONDS
     sys.stderr.write("bench: ended, though something hangs.\n")

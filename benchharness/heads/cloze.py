@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from benchharness.encoder.language_model import LanguageModel, Reading
 from benchharness.encoder.load import TYPES
+from benchharness.heads.tokens import telling_refusals
 from benchharness.recipes.zero_shot import PATTERN, WORD
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import (
@@ -183,8 +184,10 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
     tokenizer = model.tokenizer
     if model.is_causal:
         return [_encode_causal(model, text) for text in texts]
+    firsts = [text.first for text in texts]
     seconds = None if texts[0].second is None else [text.second for text in texts]
-    found = tokenizer([t.first for t in texts], seconds, return_offsets_mapping=True, verbose=False)
+    with telling_refusals():
+        found = tokenizer(firsts, seconds, return_offsets_mapping=True, verbose=False)
     types = found[TYPES] if TYPES in tokenizer.model_input_names else [None] * len(texts)
     return [
         Encoded(
@@ -214,9 +217,10 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
     """From the answer's first token on, because what follows an answer is as much its due."""
     offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1
     whole = " ".join(filter(None, (text.first, text.second)))
-    found = model.tokenizer(
-        whole, return_offsets_mapping=True, add_special_tokens=False, verbose=False
-    )
+    with telling_refusals():
+        found = model.tokenizer(
+            whole, return_offsets_mapping=True, add_special_tokens=False, verbose=False
+        )
     begin = model.tokenizer.bos_token_id
     before = () if begin is None else (begin,)
     scored = [

@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -100,14 +100,28 @@ def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
 
 def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
     """The tokenizer's answer; it refuses half a surrogate pair, which is as good as an unknown."""
-    return tokenizer(
-        [SURROGATES.sub("\ufffd", text) for text in texts],
-        add_special_tokens=False,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        verbose=False,
-        **options,
-    )
+    with telling_refusals():
+        return tokenizer(
+            [SURROGATES.sub("\ufffd", text) for text in texts],
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+            **options,
+        )
+
+
+@contextmanager
+def telling_refusals() -> Iterator[None]:
+    """Makes a ModelError of what a tokenizer says of a word that its vocabulary cannot write."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:  # the one class that the tokenizers library raises
+            raise
+        raise ModelError(
+            f"the checkpoint's tokenizer cannot read a text ({error}): its vocabulary is not whole."
+        ) from error
 
 
 def _tokens(text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Tokens:

@@ -115,13 +115,12 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
         )
     if not is_known and not trust.remote_code:
         raise ModelError(untrusted(folder))
-    has_decoder = bool(config.get("is_encoder_decoder"))
     if whole:
-        if not has_decoder:
+        if not has_decoder(config):
             raise ModelError(no_decoder(f"{folder} holds {family}, which"))
     elif trust.remote_code and ("AutoModel" in code or not is_known):
         _check_code(folder, code)
-    elif has_decoder and family not in _ENCODERS_ALONE:
+    elif has_decoder(config) and family not in _ENCODERS_ALONE:
         raise ModelError(
             f"{folder} holds {family}, an encoder with a decoder, and transformers does not give "
             "its encoder alone: give --as text, or use an encoder, or a checkpoint of T5 and its "
@@ -129,8 +128,13 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
         )
 
 
+def has_decoder(config: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint answers in words."""
+    return bool(config.get("is_encoder_decoder"))
+
+
 def no_decoder(what: str) -> str:
-    """What is said of a model without a decoder that is to answer in words."""
+    """What is said of a model without one that is to answer in words."""
     return (
         f"{what} has no decoder to answer with: --as text is for encoders with one (T5, mT5, "
         "Flan-T5, BART)."

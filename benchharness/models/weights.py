@@ -3,7 +3,7 @@
 import hashlib
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -245,8 +245,14 @@ _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_la
 def count_layers(spec: ModelSpec) -> int | None:
     """How many layers a checkpoint has above its embeddings; None where its config leaves it open.
 
-    The config of a model on the hub is fetched where it is not there yet.
+    As `config_of`, it may ask the hub.
     """
+    config = config_of(spec)
+    return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
+
+
+def config_of(spec: ModelSpec) -> Mapping[str, Any]:
+    """What a checkpoint's config.json says; that of a model on the hub is fetched, once."""
     if spec.is_builtin:
         folder = _builtin_folder(spec)
     elif spec.is_folder:
@@ -254,8 +260,7 @@ def count_layers(spec: ModelSpec) -> int | None:
     else:
         commit = _resolve_commit(spec.checkpoint, spec.revision)
         folder = _download(spec.checkpoint, commit, ["config.json"])
-    config = read_config(folder / "config.json")
-    return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
+    return read_config(folder / "config.json")
 
 
 def hub_revision(weights: str) -> str | None:

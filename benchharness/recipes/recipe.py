@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, get_args
 
 from benchharness.leaderboard.job import Setting
-from benchharness.tasks.errors import BenchError, unknown_name
+from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 
 FINE_TUNED = "fine-tuned"
 FEATURES = (
@@ -54,6 +54,29 @@ ADAMW, ADAFACTOR = "adamw", "adafactor"
 
 AND = "+"
 """Stands between the numbers of layers that are kept; a comma would make a sweep."""
+
+
+def kept_layers(wanted: int | str, count: int) -> list[int]:
+    """The numbers of the layers that an encoder of so many keeps, rising.
+
+    A number is spread evenly from the first layer to the last, as transformers'
+    distillation/scripts/extract_distilbert.py takes 0, 2, 4, 7, 9 and 11 of twelve; "0+2+4" names
+    them, and 0 is all. Raises ModelError for layers that the encoder has not.
+    """
+    if not wanted:
+        return [*range(count)]
+    if isinstance(wanted, str):
+        kept = [int(number) for number in wanted.split(AND)]
+    else:
+        last = (count - 1) / max(1, wanted - 1)
+        kept = [round(number * last) for number in range(wanted)]
+    if len(kept) > count or kept[-1] >= count:
+        raise ModelError(
+            f"layers is {wanted}, and this encoder has {count} layers, from 0 to {count - 1}: give "
+            "fewer, or leave layers out."
+        )
+    return kept
+
 
 ON_DEV = "dev"
 _HELD_OUT = "train:"

@@ -21,8 +21,9 @@ from benchharness.leaderboard.job import (
     Start,
     recipe_label,
 )
+from benchharness.models.find import has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
-from benchharness.models.weights import count_layers
+from benchharness.models.weights import config_of, count_layers
 from benchharness.recipes.read import (
     FROZEN,
     Protocol,
@@ -42,6 +43,7 @@ from benchharness.recipes.recipe import (
     LAYER,
     Recipe,
     check_setting,
+    kept_layers,
     least_layers,
 )
 from benchharness.tasks.cast import cast_of
@@ -301,9 +303,23 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
             found += _points_of(layers, choice, heads, needless, alone=len(choices) == 1)
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
+    if not spec.is_hub:
+        problems |= dict.fromkeys(_unfit(spec, found))
     if problems:
         raise BenchError("\n".join(problems))
     return tuple(found)
+
+
+def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
+    """What a checkpoint is asked for, by its config, that it has not: a decoder, or layers."""
+    for recipe in (Recipe.from_settings(point.settings) for point in points):
+        if recipe.as_text and not has_decoder(config := config_of(spec)):
+            yield no_decoder(f"{spec.name} is of the family {config['model_type']}, which")
+        if recipe.layers and (count := count_layers(spec)):
+            try:
+                kept_layers(recipe.layers, count)
+            except ModelError as error:
+                yield f"{spec.name}: {error}"
 
 
 def _only(choice: Setting | None) -> Mapping[str, Setting]:

@@ -47,16 +47,23 @@ def find_curves(
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     models = {row.model for row in store.runs() if stage_of(row) is not None}
     if not models:
+        if find_layers(store, name):  # of other tasks
+            raise _too_few("layers", name, [*suites, *tasks])
         raise _unknown(store, name)
     boards = gather_boards(store, tuple(names), data, models)
     narrowed = [replace(b, tasks=_among(b.tasks, wanted)) for b in boards]
     curves = [BoardCurves(b, tuple(_curves(store, b, _of_entry(stage_of)))) for b in narrowed]
     if not any(each.curves for each in curves):
-        raise BenchError(
-            f"no two checkpoints of {name} have results on the same rows: `bench list runs` shows "
-            "what is stored."
-        )
+        raise _too_few("checkpoints", name, [*suites, *tasks])
     return [each for each in curves if each.curves]
+
+
+def _too_few(what: str, name: str, tasks: Sequence[str]) -> BenchError:
+    of = f" of {', '.join(tasks)}" if tasks else ""
+    return BenchError(
+        f"no two {what} of {name} have results{of} on the same rows: `bench list runs` shows what "
+        "is stored."
+    )
 
 
 class BoardLayers(NamedTuple):

@@ -127,9 +127,8 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
 
     Raises ModelError for a checkpoint that cannot be used.
     """
-    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
     revision = hub_revision(job.weights)
-    encoder = load_encoder(job.checkpoint, revision, job.seed, trust, whole=recipe.as_text)
+    encoder = load_encoder(job.checkpoint, revision, job.seed, Trust.of(job), whole=recipe.as_text)
     keep_layers(encoder, recipe.layers)
     return encoder
 

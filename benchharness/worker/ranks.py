@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from benchharness.kept_folders import scratch_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import STORE, is_instance
@@ -54,7 +54,7 @@ def main(
     # Where no network is trained, there is nothing to share.
     if described.kind == "floor" or described.is_zero_shot:
         count = 1
-    with TemporaryDirectory(prefix="bench-ranks-") as folder:
+    with scratch_folder() as folder:
         command = (*worker, str(result_file), *words)
         ranks = [_start(command, _told(rank, count, folder), job) for rank in range(count)]
         try:
@@ -65,7 +65,7 @@ def main(
     return _settle(failed, result_file)
 
 
-def _told(rank: int, count: int, folder: str) -> dict[str, str]:
+def _told(rank: int, count: int, folder: Path) -> dict[str, str]:
     """What torchrun tells its processes, where to meet, and on which device.
 
     Of several instances of MIG, CUDA shows a process the first one alone.

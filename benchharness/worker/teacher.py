@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.layers import kept_layers, layers_of, use_first_token
+from benchharness.encoder.layers import layers_of, use_first_token
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Limits
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import JOB, check_checkpoint
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import text_digest
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import Recipe, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.tasks.read import SplitRows
 from benchharness.training.batching import Features

@@ -28,8 +28,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
     rows = {name: read_split(job, name) for name in job.fingerprints}
-    trust = Trust(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
-    model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, trust)
+    model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, Trust.of(job))
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
     loaded, done = time.monotonic(), 0

@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.sources.formats import DOCUMENT, OfficialFiles, content_of, squad_records
 from benchharness.tasks.sources.source import Source, Split
 
@@ -214,8 +214,13 @@ def _western(path: Path, content: bytes, odd: int) -> str:
 def _decoded(path: Path, content: bytes, encoding: str) -> str:
     try:
         return content.decode(encoding).removeprefix("\ufeff")
-    except (UnicodeError, LookupError) as error:
+    except UnicodeError as error:
         raise DataError(f"{path.name} cannot be read as {encoding}: {error}.") from error
+    except LookupError as error:
+        raise BenchError(
+            f"--encoding is {encoding!r}, which is none that Python reads text in: give one such "
+            "as latin-1 or utf-16."
+        ) from error
 
 
 def _text_kind(text: str) -> str:
@@ -262,6 +267,7 @@ def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, li
             if line.strip("\r"):
                 yield number, line.removesuffix("\r").split("\t")
         return
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be a book
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     before = 0
     try:

@@ -138,14 +138,15 @@ def test_ctrl_c_is_130(bench, monkeypatch):
     assert (ended.code, ended.err) == (130, "")
 
 
-def test_sigterm_is_143(bench, monkeypatch):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_that_ends_a_command_is_its_exit_code(bench, monkeypatch, number, code):
     def terminate(*args, **options):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         time.sleep(5)
 
     monkeypatch.setattr("benchharness.cli.report.open_store", terminate)
     ended = bench("report")
-    assert (ended.code, ended.err) == (143, "")
+    assert (ended.code, ended.err) == (code, "")
 
 
 def test_a_closed_pipe_is_no_traceback():

@@ -93,6 +93,7 @@ def test_a_curve_in_the_terminal(bench, stored):
     [
         (["smal"], "no pretraining run with stored checkpoints is called 'smal'. Did you mean"),
         (["small", "--data", "hub"], "no two checkpoints of small have results on the same rows"),
+        (["small", "--task", "mrpc"], "no two checkpoints of small have results of mrpc on the"),
         (["none/step-*"], "no folder matches 'none/step-*': there is no folder none."),
     ],
 )
@@ -235,6 +236,8 @@ def test_the_layers_of_a_model_have_a_row_each(bench, tmp_path, monkeypatch):
     assert cola["points"][0]["interval"] is None
     (only,) = curves(bench, "small", "--task", RTE)
     assert only == rte
+    ended = bench("curve", "small", "--task", "mrpc", "--db", "board.sqlite")
+    assert ended.err.startswith("bench: no two layers of small have results of mrpc on the same")
     page = Path("page.html")
     with open_store("board.sqlite") as store:
         make_report(store, page)

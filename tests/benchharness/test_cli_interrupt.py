@@ -53,7 +53,11 @@ def stored(folder):
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak), (signal.SIGINT, 130)],
+    [
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak),
+        (signal.SIGINT, 130),
+        (signal.SIGHUP, 129),
+    ],
 )
 def test_an_interrupted_run_keeps_what_had_finished(tmp_path, number, code):
     process = start(tmp_path, ("slow:120", "glue/rte"), ("ok", "glue/cola"))

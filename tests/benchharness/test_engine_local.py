@@ -1,5 +1,7 @@
+import errno
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -10,8 +12,10 @@ import pytest
 from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
+from benchharness.kept_folders import SCRATCH, scratch_folder
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from benchharness.tasks.errors import JobError
 from tests.helpers.bench_process import all_gone, is_alive
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
@@ -216,6 +220,32 @@ def test_no_scratch_stays_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run([make_job("ok"), make_job("die")])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scratch_of_a_killed_process_is_deleted_by_the_next_run(tmp_path, monkeypatch):
+    """Not that of one that lives, and nothing that only is called alike."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    program = "from benchharness.kept_folders import *\nimport os\nwith scratch_folder() as made:\n"
+    program += "    (made / 'result.json').touch()\n    os.kill(os.getpid(), 9)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run((sys.executable, "-c", program), env=environment, check=False)
+    (left,) = tmp_path.iterdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"{SCRATCH}link").symlink_to(tmp_path / "elsewhere")
+    with scratch_folder() as used:
+        assert not left.exists()
+        run([make_job("ok")])
+        assert used.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", f"{SCRATCH}link"}
+
+
+def test_a_job_that_cannot_be_started_is_one_sentence(monkeypatch):
+    def start(*args, **options):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(process.subprocess, "Popen", start)
+    with pytest.raises(JobError, match=r"beside 0 others \(Too many open files\)"):
+        run([make_job("ok")])
 
 
 def test_the_default_command_is_the_worker_of_this_python():

@@ -418,6 +418,12 @@ def test_layers_that_are_not_there_are_refused(tmp_path: Path) -> None:
         keep_layers(albert, 1)
 
 
+@pytest.mark.parametrize("words", ["3", "0+2", "1,3"])
+def test_layers_that_are_not_there_are_refused_before_anything_is_read(words: str) -> None:
+    with pytest.raises(BenchError, match=r"tiny: layers is .*has 2 layers, from 0 to 1"):
+        plan("glue/rte", layers=words)
+
+
 @pytest.mark.parametrize("words", ["2+1", "1+1", "x", "-1", "1.5", "1+"])
 def test_odd_layers_are_refused(words: str) -> None:
     with pytest.raises(BenchError, match="expected a number of layers, or those to keep"):

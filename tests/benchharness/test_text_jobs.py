@@ -122,6 +122,11 @@ def test_what_does_not_go_together_is_said(settings: dict[str, str], problem: st
         resolve_recipe(find_model(T5_SMALL), "glue/rte", None, settings)
 
 
+def test_an_encoder_alone_is_refused_before_anything_is_read():
+    with pytest.raises(BenchError, match=r"tiny is of the family bert, which has no decoder"):
+        resolve_recipe(find_model("tiny"), "glue/rte", None, TEXT)
+
+
 def test_tags_are_refused_before_anything_is_read():
     with pytest.raises(BenchError, match=r"conll2003/ner gives tags, clusters"):
         plan_jobs([find_model(T5_SMALL)], [find_task("ner")], "mini", [1], overrides=TEXT)

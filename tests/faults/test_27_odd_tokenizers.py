@@ -1,5 +1,6 @@
 """Fault 27: tokenizers that have no token to pad with, or do not say where tokens stand."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,14 @@ def test_27_a_tokenizer_in_python_is_one_sentence():
 
     with pytest.raises(ModelError, match="does not say which characters"):
         span.encode([question("a")], SlowTokenizer(), Limits(max_tokens=64))
+
+
+def test_27_a_vocabulary_that_lacks_what_stands_for_unknown_words_is_one_sentence():
+    tokenizer = make_tokenizer("wordpiece", ("a bird",), 20)
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.backend_tokenizer.model.unk_token = "[NONE]"
+    with pytest.raises(ModelError, match=r"cannot read a text .* its vocabulary is not whole"):
+        pair.encode(PAIRS, tokenizer, Limits(max_tokens=16))
 
 
 def test_27_a_model_without_special_tokens():

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
+from benchharness.estimate import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model
 from benchharness.models.find import checkpoint_files
 from benchharness.tasks.errors import ModelError
@@ -91,6 +92,8 @@ def test_35_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
         [spec], [find_task("glue/wnli")], "mini", [1], limit=8, precision="fp32"
     ).jobs
     assert job.allow_pickle
+    assert estimate_seconds(job, [], {}).rough
+    assert estimate_memory(job) > 0
 
 
 def test_35_safetensors_come_first(tmp_path: Path):

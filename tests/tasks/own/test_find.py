@@ -380,6 +380,14 @@ def test_a_plugin_of_any_names_can_be_loaded(tmp_path, monkeypatch, capsys):
     assert set(task.labels) == {r"\N", '"""'}
 
 
+def test_a_field_may_be_as_long_as_a_book(tmp_path):
+    (text, label), *rest = labelled(["long", "short"], 40)
+    rows = [["text", "label"], [text + " word" * 100_000, label], *rest]
+    found = find_own(table(tmp_path, rows))
+    read_rows = [read(found.task, split, parse_data(found.data)) for split in ("train", "dev")]
+    assert max(len(e.text_a) for rows in read_rows for e in rows.examples) > 500_000
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -391,12 +399,16 @@ def test_a_plugin_of_any_names_can_be_loaded(tmp_path, monkeypatch, capsys):
             "'pearson' is none of this kind of task: expected f1, accuracy, mcc",
         ),
         ({"metrics": ["accuracy", "accuracy"]}, "gives accuracy twice"),
-        ({"encoding": "utf-9"}, "cannot be read as utf-9"),
+        ({"encoding": "utf-9"}, "--encoding is 'utf-9', which is none"),
+        ({"encoding": "base64"}, "--encoding is 'base64', which is none"),
+        ({"encoding": "utf-16"}, "cannot be read as utf-16"),
     ],
 )
 def test_an_option_that_does_not_fit_is_refused(options, said, tmp_path):
-    with pytest.raises(BenchError, match=said):
+    with pytest.raises(BenchError, match=said) as refused:
         find_own(str(GOOD["comma"].write(tmp_path)), **options)
+    if "encoding" in options:  # a wrong argument, or a wrong file
+        assert refused.value.exit_code == (2 if "which is none" in said else 4)
 
 
 def test_a_folder_without_train_and_one_with_two_are_refused(tmp_path):
