@@ -12,7 +12,7 @@ from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
-from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import duration, job_name, job_names
 
 
@@ -216,7 +216,17 @@ def schedule_missing(  # noqa: PLR0913  (the plan, where it is stored, and three
             history=store.runs(model=models) if models else [],
             kept=checkpoints.whole(),
         )
-        return replace(found, notes=tuple(store.taken.sentences(store.name)))
+        notes = (*store.taken.sentences(store.name), *_other_names(plan.jobs, store, finished))
+        return replace(found, notes=notes)
+
+
+def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -> Iterator[str]:
+    """Which models have stored runs under another name, a sentence each."""
+    names = {row.key: row.model for row in store.runs_with(finished)}
+    stored = ((job.model, names[job.key]) for job in jobs if job.key in names)
+    for asked, name in dict.fromkeys(stored):
+        if asked != name:
+            yield f"{asked} has the weights of {name}, and their stored runs are shown as {name}."
 
 
 def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:

@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ def moment():
     found = REPORT.stat().st_mtime_ns
     os.utime(REPORT, ns=(1, 1))
     return found
+
+
+def test_a_name_that_stored_runs_of_these_weights_do_not_have_is_said(bench, fake_jobs):
+    first, second = make_job(seed=1), make_job(seed=2)
+    fake_jobs([first])
+    assert "weights" not in bench(*RUN).err
+    fake_jobs([replace(first, model="mine"), replace(second, model="mine")])
+    said = "mine has the weights of tiny, and their stored runs are shown as tiny."
+    assert bench(*RUN).err.count(said) == 1
 
 
 def test_a_report_that_shows_the_same_already_is_left_as_it_is(bench, fake_jobs):
