@@ -68,11 +68,15 @@ class Wanted:
 def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
     """The files of a submission, from these runs of one model.
 
-    Raises BenchError where a task has no run (unless it may be filled), or where what is stored is
-    not of the official set.
+    Raises BenchError where a task has no run (unless it may be filled), where what is stored is not
+    of the official set, and for `fill` and `threshold` where the suite has no use for them.
     """
-    stored = StoredPredictions(store)
-    match wanted.suite.name:
+    stored, suite = StoredPredictions(store), wanted.suite.name
+    if wanted.fill and suite not in SUBMISSIONS:
+        raise BenchError(f"--fill is for glue and superglue, not for {suite}: leave it out.")
+    if wanted.threshold is not None and suite != "squad":
+        raise BenchError(f"--threshold is for squad, not for {suite}: leave it out.")
+    match suite:
         case "glue" | "superglue":
             return _zipped(stored, rows, wanted)
         case "squad":
@@ -84,7 +88,7 @@ def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathere
         case "quac" | "coqa" | "hotpotqa":
             return _questions(stored, rows, wanted)
     raise BenchError(
-        f"there is no submission of {wanted.suite.name}, whose labels are public: there is one of "
+        f"there is no submission of {suite}, whose labels are public: there is one of "
         "glue, superglue, squad, race, conll2012, quac, coqa and hotpotqa."
     )
 

@@ -171,6 +171,16 @@ def test_a_suite_with_public_labels_has_no_submission(bench):
     assert "there is no submission of snli" in ended.err
 
 
+@pytest.mark.parametrize(("word", "suite"), [("--fill", "squad"), ("--threshold=-1", "glue")])
+def test_a_word_that_means_nothing_to_a_suite_is_refused(bench, word, suite):
+    store_run("glue/cola")
+    ended = bench("submit", "--model", "minilm", "--suite", suite, word, "--db", "board.sqlite")
+    name = word.partition("=")[0]
+    assert ended.code == 2
+    assert f"{name} is for" in ended.err
+    assert f"not for {suite}: leave it out." in ended.err
+
+
 def test_an_impossible_place_is_a_sentence(bench, small):
     store_run("glue/rte")
     ended = bench(*CALL, "--fill", "--out", "nowhere/out.zip")
