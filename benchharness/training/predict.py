@@ -122,10 +122,16 @@ class OutOfMemoryError(JobError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, of the GPU or of the machine."""
+    """Whether an exception says that memory ran out, of the GPU or of the machine.
+
+    Or came of one that does: where it runs out while a step is recorded, the record's end raises
+    another error.
+    """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+    if isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS):
+        return True
+    return error.__context__ is not None and is_out_of_memory(error.__context__)
 
 
 def free_memory() -> None:
