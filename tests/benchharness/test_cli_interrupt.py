@@ -15,7 +15,9 @@ from benchharness.leaderboard.store.store import open_store
 from tests.helpers import ROOT
 
 DRIVER = """
+import signal
 import sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 from functools import partial
 sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
