@@ -215,6 +215,7 @@ def pretended_gpu() -> Iterator[PretendGpu]:
         set_rng_state=lambda state, *_: torch.set_rng_state(state),
         manual_seed_all=lambda _: None,
         graph_pool_handle=lambda: None,
+        is_current_stream_capturing=lambda: False,
     )
     asked = torch.is_autocast_enabled
     with pytest.MonkeyPatch.context() as patch, recorded_on_a_cpu():
