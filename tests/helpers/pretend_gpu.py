@@ -221,6 +221,8 @@ def pretended_gpu() -> Iterator[PretendGpu]:
     with pytest.MonkeyPatch.context() as patch, recorded_on_a_cpu():
         for name, value in vars(state).items():
             patch.setattr(torch.cuda, name, value)
+        # A torch that was built for GPUs would ask its accelerator whether it records a graph.
+        patch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
         patch.setattr(torch, "autocast", _Autocast)
         patch.setattr(torch, "is_autocast_enabled", lambda *_: asked("cpu"))
         patch.setattr(torch.backends.cudnn, "is_acceptable", lambda _: False)
