@@ -6,6 +6,8 @@ The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, C
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from benchharness.tasks.errors import BenchError
@@ -55,6 +57,14 @@ class Metric(Generic[PredictionT, ExampleT]):
     library: str | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     is_slow: bool = False
+
+
+def total(values: Iterable[float]) -> float:
+    """The sum of some values, added one after the other as the official scripts have it.
+
+    Python's own `sum` rounds once from 3.12 on, and gives another last digit.
+    """
+    return reduce(add, values, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

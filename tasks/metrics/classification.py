@@ -8,8 +8,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -23,7 +22,7 @@ from benchharness.tasks.examples import (
     SpanPrediction,
     TagPrediction,
 )
-from benchharness.tasks.task import Metric
+from benchharness.tasks.task import Metric, total
 
 PairMetric = Metric[PairPrediction, PairExample]
 
@@ -198,7 +197,7 @@ def question_f1(positive: str) -> PairMetric:
             known = sum(e.label == positive for _, e in group)
             precisions.append(right / named if named else 1.0)
             recalls.append(right / known if known else 1.0)
-        precision, recall = (reduce(add, part) / len(part) for part in (precisions, recalls))
+        precision, recall = (total(part) / len(part) for part in (precisions, recalls))
         return 2 * recall * precision / (precision + recall) if precision + recall else 0.0
 
     return Metric(name="f1m", compute=compute)

@@ -16,7 +16,7 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.task import Metric
+from benchharness.tasks.task import Metric, total
 
 TagMetric = Metric[TagPrediction, TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]
@@ -304,9 +304,9 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """Bagga and Baldwin 1998: for each mention the share of its cluster that is right."""
     shared = _shared(gold, predicted).items()
     return Sums(
-        sum(count * count / len(gold[one]) for (one, _), count in shared),
+        total(count * count / len(gold[one]) for (one, _), count in shared),
         sum(map(len, gold)),
-        sum(count * count / len(predicted[other]) for (_, other), count in shared),
+        total(count * count / len(predicted[other]) for (_, other), count in shared),
         sum(map(len, predicted)),
     )
 

@@ -21,7 +21,7 @@ from benchharness.tasks.metrics.squad import (
     normalise,
     token_f1,
 )
-from benchharness.tasks.task import Metric
+from benchharness.tasks.task import Metric, total
 
 Predictions = Sequence[SpanPrediction]
 Examples = Sequence[SpanExample]
@@ -39,7 +39,7 @@ def _without_one(points: Sequence[float]) -> float:
     if len(points) == 1:
         return points[0]
     left = [max([*points[:place], *points[place + 1 :]]) for place in range(len(points))]
-    return sum(left) / len(points)
+    return total(left) / len(points)
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -103,7 +103,7 @@ def _human_f1(golds: tuple[str, ...]) -> float:
         max(token_f1(gold, other) for place, other in enumerate(golds) if place != own)
         for own, gold in enumerate(golds)
     )
-    return sum(best) / len(golds)
+    return total(best) / len(golds)
 
 
 def _turns(predictions: Predictions, examples: Examples) -> list[_Turn]:
@@ -245,19 +245,19 @@ def official_coqa(predictions: Predictions, examples: Examples) -> Mapping[str, 
         sums: dict[str, tuple[float, int]] = {}
         for name in COQA_DOMAINS.values():
             points = _turn_points(predictions, examples, measure, (name,))
-            sums[name] = sum(points), len(points)
+            sums[name] = total(points), len(points)
         for group, domains in (("in_domain", _IN_DOMAIN), ("out_domain", OUT_OF_DOMAIN)):
             sums[group] = _added([sums[name] for name in domains])
         sums["overall"] = _added([sums["in_domain"], sums["out_domain"]])
-        for name, (total, count) in sums.items():
+        for name, (added, count) in sums.items():
             if count:
-                found[f"{name} {key}"] = round(total / count * 100, 1)
+                found[f"{name} {key}"] = round(added / count * 100, 1)
     return found
 
 
 def _added(sums: Sequence[tuple[float, int]]) -> tuple[float, int]:
     totals, counts = zip(*sums, strict=True)
-    return sum(totals), sum(counts)
+    return total(totals), sum(counts)
 
 
 # HotpotQA: the answer, the supporting facts, and both at once.

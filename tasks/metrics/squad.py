@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.task import Metric
+from benchharness.tasks.task import Metric, total
 
 # Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
 #
@@ -122,7 +122,7 @@ def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     for fold in sorted(set(fold_of.values())):
         _, fitted = _best_threshold([a for a in answers if fold_of[a.group] != fold])
         threshold = -math.inf if fitted is None else fitted
-        points += sum(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
+        points += total(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
     return points
 
 
@@ -213,7 +213,7 @@ def official_v2(
         for key, answers in {"exact": exact, "f1": f1}.items():
             points = [a.decided for a in answers if a.has_answer in kinds]
             if points:
-                result[f"{prefix}{key}"] = 100.0 * sum(points) / len(points)
+                result[f"{prefix}{key}"] = 100.0 * total(points) / len(points)
                 result[f"{prefix}total"] = len(points)
     if sweep_order is not None:
         place = {example.id: index for index, example in enumerate(examples)}
@@ -240,7 +240,7 @@ def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
 
 def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
     """The mean points with "no answer" where the model prefers it."""
-    return sum(a.decided for a in answers) / len(answers) if answers else None
+    return total(a.decided for a in answers) / len(answers) if answers else None
 
 
 def _has_answer(answers: Sequence[_ScoredAnswer]) -> float | None:

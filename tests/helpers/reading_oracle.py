@@ -7,7 +7,7 @@ the metrics.
 from collections import Counter
 from typing import Any
 
-from tests.helpers.squad_oracle import f1, words
+from tests.helpers.squad_oracle import added, f1, words
 
 
 def quac(data: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str, float]:
@@ -47,7 +47,7 @@ def quac(data: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str, f
             if points < human:
                 good = 0.0
         seen["dialogs"].append(good)
-    return {name: 100.0 * sum(seen[k]) / len(seen[k]) for name, k in NAMES.items() if seen[k]}
+    return {name: 100.0 * added(seen[k]) / len(seen[k]) for name, k in NAMES.items() if seen[k]}
 
 
 NAMES = {
@@ -79,7 +79,7 @@ def _quac_points(span: str, golds: list[str]) -> float:
 
     if len(golds) == 1:
         return against(golds)
-    return sum(against(golds[:i] + golds[i + 1 :]) for i in range(len(golds))) / len(golds)
+    return added(against(golds[:i] + golds[i + 1 :]) for i in range(len(golds))) / len(golds)
 
 
 def _human(golds: list[str]) -> float:
@@ -89,7 +89,7 @@ def _human(golds: list[str]) -> float:
         max(f1(gold, other, both_empty=0.0) for j, other in enumerate(golds) if j != i)
         for i, gold in enumerate(golds)
     ]
-    return sum(best) / len(golds)
+    return added(best) / len(golds)
 
 
 IN_DOMAIN = {
@@ -116,8 +116,10 @@ def coqa(data: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str, d
                 continue
             rests = [golds[:i] + golds[i + 1 :] or golds for i in range(len(golds))]
             guess = said[key]
-            total["f1"] += sum(max(_coqa_f1(guess, g) for g in rest) for rest in rests) / len(golds)
-            total["em"] += sum(
+            total["f1"] += added(max(_coqa_f1(guess, g) for g in rest) for rest in rests) / len(
+                golds
+            )
+            total["em"] += added(
                 max(float(words(guess) == words(g)) for g in rest) for rest in rests
             ) / len(golds)
     scores = {name: sums[source] for source, name in (IN_DOMAIN | OUT_OF_DOMAIN).items()}

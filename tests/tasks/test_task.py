@@ -9,7 +9,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.sources import Split
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import Metric, PairTask, score
+from benchharness.tasks.task import Metric, PairTask, score, total
 
 PREDICTIONS = [PairPrediction(id="0", label="entailment")]
 EXAMPLES = [PairExample(id="0", text_a="a", text_b="b", label="entailment")]
@@ -35,6 +35,11 @@ def with_splits(*names: str) -> PairTask:
 def test_scores_of_different_splits_never_share_a_name(split: str, name: str) -> None:
     task = with_splits("train", "dev", "dev_mm", "test", "test_mm")
     assert score(task, split, PREDICTIONS, EXAMPLES) == {name: 1.0}
+
+
+def test_a_total_is_the_same_under_every_python() -> None:
+    assert total([0.1] * 10) == 0.9999999999999999
+    assert total([]) == 0.0
 
 
 def test_a_task_with_nothing_but_test_rows_needs_no_mark() -> None:
