@@ -48,6 +48,10 @@ class StoreError(BenchError):
     exit_code = 5
 
 
+class DamagedStoreError(StoreError):
+    """The leaderboard's database is corrupt, and stays so however long one waits."""
+
+
 def unknown_name(
     kind: str, name: str, known: Iterable[str], hint: str = "", other_names: Mapping[str, str] = {}
 ) -> BenchError:

@@ -26,7 +26,7 @@ from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
-from benchharness.tasks.errors import ModelError, StoreError
+from benchharness.tasks.errors import DamagedStoreError, ModelError, StoreError
 from benchharness.worker.fork_server import modules_of
 
 TIMEOUT_SECONDS = 1800.0
@@ -324,7 +324,7 @@ class _Keeping:
         self._patient, self._hurried = map(store.hurried, (PATIENCE_SECONDS, HURRIED_SECONDS))
         self._waiting = 0
         self._in_memory: list[Outcome] = []
-        self._error = ""
+        self._error, self._is_damaged = "", False
         self._patience = float(BUSY_SECONDS)
 
     def __enter__(self) -> None:
@@ -382,7 +382,7 @@ class _Keeping:
         """Whether the store takes all that waits; asks again and again until then."""
         end = time.monotonic() + seconds
         while not self._take():
-            if time.monotonic() >= end:
+            if self._is_damaged or time.monotonic() >= end:
                 return False
             time.sleep(min(1.0, seconds))
         return True
@@ -394,7 +394,7 @@ class _Keeping:
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:
-            self._error = str(error)
+            self._error, self._is_damaged = str(error), isinstance(error, DamagedStoreError)
             return False
         return True
 

@@ -33,7 +33,7 @@ from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.schema import DamagedError
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
-from benchharness.tasks.errors import BenchError, StoreError
+from benchharness.tasks.errors import BenchError, DamagedStoreError, StoreError
 
 BUSY_SECONDS = 300
 """How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more
@@ -197,32 +197,32 @@ def _explained(engine: Engine) -> Iterator[None]:
     except (IntegrityError, ProgrammingError):
         raise
     except DatabaseError as error:
-        raise StoreError(_sentence(engine, str(error.orig))) from error
+        raise _store_error(engine, str(error.orig)) from error
     except sqlite3.DatabaseError as error:
-        raise StoreError(_sentence(engine, str(error))) from error
+        raise _store_error(engine, str(error)) from error
     except (DamagedError, NoResultFound) as error:
         # NoResultFound: an index has a row that its table has not
-        raise StoreError(_sentence(engine, str(error), damaged=True)) from error
+        raise _store_error(engine, str(error), damaged=True) from error
 
 
-def _sentence(engine: Engine, reason: str, *, damaged: bool = False) -> str:
+def _store_error(engine: Engine, reason: str, *, damaged: bool = False) -> StoreError:
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
     if "locked" in reason or "lock timeout" in reason:
         seconds = _patience(engine.get_execution_options())
-        return (
+        return StoreError(
             f"the leaderboard {name} was locked by another process for {seconds:g} seconds; "
             "try again when that one has ended."
         )
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
-        return (
+        return DamagedStoreError(
             f"the leaderboard {name} is damaged ({reason}) and was left as it is: put a backup in "
             "its place, or save what can be read (docs/store.md)."
         )
     advice = "Check that the disk has room and that the file and its folder can be written."
     if file_of(engine) is None:
         advice = "Check the URL, and that the server is up."
-    return f"the leaderboard {name} could not be used: {reason}. {advice}"
+    return StoreError(f"the leaderboard {name} could not be used: {reason}. {advice}")
 
 
 def copy_sqlite(engine: Engine, target: Path) -> None:

@@ -104,6 +104,25 @@ def test_49_the_last_job_waits_for_the_store(
     assert told.notes[-1].endswith("what waited is stored")
 
 
+def test_49_nobody_waits_for_a_damaged_store(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finish(jobs: list[Job]) -> Iterator[Result]:
+        # Behind the first page, which SQLite has read: noise where the tables begin.
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (size - 4096))
+        yield make_result(jobs[0])
+
+    monkeypatch.setattr(drive, "BUSY_SECONDS", 300)
+    monkeypatch.setattr(drive.time, "sleep", lambda _: pytest.fail("waits"))
+    with pytest.raises(StoreError, match="is damaged") as error:
+        driven(store, MadeEngine(finish), jobs_of(1))
+    assert "What a job left waits in" in str(error.value)
+    assert len(list(folder(path).iterdir())) == 1
+
+
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
 def test_49_what_waits_at_the_end_enters_with_the_next_command(
     path: Path, store: Store, lock: str
