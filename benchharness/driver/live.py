@@ -335,9 +335,9 @@ class LiveFile:
         self._told: dict[str, tuple[tuple[str, bool, bool] | None, float, float]] = {}
 
     def __enter__(self) -> Self:
+        delete_dead(self._path.parent)
         if not self._schedule.todo:
             return self
-        delete_dead(self._path.parent)
         draft = self._path.with_suffix(".new")  # which nobody follows before it is held
         with suppress(OSError):
             draft.parent.mkdir(parents=True, exist_ok=True)
@@ -410,12 +410,13 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 
 def delete_dead(folder: Path) -> None:
-    """Deletes what killed processes have left."""
+    """Deletes what killed processes have left, and the folder where nothing else is in it."""
     with suppress(OSError):
         for path in (*folder.glob("*.jsonl"), *folder.glob("*.new")):
             with suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
+        folder.rmdir()
 
 
 class Followed:

@@ -60,6 +60,14 @@ def test_a_killed_run_is_told_and_deleted_by_the_next(tmp_path):
         assert not (folder / "1-1.jsonl").exists()
 
 
+def test_a_run_with_nothing_to_do_deletes_what_a_killed_one_has_left(tmp_path):
+    """Others may have finished its jobs: nobody is to be told of it for ever."""
+    (tmp_path / LIVE).mkdir()
+    (tmp_path / LIVE / "1-1.jsonl").write_text("{}\n")
+    with LiveFile(_Silent(), schedule_of(at_once=2), tmp_path):
+        assert not (tmp_path / LIVE).exists()
+
+
 def test_no_run_fails_because_it_cannot_be_watched(tmp_path):
     (tmp_path / LIVE).write_text("no folder")
     with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
