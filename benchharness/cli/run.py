@@ -242,6 +242,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
             force=force,
         )
         if climb is not None:
+            tell_notes(schedule.notes)
             typer.echo(f"{climb.sentence()}.", err=as_json)
         run_of = driven_by(schedule) if climb is None else climb.driven(scheduled, driven_by)
         with run_of as driven:

@@ -216,8 +216,10 @@ def schedule_missing(  # noqa: PLR0913  (the plan, where it is stored, and three
             history=store.runs(model=models) if models else [],
             kept=checkpoints.whole(),
         )
-        notes = (*store.taken.sentences(store.name), *_other_names(plan.jobs, store, finished))
-        return replace(found, notes=notes)
+        notes = list(store.taken.sentences(store.name))
+        if not plan.grid:  # of a part it was said with the whole
+            notes += _other_names(plan.jobs, store, finished)
+        return replace(found, notes=tuple(notes))
 
 
 def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -> Iterator[str]:

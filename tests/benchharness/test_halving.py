@@ -10,6 +10,7 @@ import pytest
 
 from benchharness.cli.app import main
 from benchharness.driver.halving import Rung, rungs
+from benchharness.leaderboard.store.store import open_store
 from tests.helpers.learned_engine import LearnedEngine
 
 RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5, 1e-4, 2e-4, 3e-4)
@@ -115,6 +116,14 @@ def test_what_the_whole_grid_has_run_is_not_run_again_and_changes_no_choice(benc
     _, printed = bench(halving, "--halving", "--json")
     assert [job.values["learning_rate"] for job in halving.started] == [3e-4]
     assert json.loads(printed.out)["jobs"] == 20
+
+
+def test_another_name_of_stored_runs_is_said_once(bench):
+    bench(RatedEngine())
+    with open_store("results/leaderboard.sqlite", create=False) as store:
+        store.mark([row.key for row in store.runs()], "name", "mine", whole_model=True)
+    _, printed = bench(RatedEngine(), "--halving")
+    assert printed.err.count("tiny has the weights of mine") == 1
 
 
 def test_a_dry_run_says_how_far_it_would_go(bench):
