@@ -324,7 +324,7 @@ class _Keeping:
         self._patient, self._hurried = map(store.hurried, (PATIENCE_SECONDS, HURRIED_SECONDS))
         self._waiting = 0
         self._in_memory: list[Outcome] = []
-        self._error, self._is_damaged = "", False
+        self._error: StoreError | None = None
         self._patience = float(BUSY_SECONDS)
 
     def __enter__(self) -> None:
@@ -366,7 +366,7 @@ class _Keeping:
         return is_news
 
     def _keep(self, outcome: Outcome, error: StoreError) -> None:
-        self._error = str(error)
+        self._error = error
         try:
             self._store.keep(outcome, force=self._force)
         except OSError:
@@ -382,7 +382,7 @@ class _Keeping:
         """Whether the store takes all that waits; asks again and again until then."""
         end = time.monotonic() + seconds
         while not self._take():
-            if self._is_damaged or time.monotonic() >= end:
+            if isinstance(self._error, DamagedStoreError) or time.monotonic() >= end:
                 return False
             time.sleep(min(1.0, seconds))
         return True
@@ -394,7 +394,7 @@ class _Keeping:
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:
-            self._error, self._is_damaged = str(error), isinstance(error, DamagedStoreError)
+            self._error = error
             return False
         return True
 
@@ -408,7 +408,7 @@ class _Keeping:
     def _sentence(self) -> str:
         lost = [job_name(outcome.job) for outcome in self._in_memory]
         kept = self._waiting - len(lost)
-        parts = [self._error]
+        parts = [str(self._error)]
         if kept:
             jobs = "a job" if kept == 1 else f"{kept} jobs"
             parts.append(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # its parts are loaded on first use
 
 from benchharness.leaderboard.statistics import Interval, student_t
 
@@ -113,9 +114,8 @@ def student_draws(freedom: float, draws: int, generator: np.random.Generator) ->
     Its quantiles are met whatever the luck of the draw: at one degree of freedom, that of two
     seeds, plain draws move the ends of an interval by a seventh of its width.
     """
-    from scipy.special import stdtrit  # noqa: PLC0415  (half a second)
-
-    return generator.permutation(stdtrit(freedom, (np.arange(draws) + 0.5) / draws))
+    stretches = (np.arange(draws) + 0.5) / draws
+    return generator.permutation(scipy.special.stdtrit(freedom, stretches))
 
 
 # The paired permutation test: how often a difference comes about when the names are random.

@@ -29,6 +29,9 @@ WAITING = {
 """Operations whose results the host has to know, or whose sizes."""
 
 
+INDEXING = {ATEN.index, ATEN.index_put, ATEN.index_put_}
+"""Of which those by a mask wait."""
+
 READING = {Tensor.cpu, Tensor.numpy, Tensor.tolist, Tensor.item}
 """Methods that bring a tensor to the host. On a CPU they may be no operation."""
 
@@ -53,7 +56,7 @@ class Waits(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func.overloadpacket in WAITING or _takes_booleans(func, args):
+        if waits_for(func, args):
             self.found.append(str(func))
         return func(*args, **(kwargs or {}))
 
@@ -71,10 +74,10 @@ class _Readings(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _takes_booleans(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether an operation is an indexing by a mask."""
-    if func.overloadpacket not in (ATEN.index, ATEN.index_put, ATEN.index_put_):
-        return False
+def waits_for(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a host waits for an operation of a GPU: also for an indexing by a mask."""
+    if func.overloadpacket not in INDEXING:
+        return func.overloadpacket in WAITING
     return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
 
 

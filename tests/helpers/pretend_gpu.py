@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchharness.encoder import cuda as kernels
-from tests.helpers.device_stand_in import ATEN, WAITING, recorded_on_a_cpu
+from tests.helpers.device_stand_in import ATEN, INDEXING, recorded_on_a_cpu, waits_for
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 
@@ -32,9 +32,6 @@ MOVING = {ATEN.copy_, ATEN._to_copy, ATEN._foreach_copy_, ATEN.set_}
 
 OF_PACKED = {ATEN._pack_padded_sequence, ATEN._pad_packed_sequence, ATEN.lstm}
 """What asks for its lengths on the CPU."""
-
-INDEXING = {ATEN.index, ATEN.index_put, ATEN.index_put_}
-"""What takes indices on the CPU too, and waits until they are copied."""
 
 
 ANSWERS = {
@@ -92,11 +89,12 @@ class PretendGpu(TorchDispatchMode):
         places = [self.places.of(tensor) for tensor in given]
         if GPU in places:
             of_cpu = [t for t, p in zip(given, places, strict=True) if p == CPU and t.dim() > 0]
+            # Indices may be on the CPU too: the host waits until they are copied.
             if of_cpu and packet in INDEXING and self.places.of(args[0]) == GPU:
                 self.waits[f"{packet} by indices of the CPU"] += 1
             elif of_cpu and packet not in MOVING | OF_PACKED:
                 raise RuntimeError(f"{func}: Expected all tensors to be on the same device")
-            if packet in WAITING or (packet in INDEXING and _by_mask(args[1])):
+            if waits_for(func, args):
                 self.waits[str(packet)] += 1
         made = func(*args, **(kwargs or {}))
         place = GPU if GPU in places else CPU if CPU in places else None
@@ -175,10 +173,6 @@ def _tensors(tree: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
-def _by_mask(indices: Any) -> bool:
-    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
-
-
 class _Autocast(torch.autocast):
     """That of a GPU is that of the CPU."""
 
@@ -205,13 +199,9 @@ def pretended_gpu() -> Iterator[PretendGpu]:
         get_device_capability=lambda *_: (9, 0),
         is_bf16_supported=lambda *_, **__: True,
         is_tf32_supported=lambda: True,
-        synchronize=lambda *_: None,
         empty_cache=lambda: None,
         max_memory_allocated=lambda *_: 0,
-        memory_allocated=lambda *_: 0,
-        reset_peak_memory_stats=lambda *_: None,
         get_rng_state=lambda *_: torch.get_rng_state(),
-        get_rng_state_all=lambda: [torch.get_rng_state()],
         set_rng_state=lambda state, *_: torch.set_rng_state(state),
         manual_seed_all=lambda _: None,
         graph_pool_handle=lambda: None,
