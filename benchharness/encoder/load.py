@@ -77,7 +77,7 @@ def load_encoder(
     if is_foreign(network):
         _check_sizes(config, checkpoint)
         _take_as_it_is(network, tokenizer)
-    _mark_texts(tokenizer, network)
+    _mark_texts(tokenizer, network, config)
     rows = _count_rows(network, config)
     if rows is not None and len(tokenizer) > rows:
         raise ModelError(
@@ -185,14 +185,14 @@ def _has_types(config: Any) -> bool:
     return compares or getattr(config, "type_vocab_size", 0) > 1
 
 
-def _mark_texts(tokenizer: Any, network: Any) -> None:
+def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     """Gives GPT, whose tokenizer puts nothing around texts, tokens to tell them apart.
 
     As Radford et al. 2018, section 3.3: a start, a delimiter between two texts, and an end at which
     the text is classified, all with embeddings that start from random numbers.
     """
-    if network.config.model_type not in GPT or not tokenizer.is_fast:
-        return
+    if config.model_type not in GPT or not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
+        return  # a checkpoint that a run has left has them
     tokenizer.add_special_tokens(
         {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
     )
@@ -211,6 +211,7 @@ def _mark_texts(tokenizer: Any, network: Any) -> None:
     if tokens > embeddings.num_embeddings:
         # From the initial distribution, as in GPT's paper, not from the mean of all embeddings.
         network.resize_token_embeddings(tokens, mean_resizing=False)
+        config.vocab_size = tokens  # the network has a copy
 
 
 # Dropout other than the checkpoint's own: some papers fine-tune without it.

@@ -1,6 +1,7 @@
 """An encoder's network with the weights of its checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,72 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
             f"{name} in {folder} has the size {' x '.join(map(str, found))}, and its config.json "
             f"says {' x '.join(map(str, expected))}: they do not belong together."
         )
+    if is_foreign(network):
+        network, info["missing_keys"] = _build_again(network, info["missing_keys"], folder)
     return network, info
+
+
+# A checkpoint's own code.
+#
+# transformers builds a network without memory, on the device "meta", and then fills what the
+# checkpoint holds. What else `__init__` computes, such as a table of positions, it fills in classes
+# of its own alone: in others it is whatever stood in memory, or stays without any.
+
+
+def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Module, set[str]]:
+    """The network built in memory, with the weights that were loaded, and the names it still lacks.
+
+    ModelError where something in it has no value even so.
+    """
+    own = type(network)
+    loaded = {name: t for name, t in network.state_dict().items() if name not in missing}
+    try:
+        with torch.random.fork_rng(devices=[]), _unwritten_is_nan():
+            built = own._from_config(network.config, dtype=torch.float32)
+        built.load_state_dict(loaded, strict=False)
+    except Exception as error:  # whatever code that is not ours runs into
+        raise ModelError(
+            f"{own.__name__}, the code in {folder}, cannot be built in memory "
+            f"({first_line(error)}): it has to be made by its config alone."
+        ) from error
+    for name, tensor in _tensors(built.eval()):
+        if name not in loaded and (tensor.is_meta or bool(tensor.isnan().any())):
+            raise ModelError(
+                f"{own.__name__}, the code in {folder}, gives {name} no value, and the checkpoint "
+                "does not hold it: have __init__ compute it, or save it with the weights."
+            )
+    # Weights that __init__ ties are in the checkpoint under one of their names.
+    places = {name: tensor.data_ptr() for name, tensor in built.state_dict().items()}
+    filled = {place for name, place in places.items() if name in loaded}
+    return built, {name for name in missing if places.get(name) not in filled}
+
+
+@contextmanager
+def _unwritten_is_nan() -> Iterator[None]:
+    """Memory that is taken and not written is NaN, which torch does where all is deterministic."""
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before)
+
+
+def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Weights, buffers and other tensors of all modules, by name, also those in lists and dicts."""
+    for prefix, module in network.named_modules():
+        yield from _within(vars(module), f"{prefix}." if prefix else "")
+
+
+def _within(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Tensor]]:
+    for name, value in values.items():
+        if isinstance(value, Tensor):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, list | tuple):
+            yield from _within(dict(enumerate(value)), f"{prefix}{name}.")
+        elif isinstance(value, dict):  # torch keeps the first two of a module's own in such ones
+            is_own = name in ("_parameters", "_buffers")
+            yield from _within(value, prefix if is_own else f"{prefix}{name}.")
 
 
 def _find_class(config: Any, *, whole: bool = False) -> Any:

@@ -78,7 +78,8 @@ class CheckpointWriter:
         # save_file refuses tensors that share memory, as tied weights do: each gets its own copy.
         copies = {name: w.detach().cpu().clone().contiguous() for name, w in self.weights.items()}
         save_file(copies, folder / WEIGHTS, metadata={"format": "pt"})
-        self.config.save_pretrained(folder)
+        # Not save_pretrained: it refuses old configs that say how to generate text (max_length).
+        self.config.to_json_file(folder / "config.json")
         self.tokenizer.save_pretrained(folder)
 
     def _write_head(self, folder: Path, network: nn.Module) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from benchharness.driver.plan import plan_jobs
+from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import Trust, find_model
@@ -17,7 +20,7 @@ from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.own_code import ALIAS, GETTER, MODELING, SETTER, save_own
+from tests.helpers.own_code import ALIAS, GETTER, MODELING, SETTER, computed, save_own
 
 CODE = Trust(remote_code=True)
 VALUES = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "32"}
@@ -119,6 +122,86 @@ def test_a_network_of_unknown_width_is_refused(tmp_path: Path):
         file.write_text(file.read_text().replace("hidden_size", "wide"))
     with pytest.raises(ModelError, match=r"config of .*own has no hidden_size"):
         run(folder)
+
+
+# What __init__ computes and the checkpoint does not hold: transformers leaves it without a value.
+
+TABLE = torch.tensor([1.0, 2.0, 3.0, 4.0])
+MADE = "torch.arange(1.0, 5.0)"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (f'own.register_buffer("table", {MADE}, persistent=False)', "table"),
+        (f"own.table = {MADE}", "table"),
+        (f"own.table = {MADE}.to(torch.complex64)", "table"),
+        (f"own.table = [{{'a': ({MADE},)}}]", "table[0]['a'][0]"),
+    ],
+    ids=["buffer", "attribute", "complex", "list of dicts"],
+)
+def test_what_init_computes_has_its_value(tmp_path: Path, line: str, found: str, nested: bool):
+    folder = save_own(tmp_path / "own", computed(line, nested=nested))
+    network = load_encoder(str(folder), None, 1, CODE).network
+    table = eval(f"own.{found}", {"own": network.mix if nested else network})
+    assert torch.equal(table.real, TABLE)
+    saved = load_file(folder / "model.safetensors")
+    assert all(torch.equal(weight, saved[name]) for name, weight in network.state_dict().items())
+
+
+def test_what_init_ties_stays_tied(tmp_path: Path):
+    line = "own.again = nn.Embedding(*own.words.weight.shape)\nown.again.weight = own.words.weight"
+    folder = save_own(tmp_path / "own", computed(line))
+    assert "again.weight" not in load_file(folder / "model.safetensors")
+    network = load_encoder(str(folder), None, 1, CODE).network
+    assert network.again.weight is network.words.weight
+    assert torch.equal(
+        network.words.weight, load_file(folder / "model.safetensors")["words.weight"]
+    )
+
+
+def test_a_layer_on_top_that_is_not_there_is_drawn_by_the_seed(tmp_path: Path):
+    folder = save_own(tmp_path / "own")
+    weights = load_file(folder / "model.safetensors")
+    left = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    save_file(left, folder / "model.safetensors", {"format": "pt"})
+    first, same, other = (
+        load_encoder(str(folder), None, seed, CODE).network.pooler.weight for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+    assert first.std() > 0
+
+
+def test_a_config_that_says_how_to_generate_is_kept_for_other_runs(tmp_path: Path):
+    folder = save_own(tmp_path / "own")
+    file = folder / "configuration_own.py"
+    file.write_text(
+        file.read_text().replace("        super", "        self.max_length = 64\n        super")
+    )
+    forget()
+    job = job_of(folder)
+    run_job(job, keep=tmp_path / "kept" / job.key)
+    kept = json.loads((tmp_path / "kept" / job.key / "config.json").read_text())
+    assert (kept["model_type"], kept["max_length"]) == ("own", 64)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('own.register_buffer("table", torch.empty(4), persistent=False)', "table no value"),
+        ('own.table = [torch.ones(4, device="meta")]', r"table\.0 no value"),
+        ('assert own.words.weight.is_meta or not config.strict, "here"', r"in memory \(here\)"),
+    ],
+    ids=["never written", "meta", "not in memory"],
+)
+def test_what_cannot_be_filled_is_refused(tmp_path: Path, line: str, sentence: str):
+    line = "config.strict = getattr(config, 'strict', False)\n" + line
+    folder = save_own(tmp_path / "own", computed(line), strict=True)
+    with pytest.raises(ModelError, match=sentence) as raised:
+        load_encoder(str(folder), None, 1, CODE)
+    assert "\n" not in str(raised.value)
 
 
 # what is refused before a worker starts

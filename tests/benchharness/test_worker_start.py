@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModel
 
 from benchharness.encoder import load_encoder
 from benchharness.kept_folders import is_whole, new_checkpoint
@@ -14,6 +15,7 @@ from benchharness.tasks.errors import JobError
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.families import save_family
 from tests.helpers.mini_jobs import make_job
 
 WEIGHTS = "model.safetensors"
@@ -84,6 +86,19 @@ def test_a_head_that_drops_the_pooler_leaves_the_pretrained_one(tmp_path: Path):
         written["encoder.layer.1.output.dense.weight"],
         before["encoder.layer.1.output.dense.weight"],
     )
+
+
+@pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
+def test_what_gpt_leaves_loads_in_transformers_and_here(tmp_path: Path, family: str):
+    encoder = load_encoder(str(save_family(tmp_path / "gpt", family)), None, 1)
+    CheckpointWriter.of(encoder, tmp_path / "kept", make_job("mnli")).write(torch.nn.Identity())
+    theirs = AutoModel.from_pretrained(tmp_path / "kept")
+    ours = load_encoder(str(tmp_path / "kept"), None, 2)
+    for network in (theirs, ours.network):
+        assert torch.equal(
+            network.get_input_embeddings().weight, encoder.network.get_input_embeddings().weight
+        )
+    assert ours.tokenizer("so it", "goes") == encoder.tokenizer("so it", "goes")
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])

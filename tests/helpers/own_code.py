@@ -53,6 +53,21 @@ ALIAS = """
     def set_input_embeddings(self, value):
         self.also_words = value
 """
+COMPUTED = """
+class Computed(OwnModel):
+    def __init__(self, config):
+        super().__init__(config)
+        own = self.mix if NESTED else self
+        LINES
+
+OwnModel = Computed
+"""
+
+
+def computed(lines: str, *, nested: bool = False) -> str:
+    """Code after which `__init__` also runs these lines, `own` being the network or its layer."""
+    body = lines.replace("\n", "\n" + " " * 8)
+    return COMPUTED.replace("NESTED", str(nested)).replace("LINES", body)
 
 
 def save_own(folder: Path, methods: str = "", family: str = "own", **config: object) -> Path:
@@ -76,7 +91,8 @@ def save_own(folder: Path, methods: str = "", family: str = "own", **config: obj
     loaded = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
     transformers.set_seed(7)
     network = transformers.AutoModel.from_config(loaded, trust_remote_code=True)
-    weights = {name: weight.contiguous() for name, weight in network.state_dict().items()}
+    names = {weight.data_ptr(): name for name, weight in reversed(network.state_dict().items())}
+    weights = {n: w.contiguous() for n, w in network.state_dict().items() if n in names.values()}
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(content | config))
     return folder
