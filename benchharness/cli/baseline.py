@@ -17,7 +17,10 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
-from benchharness.leaderboard.regression import Baseline
+from benchharness.driver.gate import DEFAULT_ALPHA, DEFAULT_SEEDS
+from benchharness.leaderboard.regression import Baseline, Sample
+from benchharness.leaderboard.regression.judge import detectable_drop
+from benchharness.leaderboard.regression.verdict_text import seen_drop
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import Rows, find_rows
@@ -143,6 +146,7 @@ def _show(made: Baseline, *, as_json: bool) -> None:
             "spread": None if sample.spread is None else round(sample.spread * 100, 2),
             "seeds": len(sample.seeds),
             "examples": sample.examples,
+            "would see": _seen(sample, len(made.tasks)),
             "collapsed": len(sample.collapsed),
         }
         for task, sample in made.tasks.items()
@@ -152,11 +156,36 @@ def _show(made: Baseline, *, as_json: bool) -> None:
         return
     for row in rows:
         row["task"] = distinct_title(row["task"])
-    columns = ("task", "mean", "spread", "seeds", "examples")
-    weak = {task: sample.weakness for task, sample in made.tasks.items() if sample.weakness}
-    print_table(rows, columns, "nothing")
-    for task, weakness in weak.items():
-        typer.echo(
-            f"{distinct_title(task)} is marked as weak: {weakness}; only large drops will be seen, "
-            "and `bench run --seeds 10` makes more."
-        )
+    print_table(rows, ("task", "mean", "spread", "seeds", "examples", "would see"), "nothing")
+    tasks = f"{len(rows)} task{'s' * (len(rows) > 1)}"
+    typer.echo(
+        f"would see: the drop that 4 of 5 checks of {tasks} with {DEFAULT_SEEDS} seeds find."
+    )
+    for task, sample in made.tasks.items():
+        if weakness := sample.weakness:
+            title = distinct_title(task)
+            typer.echo(f"{title} is marked as weak: {weakness}; {_sight(sample, len(rows))}.")
+
+
+MORE_SEEDS = (3, 5, 10)
+"""What a baseline of few seeds is told of; more than ten bring little (docs/regression.md)."""
+
+
+def _sight(sample: Sample, tasks: int) -> str:
+    """What checks see by this sample, and what they would see by one of more seeds."""
+    seen = _seen(sample, tasks)
+    drop = "no drop would be seen" if seen == "none" else f"only drops of {seen} would be seen"
+    more = {count: _seen(sample, tasks, count) for count in MORE_SEEDS if count > len(sample.seeds)}
+    found = [f"{seen} with {count} seeds" for count, seen in more.items() if seen != "none"]
+    told = f", but one of {', '.join(found)}" if found else ""
+    return f"{drop}{told} (`bench run --seeds 10`)"
+
+
+def _seen(sample: Sample, tasks: int, seeds: int | None = None) -> str:
+    """The drop that is detected, by Holm's share of alpha for one of several tasks."""
+    runs = sample.learned
+    if runs is None or len(runs.seeds) < 2:
+        return "none"
+    share = DEFAULT_ALPHA / tasks
+    drop = detectable_drop(runs.scores, DEFAULT_SEEDS, 1 / runs.examples, share, seeds)
+    return seen_drop(drop, runs)

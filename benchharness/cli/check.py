@@ -192,7 +192,7 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
     rows = [dict(zip(COLUMNS, row_of(task), strict=True)) for task in verdict.tasks]
     if rows:
         print_table(rows, COLUMNS, "")
-        typer.echo("\n".join(explanations(verdict.alpha)))
+        typer.echo("\n".join(explanations(verdict)))
     for task in verdict.worse:
         heading, *lines = (visible(line) for line in flip_lines(task))
         typer.echo("\n  ".join([heading, *lines]))

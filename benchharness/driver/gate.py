@@ -6,6 +6,7 @@ interrupted leaves it, and the same check by the same code resumes from there.
 """
 
 import hashlib
+import itertools
 import json
 import shutil
 import time
@@ -161,11 +162,12 @@ def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
     """
     _check_options(gate)
     with prepared_workers(gate.request):
-        wanted, planned = _plan(gate)
+        request, planned = _plan(gate)
+        wanted = [task.name for task in request.tasks]
         unfit = list(_unfit(wanted, planned.jobs, gate.baseline))
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
         needed = replace(planned, jobs=tuple(_needed(planned.jobs, fit)))
-        now, ids, failed = _run(gate, needed, fit, watch)
+        now, ids, failed = _run(request, needed, fit, gate, watch)
     data = f"{gate.data or gate.baseline.data} data"
     limit = gate.baseline.limit
     rows = "" if limit is None else f", at most {limit} rows a split"
@@ -175,6 +177,7 @@ def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
         now,
         ids,
         alpha=gate.alpha,
+        seeds=request.seeds,
         unjudged=(*unfit, *failed),
         notes=(*_notes(planned.jobs, now, gate.baseline), *_weaknesses(now, gate.baseline)),
         may_change=gate.may_change,
@@ -200,8 +203,8 @@ def _limit(limit: int | None) -> str:
     return "all rows" if limit is None else f"--limit {limit}"
 
 
-def _plan(gate: Gate) -> tuple[list[str], Plan]:
-    """The names of the tasks to compare, and the jobs that score them."""
+def _plan(gate: Gate) -> tuple[Request, Plan]:
+    """What is asked of the tasks to compare, and the jobs that score them."""
     wanted = counted_tasks(task.name for task in gate.request.tasks)
     request = replace(
         gate.request,
@@ -215,7 +218,7 @@ def _plan(gate: Gate) -> tuple[list[str], Plan]:
         raise BenchError(
             "a check compares one recipe: give one value to each --set, and one model."
         )
-    return wanted, planned
+    return request, planned
 
 
 def _trained(task: str) -> str:
@@ -236,10 +239,10 @@ def _reason(sample: Sample | None, job: Job) -> str:
     """Why a task cannot be compared; empty where it can."""
     if sample is None:
         return "the baseline does not have it; `bench run` it and write a new `bench baseline`."
-    if len(sample.scores) < 2:
+    if sample.learned is None or len(sample.learned.scores) < 2:
         return (
-            "the baseline has one seed, which shows no spread; `bench run --seeds 5` and write a "
-            "new `bench baseline`."
+            f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5` and "
+            "write a new `bench baseline`."
         )
     if changes := list(differences(sample.conditions, conditions_of(job))):
         return (
@@ -256,20 +259,48 @@ def _needed(jobs: Sequence[Job], tasks: Sequence[str]) -> list[Job]:
     return [job for job in jobs if job.key in keys]
 
 
-def _run(
-    gate: Gate, planned: Plan, tasks: Sequence[str], watch: Watch
-) -> tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]:
-    """The samples of the tasks, the ids of their examples by split, and what failed."""
+Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
+"""The samples of the tasks, the ids of their examples by split, and what failed."""
+
+
+def _run(request: Request, planned: Plan, tasks: Sequence[str], gate: Gate, watch: Watch) -> Found:
+    """What the jobs left; the seed of a run that collapsed is drawn again once."""
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
-        schedule = schedule_missing(planned, gate.request.slots, db)
-        with drive(schedule, gate.request.placement, db, watch, timeout=gate.timeout) as driven:
-            samples = Samples(driven.store)
-            runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
-            found = {task: samples.of(task, runs[task]) for task in tasks}
-            failed = [_failure(each) for each in driven.outcomes if isinstance(each, Failure)]
+        found, ids, failed = _driven(gate, planned, tasks, watch, db)
+        again = _drawn_again(request, planned, found)
+        if again.jobs:
+            found, ids, more = _driven(gate, again, tasks, watch, db)
+            failed += more
+    return found, ids, failed
+
+
+def _driven(gate: Gate, planned: Plan, tasks: Sequence[str], watch: Watch, db: str) -> Found:
+    schedule = schedule_missing(planned, gate.request.slots, db)
+    with drive(schedule, gate.request.placement, db, watch, timeout=gate.timeout) as driven:
+        samples = Samples(driven.store)
+        runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
+        found = {task: samples.of(task, runs[task]) for task in tasks}
+        failed = [_failure(each) for each in driven.outcomes if isinstance(each, Failure)]
     return {task: sample for task, sample in found.items() if sample}, samples.ids, failed
+
+
+def _drawn_again(request: Request, planned: Plan, found: Mapping[str, Sample]) -> Plan:
+    """Jobs of the first seeds that are not asked for, as many of a task as its runs collapsed."""
+    counts: dict[str, int] = {}
+    for task, sample in found.items():
+        counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
+    unused = (seed for seed in itertools.count(1) if seed not in request.seeds)
+    seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))
+    if not seeds:
+        return replace(planned, jobs=())
+    tasks = tuple(find_task(task) for task, count in counts.items() if count)
+    more = plan(replace(request, tasks=tasks, seeds=seeds))
+    wanted = {(task, seed) for task, count in counts.items() for seed in seeds[:count]}
+    keys = {job.key for job in more.jobs if (job.task, job.seed) in wanted}
+    needed = with_starts(keys, more.jobs)
+    return replace(more, jobs=tuple(job for job in more.jobs if job.key in needed))
 
 
 @contextmanager

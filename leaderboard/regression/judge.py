@@ -1,7 +1,8 @@
 """The verdict: which of several tasks are worse than the baseline, beyond noise."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from statistics import fmean
 from typing import Any
 
@@ -64,8 +65,51 @@ class Unjudged:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Collapses:
+    """The new runs of all tasks that collapsed, and whether these are more than before.
+
+    `seeds` are those that collapsed, by task, and `again` those that were run in the place of such
+    a seed. `runs` counts all new ones; `before` and `runs_before` are the baseline's.
+    """
+
+    seeds: Mapping[str, tuple[int, ...]]
+    again: Mapping[str, tuple[int, ...]]
+    runs: int
+    before: int
+    runs_before: int
+    p_value: float
+    is_more: bool
+
+    def __str__(self) -> str:
+        now = sum(map(len, self.seeds.values()))
+        return (
+            f"{now} of {self.runs} new runs, {self.before} of the baseline's {self.runs_before} "
+            f"(p {self.p_value:.3f})"
+        )
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Which seeds collapsed, a sentence for each task."""
+        for task, seeds in self.seeds.items():
+            again = self.again.get(task, ())
+            first = [seed for seed in seeds if seed not in again]
+            line = f"{distinct_title(task)}: {_seeds(first)} collapsed"
+            if again:
+                both = [seed for seed in seeds if seed in again]
+                fate = f", and {_seeds(both)} collapsed too" if both else ""
+                line += f"; {_seeds(again)} ran in the place of it{fate}"
+            yield f"{line}."
+
+
+def _seeds(numbers: Sequence[int]) -> str:
+    return f"seed{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskVerdict:
     """One task before and now, in the score's own unit; `drop` is positive where it is worse.
+
+    Of either sample only the runs that learned something are here.
 
     `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
     whatever the others do, `detectable` the true drop that would be found in four of five checks.
@@ -101,6 +145,7 @@ class Verdict:
     title: str
     alpha: float
     tasks: tuple[TaskVerdict, ...]
+    collapses: Collapses
     unjudged: tuple[Unjudged, ...] = ()
     notes: tuple[str, ...] = ()
     may_change: bool = False
@@ -123,7 +168,7 @@ class Verdict:
     @property
     def exit_code(self) -> int:
         """3 for a regression, else 1 for a failed job, else 4 for a task not compared, else 0."""
-        if self.failed:
+        if self.failed or self.collapses.is_more:
             return REGRESSION
         codes = {each.exit_code for each in self.unjudged}
         if FAILED_JOB in codes:
@@ -132,7 +177,12 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict for a person, as one sentence."""
+        """The verdict for a person, as one sentence; another one says that more runs collapse."""
+        more = f"More runs collapse than before: {self.collapses}. "
+        return f"{more if self.collapses.is_more else ''}{self._of_scores}"
+
+    @property
+    def _of_scores(self) -> str:
         count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}"
         if self.worse:
             names = ", ".join(distinct_title(task.task) for task in self.worse)
@@ -159,29 +209,44 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     ids: Mapping[str, Sequence[str]],
     *,
     alpha: float,
+    seeds: Collection[int] | None = None,
     unjudged: Sequence[Unjudged] = (),
     notes: Sequence[str] = (),
     may_change: bool = False,
 ) -> Verdict:
-    """The verdict on the tasks of `now`, each of which `before` has by two seeds or more.
+    """The verdict on the tasks of `now`; of each two seeds or more of `before` have learned.
 
-    The chance that any task fails where nothing has changed is at most `alpha`. `ids` name the
-    examples of each scored split. Raises DataError where `before` is of other examples.
+    The chance that any task is worse where nothing has changed is at most `alpha`, and that of more
+    collapsed runs half of it. `seeds` are those that were asked for (None: all); others of `now`
+    ran in the place of one that collapsed. `ids` name the examples of each scored split. Raises
+    DataError where `before` is of other examples.
     """
     for task, sample in now.items():
         _require_same_examples(task, before[task], sample, ids)
-    corrected = holm([_p_value(before[task], sample) for task, sample in now.items()])
-    share = alpha / max(1, len(now))
+    pairs = {
+        task: (old, new)
+        for task, sample in now.items()
+        if (new := sample.learned) and (old := before[task].learned)
+    }
+    corrected = holm([_p_value(*pair) for pair in pairs.values()])
+    share = alpha / max(1, len(pairs))
     tasks = tuple(
-        _verdict(task, before[task], now[task], p_value, ids, alpha=alpha, share=share)
-        for task, p_value in zip(now, corrected, strict=True)
+        _verdict(task, *pair, p_value, ids, alpha, share, _change(before[task], now[task]))
+        for (task, pair), p_value in zip(pairs.items(), corrected, strict=True)
     )
+    collapses = count_collapses({task: before[task] for task in now}, now, seeds, alpha)
+    lost = [
+        Unjudged(task=task, reason="all of its new runs collapsed", exit_code=NOT_COMPARED)
+        for task in now
+        if task not in pairs
+    ]
     return Verdict(
         title=title,
         alpha=alpha,
         tasks=tasks,
-        unjudged=tuple(unjudged),
-        notes=(*notes, *_notes_on_flips(tasks)),
+        collapses=collapses,
+        unjudged=(*unjudged, *lost),
+        notes=(*notes, *collapses.lines, *_notes_on_flips(tasks)),
         may_change=may_change,
     )
 
@@ -200,21 +265,19 @@ def _require_same_examples(
         )
 
 
-def _verdict(  # noqa: PLR0913  (what a verdict is made of)
+def _verdict(  # noqa: PLR0913, PLR0917  (what a verdict is made of)
     task: str,
     before: Sample,
     now: Sample,
     p_value: float,
     ids: Mapping[str, Sequence[str]],
-    *,
     alpha: float,
     share: float,
+    change: Change | None,
 ) -> TaskVerdict:
     seen = (before.scores, len(now.scores), 1 / before.examples, share)
     # The rules of what is right differ where a model may abstain.
     has_one_rule = before.right_rule == now.right_rule or not may_abstain(find_task(task))
-    # Where training left the baseline's; other weights or libraries have other losses anyway.
-    alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return TaskVerdict(
         task=task,
         before=before,
@@ -224,8 +287,14 @@ def _verdict(  # noqa: PLR0913  (what a verdict is made of)
         detectable=detectable_drop(*seen),
         is_worse=p_value < alpha,
         flips=find_flips(before, now, ids) if has_one_rule else None,
-        change=find_change(before.first_losses, now.first_losses) if alike and now.maker else None,
+        change=change,
     )
+
+
+def _change(before: Sample, now: Sample) -> Change | None:
+    """Where training left the baseline's; other weights or libraries have other losses anyway."""
+    alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
+    return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
 
 def _notes_on_flips(tasks: Sequence[TaskVerdict]) -> Iterator[str]:
@@ -251,17 +320,20 @@ POWER = 0.8
 (Cohen, Statistical Power Analysis, 1988, section 2.4)."""
 
 
-def spread_of_means(before: Any, after_count: int, resolution: Any) -> Array:
+def spread_of_means(
+    before: Any, after_count: int, resolution: Any, seeds: int | None = None
+) -> Array:
     """The standard error of the difference of both means, from the baseline's seeds alone.
 
-    `before` has the baseline's scores along its last axis, at least two. The spread of a run is
+    `before` has the baseline's scores along its last axis, at least two; `seeds` says of how many
+    its mean is, where not of these. The spread of a run is
     never taken for smaller than `resolution`, what one example is worth: a few equal scores show no
     more than that. The new runs' own spread is left out, or one collapsed run among them would
     raise the tolerance that it should be caught by.
     """
     scores = np.asarray(before, dtype=np.float64)
     spread = np.maximum(scores.std(axis=-1, ddof=1), resolution)
-    error: Array = spread * np.sqrt(1 / scores.shape[-1] + 1 / after_count)
+    error: Array = spread * np.sqrt(1 / (seeds or scores.shape[-1]) + 1 / after_count)
     return error
 
 
@@ -286,15 +358,65 @@ def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: floa
     return critical * float(spread_of_means(before, after_count, resolution))
 
 
-def detectable_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
+def detectable_drop(
+    before: Any, after_count: int, resolution: float, alpha: float, seeds: int | None = None
+) -> float:
     """The true drop that is found with the chance POWER, if the baseline's spread is the true one.
 
-    With a true drop the statistic has a noncentral t distribution.
+    With a true drop the statistic has a noncentral t distribution. `seeds` are as many as the
+    baseline could have, with the same spread.
     """
-    freedom = len(before) - 1
+    freedom = (seeds or len(before)) - 1
     critical = float(scipy.special.stdtrit(freedom, 1 - alpha))
     shift = float(scipy.special.nctdtrinc(freedom, 1 - POWER, critical))
-    return shift * float(spread_of_means(before, after_count, resolution))
+    return shift * float(spread_of_means(before, after_count, resolution, seeds))
+
+
+# Whether more runs collapse than before, over all tasks: the few runs of one hardly tell.
+
+ACCEPTED = 0.05
+"""The share of runs that may collapse without a cause: a baseline without any does not show that
+there is none, and large encoders on small tasks collapse with some seeds (Devlin et al., 2019)."""
+
+
+def count_collapses(
+    before: Mapping[str, Sample],
+    now: Mapping[str, Sample],
+    seeds: Collection[int] | None,
+    alpha: float,
+) -> Collapses:
+    """What collapsed of the new runs; half of `alpha` is the chance to call it more by chance."""
+    again = {
+        task: tuple(seed for seed in sample.seeds if seeds is not None and seed not in seeds)
+        for task, sample in now.items()
+    }
+    runs, twice = sum(len(s.seeds) for s in now.values()), sum(map(len, again.values()))
+    collapsed = sum(len(sample.collapsed) for sample in now.values())
+    old = [(len(sample.collapsed), len(sample.seeds)) for sample in before.values()]
+    had, runs_before = (sum(column) for column in zip(*old, strict=True)) if old else (0, 0)
+    first = sum(seed not in again[task] for task, s in now.items() for seed in s.collapsed)
+    p_value = collapse_p_value(first, collapsed, runs - twice, had, runs_before)
+    return Collapses(
+        seeds={task: sample.collapsed for task, sample in now.items() if sample.collapsed},
+        again={task: found for task, found in again.items() if found},
+        runs=runs,
+        before=had,
+        runs_before=runs_before,
+        p_value=p_value,
+        is_more=p_value < alpha / 2,
+    )
+
+
+def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before: int) -> float:
+    """The chance of `both` collapsed runs or more, where ACCEPTED is the true share of them.
+
+    `seeds` were run, and the `first` of them that collapsed once again. Where the baseline's runs
+    collapsed too, the p-value is at least that of Fisher's exact test of the first runs with these.
+    """
+    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
+    chances = reduce(np.convolve, [one_seed] * seeds, np.ones(1))
+    known = scipy.stats.hypergeom.sf(first - 1, runs_before + seeds, before + first, seeds)
+    return float(max(chances[both:].sum(), known if before else 0.0))
 
 
 # Which examples most runs had right before and most have wrong now, and the other way round.

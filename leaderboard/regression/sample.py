@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from statistics import fmean
 from typing import Any
@@ -209,10 +209,7 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Why a drop from these runs says little or nothing, as a clause; empty where it does.
-
-        Runs that collapsed leave a low mean or a spread that hides any drop; one seed has none.
-        """
+        """Why a drop from these runs says little or nothing, as a clause; empty where it does."""
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -225,6 +222,27 @@ class Sample:
         """The same, or that there are few seeds."""
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
+
+    @property
+    def learned(self) -> "Sample | None":
+        """Its runs that have not collapsed, None where all have.
+
+        Drops are of these alone: collapsed runs leave a low mean or a spread that hides any drop.
+        """
+        kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
+
+        def those(values: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(values[place] for place in kept if place < len(values))
+
+        found = replace(
+            self,
+            seeds=those(self.seeds),
+            scores=those(self.scores),
+            right={split: those(runs) for split, runs in self.right.items()},
+            beginnings=those(self.beginnings),
+            collapsed=(),
+        )
+        return found if kept else None
 
     @property
     def first_losses(self) -> dict[int, Beginning]:

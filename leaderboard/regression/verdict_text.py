@@ -25,10 +25,15 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
         f"{task.now.mean * 100:.2f} ({len(task.now.seeds)})",
         f"{task.drop * 100:+.2f}",
         f"{task.tolerated * 100:.2f}",
-        f"{task.detectable * 100:.2f}",
+        seen_drop(task.detectable, task.before),
         f"{task.p_value:.3f}",
         _verdict(task),
     )
+
+
+def seen_drop(drop: float, sample: Sample) -> str:
+    """A drop that would be detected; "none" beyond half of the score, where all may be guessed."""
+    return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"
 
 
 def _verdict(task: TaskVerdict) -> str:
@@ -44,13 +49,15 @@ def change_line(task: TaskVerdict) -> str:
     )
 
 
-def explanations(alpha: float) -> tuple[str, ...]:
+def explanations(verdict: Verdict) -> Iterator[str]:
     """What the columns mean, as sentences."""
-    return (
+    yield from (
         "Scores are times 100, means over seeds on the same examples; p is for all tasks at once.",
-        f"If nothing has changed, the chance that any task fails is at most {alpha:.0%}.",
+        f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
         "A drop beyond `tolerated` fails; one of `would see` is found in 4 of 5 checks.",
     )
+    if verdict.collapses.seeds and not verdict.collapses.is_more:
+        yield f"Collapsed runs are judged apart, and no more than before: {verdict.collapses}."
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
@@ -76,6 +83,7 @@ def facts_of(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.sentence,
         "exit_code": verdict.exit_code,
         "alpha": verdict.alpha,
+        "collapses": asdict(verdict.collapses),
         "tasks": {task.task: _task(task) for task in verdict.tasks},
         "unjudged": [asdict(each) for each in verdict.unjudged],
         "notes": list(verdict.notes),
@@ -107,8 +115,8 @@ def _sample(sample: Sample) -> dict[str, Any]:
 
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
-SPECIAL = "\\`*_{}[]<>()#|!&"
-"""What Markdown or HTML could take for markup."""
+SPECIAL = "\\`*_[]<>#|&"
+"""What Markdown or HTML could take for markup; a link needs square brackets."""
 
 
 def to_markdown(verdict: Verdict) -> str:
@@ -128,7 +136,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
             _markdown_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks
         )
         yield ""
-        yield from explanations(verdict.alpha)
+        yield from explanations(verdict)
     changes = filter(None, map(change_line, verdict.tasks))
     for each in (*changes, *verdict.unjudged, *verdict.notes):
         yield ""
@@ -157,16 +165,21 @@ def to_junit(verdict: Verdict) -> str:
 
     The element and attribute names are those of Jenkins' junit-10.xsd.
     """
-    errors = str(len(verdict.unjudged))
+    collapses = verdict.collapses
     counts = {
-        "tests": str(len(verdict.tasks) + len(verdict.unjudged)),
-        "failures": str(len(verdict.failed)),
-        "errors": errors,
+        "tests": str(len(verdict.tasks) + len(verdict.unjudged) + bool(collapses.seeds)),
+        "failures": str(len(verdict.failed) + collapses.is_more),
+        "errors": str(len(verdict.unjudged)),
     }
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "bench check", **counts})
     for task in verdict.tasks:
         _add_task(suite, visible(verdict.title), task, has_failed=task in verdict.failed)
+    if collapses.seeds:
+        case = _case(suite, visible(verdict.title), "collapsed runs")
+        if collapses.is_more:
+            ET.SubElement(case, "failure", {"message": str(collapses), "type": "regression"})
+        ET.SubElement(case, "system-out").text = "\n".join(map(visible, collapses.lines))
     for each in verdict.unjudged:
         kind = "failed job" if each.exit_code == FAILED_JOB else "not compared"
         facts = {"message": visible(each.reason), "type": kind}
@@ -214,6 +227,8 @@ def annotations(verdict: Verdict) -> Iterator[str]:
         if task.change:
             kind = "warning" if verdict.may_change else "error"
             yield _command(kind, f"{distinct_title(task.task)} trains otherwise", str(task.change))
+    if verdict.collapses.is_more:
+        yield _command("error", "More runs collapse", str(verdict.collapses))
     for each in verdict.unjudged:
         yield _command("error", f"{distinct_title(each.task)} was not compared", each.reason)
     for note in verdict.notes:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -208,11 +209,24 @@ def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
     assert "SST-2 is marked as weak: it has one seed, which shows no spread" in ended.out
     ended = bench(*CHECK)
     assert ended.code == 4
-    assert "the baseline has one seed, which shows no spread" in ended.err
+    assert "no drop can be seen from the baseline: it has one seed" in ended.err
 
     bench(*RUN, "--seeds", "2")
-    assert "SST-2 is marked as weak: it has 2 seeds" in bench(*make).out
+    assert "SST-2 is marked as weak: it has 2 seeds; only drops of " in bench(*make).out
     assert "bench: The baseline of GLUE RTE is weak: it has 2 seeds." in bench(*CHECK).err
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(2, "no drop"), (3, "only drops of")])
+def test_a_baseline_says_what_eight_tasks_cannot_see(bench, learn, seeds, said):
+    tasks = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli")
+    learn(**dict.fromkeys(tasks, 0.7))
+    named = [word for task in tasks for word in ("--task", f"glue/{task}")]
+    words = ("--data", "mini", "--limit", "100", "--precision", "fp32", "--no-baselines")
+    bench("run", "--model", "tiny", *named, *words, "--seeds", seeds)
+    ended = bench("baseline", "--model", "tiny", "--suite", "glue")
+    assert re.search(rf"{said}.* would be seen, but one of .* with 5 seeds", ended.out), ended.out
+    rows = json.loads(bench("baseline", "--model", "tiny", "--suite", "glue", "--json").out)
+    assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
 
 
 def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
@@ -228,8 +242,76 @@ def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
     assert bench(*make, "--allow-weak").code == 0
     assert baseline()["tasks"]["glue/rte"]["collapsed"] == [1, 2, 3, 4, 5]
     ended = bench(*CHECK)
-    assert f"bench: The baseline of GLUE RTE is weak: {collapsed}." in ended.err
+    assert ended.code == 4
+    assert f"GLUE RTE: no drop can be seen from the baseline: {collapsed}" in ended.err
     assert "SST-2 is weak" not in ended.err
+
+
+def collapsing(*seeds, share):
+    """Runs of these seeds collapse, others have such a share right."""
+    return lambda seed: CONSTANT if seed in seeds else share
+
+
+def test_a_seed_that_collapsed_is_drawn_again_and_named(checked, learn, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    started = learn(world=1, rte=collapsing(2, share=0.8))
+    ended = checked("--json", "--junit", "check.xml")
+    assert ended.code == 0, ended.err
+    assert [job.seed for job in started if job.task == "glue/rte"] == [1, 2, 3, 4]
+    facts = json.loads(ended.out)
+    assert facts["tasks"]["glue/rte"]["now"]["scores"].keys() == {"1", "3", "4"}
+    found = facts["collapses"]
+    assert (found["seeds"], found["again"]) == ({"glue/rte": [2]}, {"glue/rte": [4]})
+    assert (found["runs"], found["runs_before"], found["is_more"]) == (7, 10, False)
+    said = "GLUE RTE: seed 2 collapsed; seed 4 ran in the place of it."
+    assert said in facts["notes"]
+    assert said in Path("summary.md").read_text()
+    suite = ET.parse("check.xml").getroot()[0]
+    assert said in suite.find("testcase[@name='collapsed runs']/system-out").text
+    assert suite.attrib["failures"] == "0"
+
+
+@pytest.mark.parametrize("share", [0.8, 0.4])
+def test_more_collapsed_runs_fail_apart_from_a_drop(checked, learn, monkeypatch, share):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    learn(world=2, rte=collapsing(1, 2, 4, share=share))
+    ended = checked("--junit", "check.xml")
+    assert ended.code == 3
+    assert "More runs collapse than before: 3 of 8 new runs, 0 of the baseline's 10" in ended.out
+    assert "seeds 4, 5 ran in the place of it, and seed 4 collapsed too" in ended.err
+    assert ("Worse than the baseline" in ended.out) == (share < 0.5)
+    assert "::error title=More runs collapse::3 of 8" in ended.err
+    failures = ET.parse("check.xml").getroot().attrib["failures"]
+    assert failures == str(1 + (share < 0.5))
+
+
+def test_where_all_runs_of_a_task_collapsed_the_others_are_judged(checked, learn):
+    learn(world=2, rte=CONSTANT)
+    ended = checked()
+    assert ended.code == 3
+    assert "GLUE RTE: all of its new runs collapsed" in ended.err
+    assert "6 of 9 new runs" in ended.out
+    assert "SST-2 is not worse than the baseline" in ended.out
+
+
+def test_a_check_that_is_interrupted_at_a_seed_drawn_again_resumes(checked, learn, monkeypatch):
+    monkeypatch.setenv("BENCH_CACHE", str(Path("cache").absolute()))
+    rte = collapsing(1, 2, share=0.8)
+    learn(world=1, rte=rte, stop_after=7)
+    assert checked().code == 130
+    started = learn(world=1, rte=rte)
+    ended = checked()
+    assert (ended.code, [job.seed for job in started]) == (0, [5]), ended.err
+
+
+def test_a_baseline_with_a_collapsed_run_is_compared_by_the_others(bench, learn):
+    learn(rte=collapsing(1, share=0.8))
+    bench(*RUN)
+    assert bench("baseline", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0
+    learn(world=2, rte=0.4)
+    ended = bench(*CHECK, "--json")
+    rte = json.loads(ended.out)["tasks"]["glue/rte"]
+    assert (ended.code, rte["is_worse"], len(rte["baseline"]["scores"])) == (3, True, 4)
 
 
 @pytest.mark.parametrize(

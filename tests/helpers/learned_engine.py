@@ -14,6 +14,8 @@ CONSTANT = 0.0
 class LearnedEngine:
     """In the place of LocalEngine. `shares` are by task; a share of None is a job that fails.
 
+    A share may be a function of the seed.
+
     Another `world` is another machine: the same seeds draw other answers. `started` are the jobs
     that it was given; after so many of them Ctrl-C comes.
     """
@@ -33,6 +35,7 @@ class LearnedEngine:
                 raise KeyboardInterrupt
             self.started.append(job)
             share = self._shares[job.task]
+            share = share(job.seed) if callable(share) else share
             yield _failure(job) if share is None else self._result(job, share)
 
     def _result(self, job, share):
