@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from filelock import Timeout
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.own.find import find_own
 from tests.helpers import own_files
+from tests.helpers.doc_blocks import DOCS, block
 from tests.helpers.learned_engine import CONSTANT, LearnedEngine
 
 TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
@@ -61,6 +63,21 @@ def checked(bench, learn, made):
         return bench(*CHECK, *words)
 
     return call
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_the_commands_of_the_page_succeed(bench):
+    """With real training: no run of theirs collapses, which `bench baseline` would refuse."""
+    lines = block("regression.md", "bench baseline", "git add").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("bench ")]
+    assert [command[0] for command in commands] == ["run", "baseline", "check"]
+    for command in commands:
+        ended = bench(*command)
+        assert ended.code == 0, ended.err
+    readme = re.search(r"bench (check .*?) +#", (DOCS.parent / "README.md").read_text())
+    ended = bench(*shlex.split(readme[1]), "--seeds", "1")
+    assert ended.code == 0, ended.err
 
 
 def baseline():
