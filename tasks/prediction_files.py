@@ -414,9 +414,6 @@ OFFICIAL: Mapping[str, AnswerFile] = {
 }
 """The server's file by task; of MNLI's two, which are alike, the second."""
 
-OPTIONS = 4
-"""Of every question that has its options numbered in a table."""
-
 
 def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> PredictionFile:
     """The answer to every example, whatever the file calls it and in whatever order.
@@ -426,12 +423,15 @@ def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Pre
     content = content_of(path)
     if task.suite == "race":
         return _race(path, content, rows)
-    file = _file_for(path, task)
-    ways = list(_numberings(rows))
-    tries = [(ids, places, read_answer_file(file, content, ids)) for ids, places in ways]
+    file = _file_for(path, task, rows)
+    files = [file]
     if isinstance(file.answers, Text):
-        lenient = replace(file, missing_are_wrong=True)
-        tries += [(ids, places, read_answer_file(lenient, content, ids)) for ids, places in ways]
+        files.append(replace(file, missing_are_wrong=True))
+    tries = [
+        (ids, places, read_answer_file(replace(each, names=names), content, ids))
+        for each in files
+        for ids, places, names in _numberings(rows)
+    ]
     ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
     notes = require_clear(path, reading.faults)
     answers = dict(zip(ids, reading.answers or (), strict=True))
@@ -443,15 +443,15 @@ def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Pre
     return PredictionFile(predictions=predictions, notes=notes, missing=missing)
 
 
-def _file_for(path: Path, task: PairTask | ChoiceTask) -> AnswerFile:
+def _file_for(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> AnswerFile:
+    """How the task's answers are written: as its server wants them, or by their names."""
     if isinstance(task, PairTask) and task.multi_label:
         raise DataError(
             f"{path} cannot be scored: an example of {task.name} has several labels, for which "
             "there is no common file; bh.score takes a list of labels for each."
         )
-    """How the task's answers are written: as its server wants them, or by their names."""
     file = OFFICIAL.get(task.name) or AnswerFile(
-        name=path.name, task=task.name, rows=0, answers=_plain(task), fill=""
+        name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
     answers = file.answers
     if isinstance(answers, Number):  # only a submission is clipped
@@ -470,27 +470,40 @@ def _file_for(path: Path, task: PairTask | ChoiceTask) -> AnswerFile:
     )
 
 
-def _plain(task: PairTask | ChoiceTask) -> Answers:
-    """Labels by their names, options by their numbers from 0."""
-    if isinstance(task, PairTask):
-        return Labels(written={name: name for name in task.labels})
-    return Labels(written={str(number): str(number) for number in range(OPTIONS)})
+def _plain(task: PairTask | ChoiceTask, rows: SplitRows) -> Answers:
+    """Labels by their names, options by their numbers from 0, or the number of a regression."""
+    if isinstance(task, ChoiceTask):
+        counts = (len(e.options) for e in rows.examples if isinstance(e, ChoiceExample))
+        return Labels(written={str(number): str(number) for number in range(max(counts))})
+    if not task.labels:
+        return Number(low=-math.inf, high=math.inf)
+    return Labels(written={name: name for name in task.labels})
 
 
-def _numberings(rows: SplitRows) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
+"""An id that ends in a number: "12" and MultiRC's "3-40-212" are the rows 12 and 212."""
+
+Numbering = tuple[Sequence[int], Sequence[int], Mapping[str, int]]
+
+
+def _numberings(rows: SplitRows) -> Iterator[Numbering]:
     """The indices that a file may have, the likeliest first, with those of the examples.
 
     They are the ids; or simply count the rows; or, where the benchmark leaves rows out, they are
-    the ids in a file that has the others too.
+    the ids in a file that has the others too. Ids that are words stand for the rows' numbers.
     """
-    count = len(rows.examples)
-    # The number at the end of an id: "12" and MultiRC's "3-40-212" are the rows 12 and 212.
-    ids = [int(example.id.rpartition("-")[2]) for example in rows.examples]
-    yield ids, ids
-    if ids != list(range(count)):
-        yield range(count), range(count)
+    count = range(len(rows.examples))
+    found = [NUMBERED.fullmatch(example.id) for example in rows.examples]
+    ids = [int(match[1]) for match in found if match]
+    if len(set(ids)) < len(count):
+        yield count, count, {example.id: place for place, example in enumerate(rows.examples)}
+        yield count, count, {}
+        return
+    yield ids, ids, {}
+    if ids != list(count):
+        yield count, count, {}
     if rows.left_out:
-        yield range(count + rows.left_out), ids
+        yield range(len(count) + rows.left_out), ids, {}
 
 
 def _prediction(file: AnswerFile, example: Example, answer: Any) -> Prediction:

@@ -194,7 +194,7 @@ class AnswerFile:
     on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "jsonl"
     an object a line with idx and label, "multirc" an object a line for each paragraph, of which
     there are `paragraphs` with `questions` in all (None: however many). With `missing_are_wrong`
-    rows may be left out: their answer is None.
+    rows may be left out: their answer is None. `names` are words for the rows' numbers.
     """
 
     name: str
@@ -207,6 +207,7 @@ class AnswerFile:
     paragraphs: int | None = None
     questions: int | None = None
     missing_are_wrong: bool = False
+    names: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

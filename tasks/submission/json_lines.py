@@ -46,7 +46,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
         for line, found in objects
     ]
     if not file.missing_are_wrong:
-        return conclude(in_order(rows, ids, faults), faults)
+        return conclude(in_order(rows, ids, faults, file.names), faults)
     places = {row.place for row in rows}
     there = [place for place in ids if place in places]
     answers = in_order(rows, there, faults)
@@ -121,6 +121,8 @@ def _objects(values: Iterable[tuple[int, Any]], faults: Faults) -> list[Object]:
 
 
 def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
+    if "UID" in found and "pairID" in found:  # BLiMP's
+        return f"{found['UID']}/{found['pairID']}"
     index = found.get("idx")
     if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:
         sentence = "the idx is an object, as on the hub, expected the number of its query alone"
@@ -136,7 +138,8 @@ def _answer(
     _check_keys(line, found, faults)
     name = next((name for name in LABEL_NAMES if name in found), None)
     if name is None:
-        faults.add(f"the object has no label: found {', '.join(found) or 'nothing'}", line)
+        names = ", ".join(map(repr, found)) or "nothing"
+        faults.add(f"the object has no label: found {names:.60}", line)
         return None
     label = found[name]
     if not isinstance(label, Scalar):

@@ -1,7 +1,8 @@
 """GLUE's tables: a header, then an index and a prediction on each line, between them a tab."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from benchharness.tasks.submission.answer_file import (
@@ -38,11 +39,19 @@ class _Placed(NamedTuple, Generic[T]):
     answer: T
 
 
-def in_order(rows: Sequence[Numbered[T]], ids: Sequence[int], faults: Faults) -> list[T] | None:
-    """The answers in the order of `ids`; None, with faults that say why, where they do not fit."""
+def in_order(
+    rows: Sequence[Numbered[T]],
+    ids: Sequence[int],
+    faults: Faults,
+    names: Mapping[str, int] = MappingProxyType({}),
+) -> list[T] | None:
+    """The answers in the order of `ids`; None, with faults that say why, where they do not fit.
+
+    `names` are words that a file may have for indices.
+    """
     if len(rows) != len(ids):
         faults.add(f"it has {len(rows)} answers, expected {len(ids)}")
-    numbers = [(row, _number(row, faults)) for row in rows]
+    numbers = [(row, _number(row, names, faults)) for row in rows]
     first = _offset([number for _, number in numbers], ids)
     if first:
         faults.add(
@@ -64,13 +73,16 @@ def in_order(rows: Sequence[Numbered[T]], ids: Sequence[int], faults: Faults) ->
     return [answers[place] for place in ids]
 
 
-def _number(row: Numbered[T], faults: Faults) -> int | None:
+def _number(row: Numbered[T], names: Mapping[str, int], faults: Faults) -> int | None:
     """The index as a number, None where it is none."""
+    if str(row.place) in names:
+        return names[str(row.place)]
     if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
         return row.place
     text = str(row.place).strip().removesuffix(".0")
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
-        sentence = f"the index is {row.place!r:.60}, expected a whole number"
+        known = f" or an id such as {next(iter(names))!r}" if names else ""
+        sentence = f"the index is {row.place!r:.60}, expected a whole number{known}"
         faults.add(sentence, row.line, kind="the index is no whole number")
         return None
     faults.add("the index is not written as a plain whole number", row.line, mendable=True)
@@ -122,6 +134,8 @@ def _find_disorder(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Fault
 
 HEADER = ("index", "prediction")
 INDEX_NAMES = ("index", "idx", "id", "")
+PAIR = ("uid", "pairid")
+"""BLiMP's paradigm and number, which make an id with a slash between."""
 PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
 """What others write above the columns: DeBERTa "predictions", pandas "" for its index."""
 
@@ -144,7 +158,7 @@ def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     rows = read_rows(lines, faults)
     known: dict[str, Understood] = {}
     meant = [Numbered(row.line, row.place, _answer(file, row, known, faults)) for row in rows]
-    return conclude(in_order(meant, ids, faults), faults)
+    return conclude(in_order(meant, ids, faults, file.names), faults)
 
 
 def _answer(
@@ -169,12 +183,12 @@ def read_rows(
     expected = f"expected {header[0]}, tab, {header[1]}"
     if names[0].removesuffix(".0").isdecimal():
         faults.add(f"the header is missing: {expected}", number, mendable=True)
-        return _cells(lines, split, (0, 1), len(first), faults)
+        return _cells(lines, split, ([0], 1), len(first), faults)
     columns = _columns(names)
-    if tuple(first) != header:
+    if tuple(first) != header and names != [*PAIR, header[1]]:
         is_clear = columns is not None
         faults.add(f"the header is {lines[0][1]!r}: {expected}", number, mendable=is_clear)
-    return _cells(lines[1:], split, columns or (0, 1), len(first), faults)
+    return _cells(lines[1:], split, columns or ([0], 1), len(first), faults)
 
 
 def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
@@ -190,17 +204,23 @@ def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
     return split
 
 
-def _columns(header: Sequence[str]) -> tuple[int, int] | None:
-    """Where index and prediction stand, by the names that are in use."""
-    index = next((header.index(name) for name in INDEX_NAMES if name in header), None)
+Columns = tuple[Sequence[int], int]
+"""Where the index stands, or its parts, and the prediction."""
+
+
+def _columns(header: Sequence[str]) -> Columns | None:
+    """By the names that are in use."""
+    pair = [header.index(name) for name in PAIR if name in header]
+    index = [header.index(name) for name in INDEX_NAMES if name in header][:1]
     prediction = next((header.index(name) for name in PREDICTION_NAMES if name in header), None)
-    return None if index is None or prediction is None else (index, prediction)
+    found = pair if len(pair) == len(PAIR) else index
+    return None if not found or prediction is None else (found, prediction)
 
 
 def _cells(
     lines: Sequence[Line],
     split: Callable[[str], list[str]],
-    columns: tuple[int, int],
+    columns: Columns,
     width: int,
     faults: Faults,
 ) -> list[Numbered[str]]:
@@ -208,9 +228,10 @@ def _cells(
     for number, line in lines:
         cells = [_unquoted(cell, number, faults) for cell in split(line)]
         if len(cells) != width or width < 2:
-            faults.add(f"the line has {len(cells)} columns, expected 2", number)
+            faults.add(f"the line has {len(cells)} columns, expected {max(width, 2)}", number)
             continue
-        rows.append(Numbered(number, _index(cells[columns[0]]), cells[columns[1]]))
+        index = "/".join(cells[place] for place in columns[0])
+        rows.append(Numbered(number, _index(index), cells[columns[1]]))
     return rows
 
 

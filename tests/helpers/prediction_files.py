@@ -63,6 +63,29 @@ def guess(  # noqa: PLR0911  (one for each kind of example)
     raise TypeError(example)
 
 
+def gold(example: Example) -> Prediction:
+    """What is right."""
+    match example:
+        case PairExample(label=label) if label is not None:
+            return PairPrediction(id=example.id, label=label)
+        case SpanExample(answers=found):
+            text = found[0][0] if found else ""
+            return SpanPrediction(
+                id=example.id,
+                text=text,
+                no_answer_score=float(not text),
+                classes=example.classes,
+                facts=example.facts,
+            )
+        case ChoiceExample(gold=(first, *_)):
+            return ChoicePrediction(id=example.id, option=first)
+        case DocumentExample(clusters=clusters):
+            return ClusterPrediction(id=example.id, clusters=clusters or ())
+        case TagExample(tags=tags):
+            return TagPrediction(id=example.id, tags=tags or ())
+    raise TypeError(example)
+
+
 def _some_arguments(example: RoleExample, draw: random.Random) -> tuple[str, ...]:
     """The gold tags without some of the arguments; a predicate is always said."""
     kept, gone = [], False

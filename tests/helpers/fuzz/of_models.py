@@ -151,7 +151,7 @@ def _load_made(text: str, content: bytes, folder: Path) -> None:
 def _load_plugin(content: bytes, folder: Path) -> None:
     path = folder / "mine.py"
     path.write_bytes(content)
-    with _tables_as_they_were():
+    with tables_as_they_were():
         load_plugins([path])
         for spec in MODELS.values():
             if spec.name not in _OURS:
@@ -166,7 +166,7 @@ _OURS = frozenset((*MODELS, *TASKS))
 
 
 @contextmanager
-def _tables_as_they_were() -> Iterator[None]:
+def tables_as_they_were() -> Iterator[None]:
     tables = (MODELS, suites._tasks, suites._suites)
     kept = [dict(table) for table in tables]
     with (

@@ -1,0 +1,153 @@
+"""`bench score` takes a file of every task there is, those of the documentation's plugins too."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from benchharness.plugins import load_plugins
+from benchharness.stored.scoring import score_files
+from benchharness.tasks import parse_data
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoicePrediction, Prediction
+from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.suites import TASKS
+from tests.benchharness.test_docs_tasks import exam, genes, manual
+from tests.helpers.doc_blocks import block
+from tests.helpers.fuzz.of_models import tables_as_they_were
+from tests.helpers.prediction_files import gold, write
+
+
+def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
+    """The scores of a file of right answers."""
+    task = TASKS[name]
+    split = (task.dev_splits or task.test_splits)[0]
+    rows = read(task, split, parse_data(data))
+    path = write(task, list(map(gold, rows.examples)), rows.examples, folder)
+    (scored,) = score_files([path], name, data, [split]).splits
+    assert (scored.notes, scored.missing) == ((), 0)
+    return dict(scored.evaluation.scores)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_right_answers_are_perfect(name: str, tmp_path: Path) -> None:
+    scores = perfect(name, "mini", tmp_path)
+    assert [scores[metric.name] for metric in TASKS[name].metrics] == [
+        pytest.approx(1.0) for _ in TASKS[name].metrics
+    ]
+
+
+def irony(folder: Path) -> None:
+    (folder / "Irony").mkdir()
+    (folder / "Irony" / "dev.tsv").write_text("sentence\tlabel\nIt rains.\t0\nLovely.\t1\n")
+
+
+def turns(folder: Path) -> None:
+    copytree(mini_folder() / "quac", folder / "quac")
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "words", "write_data"),
+    [
+        ("mine/irony", "plugins.md", "TASKS = (IRONY,)", irony),
+        ("bio/genes", "tasks.md", "TagTask(", genes),
+        ("school/exam", "tasks.md", "ChoiceTask(", exam),
+        ("help/manual", "tasks.md", "MANUAL = ", manual),
+        ("turns/quac4", "tasks.md", "history=4", turns),
+    ],
+)
+def test_so_are_those_of_the_documentations_plugins(
+    name: str, page: str, words: str, write_data: Callable[[Path], None], tmp_path: Path
+) -> None:
+    (tmp_path / "plugin.py").write_text(block(page, words))
+    (tmp_path / "data").mkdir()
+    write_data(tmp_path / "data")
+    with tables_as_they_were():
+        load_plugins([tmp_path / "plugin.py"])
+        scores = perfect(name, str(tmp_path / "data"), tmp_path)
+        assert scores[TASKS[name].metrics[0].name] == 1.0
+
+
+# A task's rows have numbers or words for ids.
+
+SWAG = TASKS["swag/regular"]
+
+MAKERS: dict[str, Callable[[int], str]] = {
+    "words": lambda n: f"what is {'x' * n}?",
+    "paths": lambda n: f"{'ab'[n % 2]}/{n}",
+    "doubles": lambda n: f"{'x' * n}-1",
+    "mixed": lambda n: "word" if n == 3 else str(5 - n),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
+@pytest.mark.parametrize("counts", [True, False])
+def test_an_id_of_words_is_an_index_and_so_is_its_row(
+    kind: str, suffix: str, counts: bool, tmp_path: Path
+) -> None:
+    rows, made = words(MAKERS[kind])
+    path = tmp_path / f"answers.{suffix}"
+    index = [n if counts else p.id for n, p in enumerate(made)]
+    if suffix == "tsv":
+        lines = [f"{name}\t{p.option}" for name, p in zip(index, made, strict=True)]
+        path.write_text("\n".join(["index\tprediction", *lines]))
+    else:
+        found = [{"idx": n, "label": str(p.option)} for n, p in zip(index, made, strict=True)]
+        path.write_text("\n".join(map(json.dumps, found)))
+    assert list(read_predictions(path, SWAG, rows).predictions) == made
+
+
+def words(make: Callable[[int], str]) -> tuple[SplitRows, list[ChoicePrediction]]:
+    """Rows with ids of another kind, and an answer to each."""
+    found = read(SWAG, "dev", parse_data("mini"), limit=6)
+    examples = tuple(replace(e, id=make(n)) for n, e in enumerate(found.examples))
+    made = [ChoicePrediction(id=e.id, option=n % 4) for n, e in enumerate(examples)]
+    return replace(found, examples=examples), made
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("a/2", "a/99", "line 4: the index is 'a/99', expected a whole number or an id"),
+        ("a/2", "a/0", "stands here again"),
+        ("a/2\t2\n", "", "5 answers, expected 6"),
+        ("a/2\t2", "a/2\t4", "line 4: the label is '4', expected 0 or 1 or 2 or 3"),
+    ],
+)
+def test_an_id_that_is_none_is_refused_by_its_line(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    rows, made = words(MAKERS["paths"])
+    path = tmp_path / "answers.tsv"
+    text = "index\tprediction\n" + "".join(f"{p.id}\t{p.option}\n" for p in made)
+    path.write_text(text.replace(old, new))
+    with pytest.raises(DataError, match=said):
+        read_predictions(path, SWAG, rows)
+
+
+# BLiMP's pairs are told apart by the paradigm and a number in it.
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_blimps_pairs_have_the_authors_columns(suffix: str, tmp_path: Path) -> None:
+    task = TASKS["blimp/blimp"]
+    rows = read(task, "dev", parse_data("mini"))
+    made: list[Prediction] = [
+        ChoicePrediction(id=e.id, option=n % 2) for n, e in enumerate(rows.examples)
+    ]
+    pairs = [(*p.id.rsplit("/", 1), str(n % 2)) for n, p in enumerate(made)][::-1]
+    names = ("UID", "pairID", "prediction")
+    path = tmp_path / f"gpt2.{suffix}"
+    comma = "\t" if suffix == "tsv" else ","
+    lines = [json.dumps(dict(zip(names, row, strict=True))) for row in pairs]
+    table = [comma.join(row) for row in (names, *pairs)]
+    path.write_text("\n".join(lines if suffix == "jsonl" else table) + "\n")
+    found = read_predictions(path, task, rows)
+    assert list(found.predictions) == made
+    assert any("stands after" in note for note in found.notes)
