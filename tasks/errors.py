@@ -14,10 +14,21 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 
+def one_line(sentence: object) -> str:
+    """The sentence, also where a name in it has line breaks."""
+    return " ".join(str(sentence).splitlines())
+
+
 class BenchError(Exception):
-    """Something the user can mend; `exit_code` is the process's exit status."""
+    """Something the user can mend; `exit_code` is the process's exit status.
+
+    Each argument is a sentence and a line, whatever line breaks the names in it have.
+    """
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return "\n".join(map(one_line, self.args))
 
 
 class DataError(BenchError):

@@ -61,7 +61,8 @@ class SpanExample:
     `evidence` is what an answer rests on: of windows without any of it none answers by such a word.
     `classes` are what is said of the question beside its answer, one of each of the task's;
     `sentences` the context's, of which `facts` are the numbers of those that support the answer; a
-    number that is no sentence's is of one that is not in the context.
+    number that is no sentence's is of one that is not in the context, and `absent` says what the
+    benchmark calls those, in their order.
     """
 
     id: str
@@ -77,6 +78,7 @@ class SpanExample:
     classes: tuple[str, ...] = _later(())
     sentences: tuple[tuple[int, int], ...] = _later(())
     facts: tuple[int, ...] = _later(())
+    absent: tuple[tuple[str, int], ...] = field(default=(), metadata=_BESIDE)
 
 
 @dataclass(frozen=True, kw_only=True)

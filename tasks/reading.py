@@ -374,13 +374,12 @@ def _hotpot_question(row: Row) -> SpanExample:
             places.setdefault((title, order), len(sentences))
             sentences.append((start, max(start, len(context) + len(written.rstrip()))))
             context += written
-    facts = zip(
-        texts(row, "supporting_facts.title"), numbers(row, "supporting_facts.sent_id"), strict=True
-    )
-    # A few facts name a sentence that is not there; they count, and nobody finds them.
-    absent = len(sentences)
-    wanted = [places.get(fact, absent + place) for place, fact in enumerate(dict.fromkeys(facts))]
-    evidence = tuple(sentences[place] for place in sorted(wanted) if place < absent)
+    titles, orders = texts(row, "supporting_facts.title"), numbers(row, "supporting_facts.sent_id")
+    facts = dict.fromkeys(zip(titles, orders, strict=True))
+    # A few facts name a sentence that is not there: they count, and there is nothing to learn.
+    count = len(sentences)
+    wanted = [places.get(fact, count + place) for place, fact in enumerate(facts)]
+    evidence = tuple(sentences[place] for place in sorted(wanted) if place < count)
     answer = text(row, "answer")
     return SpanExample(
         id=text(row, "id"),
@@ -392,6 +391,7 @@ def _hotpot_question(row: Row) -> SpanExample:
         evidence=evidence,
         sentences=tuple(sentences),
         facts=tuple(sorted(wanted)),
+        absent=tuple(fact for fact in facts if fact not in places),
     )
 
 

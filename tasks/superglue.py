@@ -245,6 +245,7 @@ MULTIRC = PairTask(
 RECORD = ChoiceTask(
     name="superglue/record",
     title="ReCoRD",
+    option="entity",
     source=_source(
         "record",
         "ReCoRD",

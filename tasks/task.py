@@ -175,11 +175,12 @@ class SpanTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceTask(Task):
-    """A context, a question and options to one option."""
+    """A context, a question and options to one option, which is called an `option` or otherwise."""
 
     convert: Callable[[Row], ChoiceExample]
     metrics: tuple[Metric[ChoicePrediction, ChoiceExample], ...]
     details: tuple[Metric[ChoicePrediction, ChoiceExample], ...] = ()
+    option: str = "option"
     head: ClassVar[str] = "choice"
 
 

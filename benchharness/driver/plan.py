@@ -263,7 +263,7 @@ def _left_out(  # noqa: PLR0913  (what a task needs, and where)
         if (found := [name for name in _all_needs(task.name, needs) if name in lacking])
     }
     if lacking and not (skip and len(left_out) < len({task.name for task in tasks})):
-        raise DataError("\n".join(_refusal(lacking, left_out, tasks, source)))
+        raise DataError(*_refusal(lacking, left_out, tasks, source))
     return left_out
 
 
@@ -425,7 +425,7 @@ class _Parts:
                     "give fewer, or all."
                 ] = None
         if lines:
-            raise DataError("\n".join(lines))
+            raise DataError(*lines)
 
     def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
         """The jobs of baselines; they have no seed, and compute in the 64 bits of scikit-learn."""
@@ -638,7 +638,7 @@ class _Resolver:
                 waiting.append((model, find_task(start)))
         problems |= dict.fromkeys(_circles(resolved))
         if problems:
-            raise BenchError("\n".join(problems))
+            raise BenchError(*problems)
         return resolved
 
     def _points(

@@ -273,7 +273,7 @@ class _Complaints:
         kinds = {type(error) for error in self._errors}
         if kinds:
             kind = kinds.pop() if len(kinds) == 1 else BenchError
-            raise kind("\n".join(str(error) for error in self._errors))
+            raise kind(*(sentence for error in self._errors for sentence in error.args))
 
 
 def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:

@@ -179,7 +179,7 @@ def file_facts(path: Path) -> dict[str, Any]:
     for name in (*named, *read_protocol(path).tasks):
         _collect(problems, _check_named, name)
     if problems:
-        raise BenchError("\n".join(f"{path.name}: {problem}" for problem in problems))
+        raise BenchError(*(f"{path.name}: {problem}" for problem in problems))
     shown = {t: {n: asdict(s) for n, s in settings.items()} for t, settings in tables.items()}
     return {"recipe": path.stem, "file": str(path), "tables": shown}
 
@@ -191,7 +191,7 @@ def check_tables(path: Path) -> None:
         if table not in _OF_NO_TASK:
             _collect(problems, _check_named, table)
     if problems:
-        raise BenchError("\n".join(f"{path.name}: {problem}" for problem in problems))
+        raise BenchError(*(f"{path.name}: {problem}" for problem in problems))
 
 
 def _check_named(name: str) -> None:

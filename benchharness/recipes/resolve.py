@@ -306,7 +306,7 @@ def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
     if not spec.is_hub:
         problems |= dict.fromkeys(_unfit(spec, found))
     if problems:
-        raise BenchError("\n".join(problems))
+        raise BenchError(*problems)
     return tuple(found)
 
 
@@ -577,7 +577,7 @@ def _points(
         off = {name: s.value for name, s in checked.items() if s.value == _OFF.get(name)}
         found.setdefault(values, _Point(settings=settings, off=off))
     if problems:
-        raise BenchError("\n".join(problems))
+        raise BenchError(*problems)
     return list(found.values())
 
 
@@ -638,7 +638,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
     problems += [*_too_many_parts(checked), *_trained_yet_frozen(checked), *_not_in_words(checked)]
     problems += [*_cannot_choose(checked), *_cannot_average(checked)]
     if problems:
-        raise BenchError("\n".join(problems))
+        raise BenchError(*problems)
     return {name: checked[name] for name in known if name in checked}
 
 

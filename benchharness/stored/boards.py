@@ -54,8 +54,8 @@ def _naming_plugins(
         try:
             return read(store, *words, **options)
         except BenchError as error:
-            if lacking := "\n".join(lacking_plugins(store)):
-                raise type(error)(f"{error}\n{lacking}") from error
+            if lacking := tuple(lacking_plugins(store)):
+                raise type(error)(*error.args, *lacking) from error
             raise
 
     return explained

@@ -278,11 +278,11 @@ spearman: Metric[PairPrediction, PairExample] = Metric(
 CONSTANT = "constant predictions"
 
 
-def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
+def prediction_flags(predictions: Sequence[Prediction], right: str = "label") -> tuple[str, ...]:
     """Says "constant predictions" where every example got one answer: the run collapsed.
 
     Of a file also how many answers are missing, and of a model that answers in words how many of
-    its answers are no label (or of ReCoRD no entity): both count as wrong.
+    its answers are no label (`right`: or no entity, no option): both count as wrong.
     """
     answers = {_answer(p) for p in predictions}
     missing = sum(
@@ -292,7 +292,7 @@ def prediction_flags(predictions: Sequence[Prediction]) -> tuple[str, ...]:
     invalid = sum(
         isinstance(p, PairPrediction | ChoicePrediction) and p.text is not None for p in predictions
     )
-    counts = {"missing": missing, "are no label": invalid}
+    counts = {"missing": missing, f"are no {right}": invalid}
     said = (f"{n} of {len(predictions)} answers {what}" for what, n in counts.items() if n)
     return (*flags, *said)
 

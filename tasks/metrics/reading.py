@@ -21,6 +21,7 @@ from benchharness.tasks.metrics.squad import (
     normalise,
     token_f1,
 )
+from benchharness.tasks.submission.reading import fact_names
 from benchharness.tasks.task import Metric, total
 
 Predictions = Sequence[SpanPrediction]
@@ -285,7 +286,8 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
-    guess, gold = set(prediction.facts), set(example.facts)
+    names = fact_names(example)  # two sentences may have one, as for the script
+    guess, gold = ({names.get(n, n) for n in each.facts} for each in (prediction, example))
     shared = len(guess & gold)
     precision = shared / len(guess) if guess else 0.0
     recall = shared / len(gold) if gold else 0.0

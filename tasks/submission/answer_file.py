@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from benchharness.tasks.errors import one_line
+
 # Which answers a file may give, and what an answer that is written otherwise must have meant.
 
 Scalar = str | int | float | bool | None
@@ -146,7 +148,7 @@ class Fault:
 
     def __str__(self) -> str:
         place = f"{self.file} line {self.line}" if self.line else self.file
-        return f"{place}: {self.sentence}"
+        return one_line(f"{place}: {self.sentence}")
 
 
 class Faults:

@@ -159,8 +159,9 @@ def _examine(path: Path) -> _Examined:
         if suffix != ".zip":
             faults.add("it is a zip, but its name does not end in .zip", mendable=True)
         return _examine_members(read_zip(content, faults), faults)
-    if content.startswith(ZIP):
-        faults.add("it is a zip that is cut short: its end is missing")
+    if not content or content.startswith(ZIP):
+        cut = "a zip that is cut short: its end is missing" if content else "empty"
+        faults.add(f"it is {cut}")
         return _Examined(faults=faults.all(), files={})
     if suffix == ".json":
         answers = read_answers(path.name, content)

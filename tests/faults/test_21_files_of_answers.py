@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchharness.tasks import parse_data
-from benchharness.tasks.errors import DataError
+from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import SpanPrediction
 from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
-from benchharness.tasks.submission import write_no_answer_scores, write_predictions
+from benchharness.tasks.submission import check, write_no_answer_scores, write_predictions
 from benchharness.tasks.suites import find_task
 from tests.helpers.prediction_files import guess, write
 
@@ -73,3 +73,33 @@ def test_21_answers_and_odds_are_told_apart_by_their_values(tmp_path: Path, call
     for given, beside in ((odds, None), (odds, answers), (answers, answers), (odds, odds)):
         with pytest.raises(DataError, match=r"its values are (texts|numbers), expected"):
             read_predictions(given, task, rows, NoAnswer(file=beside))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("superglue/cb", '{"idx": 0, "no\\nlabel": 1}'),
+        ("squad/v1.1", '{"a\\nb": "x", "a\\nb": "y"}'),
+        ("squad/v2.0", '{"a\\u2028b": "x", "c": 1}'),
+    ],
+)
+def test_21_a_message_is_one_line_whatever_it_names(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    path = tmp_path / LAYOUTS[name]
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_predictions(path, find_task(name), rows_of(name))
+    assert len(str(caught.value).splitlines()) == 1
+    assert all(len(str(fault).splitlines()) == 1 for fault in check(path))
+
+
+def test_21_several_sentences_are_lines() -> None:
+    assert str(BenchError("no a\nb", "no c")) == "no a b\nno c"
+
+
+@pytest.mark.parametrize("called", ["submission.zip", "predictions.json", "CB.jsonl", "x.tsv"])
+def test_21_a_submission_without_a_byte_is_empty(tmp_path: Path, called: str) -> None:
+    (tmp_path / called).touch()
+    (fault,) = check(tmp_path / called)
+    assert "it is empty" in str(fault)

@@ -104,7 +104,7 @@ OUT_OF_DOMAIN = {"science": "science", "reddit": "reddit"}
 
 def coqa(data: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """evaluate-v1.0.py: em, f1 and turns of every domain and of all, rounded as there."""
-    said = {(line["id"], int(line["turn_id"])): line["answer"] for line in lines}
+    said = {(line["id"], line["turn_id"]): line["answer"] for line in lines}
     sums = {name: Counter[str]() for name in (*IN_DOMAIN, *OUT_OF_DOMAIN)}
     for story in data:
         for number, question in enumerate(story["questions"]):

@@ -22,6 +22,10 @@ WORDS = ("the", "red", "barn", "a", "storm", "old", "Tower", "yes", "no.", "unkn
 STORY = "Anna sold five red barns at the market. It was on Monday, in the rain."
 
 
+FORMS = (*[int] * 12, float, str, lambda turn: turn == 1 or turn, lambda turn: turn + 0.5)
+"""The script looks turns up in a dict: 1.0 and True are 1, and "1" is another."""
+
+
 def drawn_text(draw: random.Random) -> str:
     return " ".join(draw.choice(WORDS) for _ in range(draw.randint(0, 3)))
 
@@ -51,10 +55,15 @@ def drawn_lines(draw: random.Random, data: list[dict[str, Any]]) -> list[dict[st
         for number, question in enumerate(story["questions"]):
             gold = story["answers"][number]["input_text"]
             answer = draw.choice((gold, drawn_text(draw)))
-            line = {"id": story["id"], "turn_id": question["turn_id"], "answer": answer}
+            turn = draw.choice(FORMS)(question["turn_id"])
+            line = {"id": story["id"], "turn_id": turn, "answer": answer}
             if draw.random() < 0.9:
                 lines.append(line)
     return lines
+
+
+def asked(data: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    return {(story["id"], question["turn_id"]) for story in data for question in story["questions"]}
 
 
 def read_coqa(folder: Path, data: list[dict[str, Any]], split: str = "dev") -> SplitRows:
@@ -70,11 +79,15 @@ def test_random_prediction_sets_score_as_the_script_does(sets: int, tmp_path: Pa
         data = [drawn_story(draw, number, domains) for number in range(draw.randint(1, 4))]
         lines = drawn_lines(draw, data)
         rows = read_coqa(tmp_path, data)
-        said = {f"{line['id']}/{line['turn_id']}": line["answer"] for line in lines}
-        predictions = [
-            SpanPrediction(id=row.id, text=said.get(row.id, ""), missing=row.id not in said)
-            for row in rows.examples
-        ]
+        (tmp_path / "said.json").write_text(json.dumps(lines))
+        if not {(line["id"], line["turn_id"]) for line in lines} & asked(data):
+            with pytest.raises(DataError, match="none of its"):
+                read_predictions(tmp_path / "said.json", COQA, rows)
+            continue
+        said = read_predictions(tmp_path / "said.json", COQA, rows)
+        predictions = [p for p in said.predictions if isinstance(p, SpanPrediction)]
+        odd = any(isinstance(line["turn_id"], str) for line in lines)
+        assert not odd or any("such as" in note for note in said.notes)
         examples = [row for row in rows.examples if isinstance(row, SpanExample)]
         expected = reading_oracle.coqa(data, lines)
         found = official_coqa(predictions, examples)

@@ -15,12 +15,15 @@ from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import HOTPOT
 from benchharness.tasks.sources import Data
 from benchharness.tasks.submission import write_conversations
-from benchharness.tasks.submission.reading import sentence_names
+from benchharness.tasks.submission.reading import fact_names
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
 
 WORDS = ("the", "red", "barn", "a", "old", "yes", "no.", "Tower", "noanswer")
 TITLES = ("Barns", "Towers", "A storm")
+
+FORMS = (*[int] * 9, float, str, bool, lambda number: number + 0.5)
+"""The script compares numbers as Python does: 1.0 and True are 1, and "1" is another."""
 
 
 def drawn_text(draw: random.Random) -> str:
@@ -28,22 +31,23 @@ def drawn_text(draw: random.Random) -> str:
 
 
 def drawn_question(draw: random.Random, number: int) -> dict[str, Any]:
-    sentences = [[drawn_text(draw) for _ in range(draw.randint(0, 3))] for _ in TITLES]
+    titles = draw.choice((TITLES, TITLES, (*TITLES, "Barns")))  # two of one title, at times
+    sentences = [[drawn_text(draw) for _ in range(draw.randint(0, 3))] for _ in titles]
     return {
         "_id": f"q{number}",
         "question": "Which?",
         "answer": drawn_text(draw) or "barn",
         "type": draw.choice(("bridge", "comparison")),
-        "context": [list(pair) for pair in zip(TITLES, sentences, strict=True)],
+        "context": [list(pair) for pair in zip(titles, sentences, strict=True)],
         # Some name a sentence that is not there, as in the official files.
         "supporting_facts": [[draw.choice(TITLES), draw.randrange(4)], [draw.choice(TITLES), 0]],
     }
 
 
-def drawn_facts(draw: random.Random, question: dict[str, Any]) -> list[list[Any]]:
-    """Any facts; not those that the right ones name and the context does not have."""
-    facts = {(draw.choice(TITLES), draw.randrange(5)) for _ in range(draw.randint(0, 4))}
-    return [list(fact) for fact in sorted(facts - absent(question))]
+def drawn_facts(draw: random.Random) -> list[list[Any]]:
+    """Any facts, the numbers of some in another form."""
+    numbers = [(draw.choice(TITLES), draw.randrange(5)) for _ in range(draw.randint(0, 4))]
+    return [[title, draw.choice(FORMS)(number)] for title, number in numbers]
 
 
 def read_hotpot(folder: Path, data: Any, split: str = "dev") -> SplitRows:
@@ -66,31 +70,21 @@ def test_random_prediction_sets_score_as_the_script_does(sets: int, tmp_path: Pa
                 if not place or draw.random() < 0.9
             },
             "sp": {
-                q["_id"]: draw.choice((present(q), drawn_facts(draw, q)))
+                q["_id"]: draw.choice((q["supporting_facts"], drawn_facts(draw)))
                 for q in data
                 if draw.random() < 0.9
             },
         }
         path.write_text(json.dumps(said))
         found = read_predictions(path, HOTPOT, rows)
+        odd = any(isinstance(n, str) for facts in said["sp"].values() for _, n in facts)
+        assert not odd or any("supporting facts" in note for note in found.notes)
         predictions = [p for p in found.predictions if isinstance(p, SpanPrediction)]
         examples = [row for row in rows.examples if isinstance(row, SpanExample)]
         expected = reading_oracle.hotpotqa(data, said)
         assert official_hotpotqa(predictions, examples) == {
             key: pytest.approx(value, abs=1e-9) for key, value in expected.items()
         }
-
-
-def names(question: dict[str, Any]) -> set[tuple[str, int]]:
-    return {(title, n) for title, found in question["context"] for n in range(len(found))}
-
-
-def absent(question: dict[str, Any]) -> set[tuple[str, int]]:
-    return {tuple(fact) for fact in question["supporting_facts"]} - names(question)
-
-
-def present(question: dict[str, Any]) -> list[list[Any]]:
-    return [fact for fact in question["supporting_facts"] if tuple(fact) in names(question)]
 
 
 QUESTION = {
@@ -119,7 +113,10 @@ def test_paragraphs_are_lines_behind_the_fixed_answers(tmp_path: Path) -> None:
     )
     texts = [row.context[start:end] for start, end in row.sentences]
     assert texts == ["A barn of 1912.", "", "It is red.", "The tower was built in 1912."]
-    assert sentence_names(row) == [("Barns", 0), ("Barns", 1), ("Barns", 2), ("Towers", 0)]
+    assert list(fact_names(row).items()) == [
+        *((0, ("Barns", 0)), (1, ("Barns", 1)), (2, ("Barns", 2)), (3, ("Towers", 0))),
+        (6, ("Barns", 9)),
+    ]
     assert row.facts == (2, 3, 6), "the third one names a sentence that is not there"
     assert [row.context[start:end] for start, end in row.evidence] == [texts[2], texts[3]]
 

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from benchharness.splits import evaluate_split
+from benchharness.tasks import parse_data
 from benchharness.tasks.cast import cast_of
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, PairExample
 from benchharness.tasks.metrics import prediction_flags
 from benchharness.tasks.metrics.right import is_right
+from benchharness.tasks.read import read
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import PairTask, Task, score
 
@@ -112,4 +115,13 @@ def test_of_options_too():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b"), gold=(1,))
     lost = ChoicePrediction(id="0", option=-1, text="choice")
     assert not is_right(find_task("swag/regular"), lost, example)
-    assert prediction_flags([lost]) == ("1 of 1 answers are no label",)
+    assert prediction_flags([lost], "option") == ("1 of 1 answers are no option",)
+
+
+@pytest.mark.parametrize(
+    ("task", "noun"), [("superglue/record", "entity"), ("superglue/copa", "option")]
+)
+def test_what_they_ought_to_be_has_the_tasks_word(task: str, noun: str) -> None:
+    rows = read(find_task(task), "dev", parse_data("mini"), limit=4)
+    lost = [ChoicePrediction(id=e.id, option=-1, text="Atlantis") for e in rows.examples]
+    assert f"4 of 4 answers are no {noun}" in evaluate_split(f"{task}:dev", rows, lost).flags

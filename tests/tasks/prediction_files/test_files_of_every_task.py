@@ -1,6 +1,7 @@
 """`bench score` takes a file of every task there is, those of the documentation's plugins too."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +72,23 @@ def test_so_are_those_of_the_documentations_plugins(
         load_plugins([tmp_path / "plugin.py"])
         scores = perfect(name, str(tmp_path / "data"), tmp_path)
         assert scores[TASKS[name].metrics[0].name] == 1.0
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("odd", ["Infinity", "-Infinity", "NaN", "1e999"])
+def test_what_is_no_number_is_one_sentence(name: str, odd: str, tmp_path: Path) -> None:
+    task = TASKS[name]
+    rows = read(task, (task.dev_splits or task.test_splits)[0], parse_data("mini"), limit=6)
+    path = write(task, list(map(gold, rows.examples)), rows.examples, tmp_path)
+    text, refusals = path.read_text(), list[str]()
+    for value in re.finditer(r'(?<=: )[-\w."]+(?=[,}])|(?<=, )[-\w."]+(?=\])', text):
+        path.write_text(text[: value.start()] + odd + text[value.end() :])
+        try:
+            read_predictions(path, task, rows)
+        except DataError as error:
+            refusals.append(str(error))
+    assert refusals or path.suffix not in (".json", ".jsonl")
+    assert [len(said.splitlines()) for said in refusals] == [1] * len(refusals)
 
 
 # A task's rows have numbers or words for ids.
