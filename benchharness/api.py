@@ -83,6 +83,8 @@ from benchharness.tasks.task import PairTask, Task, check_labels
 if TYPE_CHECKING:
     import datasets
 
+    from benchharness.tasks.own.find import Found
+
 Words = str | Sequence[str]
 
 
@@ -187,14 +189,8 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
         check_halving(force=force, together=bool(together))
     _load(plugins)
     place = fspath(db)
-    own = find_own_data(
-        saved_rows(data_file, place),
-        hf,
-        columns if isinstance(columns, str) else _column_words(columns),
-        listed(metric),
-        encoding,
-        beside={"suite": suite, "task": task, "together": together, "data": str(data) != "hub"},
-    )
+    beside = {"suite": suite, "task": task, "together": together, "data": str(data) != "hub"}
+    own = _own_data(data_file, place, hf, columns, metric, encoding, beside)
     if own is not None:
         task, data = own.task.name, own.data
     trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
@@ -275,9 +271,20 @@ def _place_of(data: object) -> str:
     return str(data)
 
 
-def _column_words(columns: Mapping[str, Words]) -> str:
-    """Columns by role as they follow --columns."""
-    return ",".join(f"{role}={'+'.join(listed(names))}" for role, names in columns.items())
+def _own_data(  # noqa: PLR0913, PLR0917  (the options of rows of one's own)
+    data_file: Any,
+    db: str,
+    hf: str | None,
+    columns: str | Mapping[str, Words],
+    metric: Words,
+    encoding: str,
+    beside: Mapping[str, object],
+) -> "Found | None":
+    """What is found in rows of one's own, as the options of `run` name them; None without any."""
+    if not isinstance(columns, str):
+        columns = ",".join(f"{role}={'+'.join(listed(names))}" for role, names in columns.items())
+    rows = saved_rows(data_file, db)
+    return find_own_data(rows, hf, columns, listed(metric), encoding, beside=beside)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,9 +305,8 @@ class Choice:
 
     @property
     def best(self) -> str:
-        """The encoder of the last answer; empty where none has a score."""
-        candidates = self.answers[-1].candidates
-        return candidates[0].encoder if candidates else ""
+        """The encoder of the last answer; empty where none has a score above the majority's."""
+        return next(iter(self.answers[-1].best), "")
 
     def frame(self) -> pd.DataFrame:
         """A line an answer and encoder; `stored.frames.answers_frame` says the columns."""
@@ -318,6 +324,11 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     minutes: float,
     suite: Words = (),
     data: str | Path = "hub",
+    data_file: Any = None,
+    hf: str | None = None,
+    columns: str | Mapping[str, Words] = "",
+    metric: Words = (),
+    encoding: str = "",
     seeds: int = 5,
     recipe: str | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
@@ -336,12 +347,17 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     """Which of some encoders is the best on some tasks, within minutes, as `bench which` says it.
 
     By successive halving over encoders, learning rates (the recipe's, twice and half of it, unless
-    `set` has others) and at most `seeds` seeds. Its runs are stored as those of `run`, and the same
+    `set` has others) and at most `seeds` seeds. `data_file` and what follows it are rows of your
+    own, as `run` takes them. Its runs are stored as those of `run`, and the same
     call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
     do not suffice for one run of each encoder on each task.
     """
     _load(plugins)
     place = fspath(db)
+    beside = {"suite": suite, "task": task, "data": str(data) != "hub"}
+    own = _own_data(data_file, place, hf, columns, metric, encoding, beside)
+    if own is not None:
+        task, data = own.task.name, own.data
     settings = [f"{key}={_word(value)}" for key, value in (set or {}).items()]
     request = check_request(
         models=split_among(listed(among)),
@@ -362,7 +378,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     )
     found, searched = search(request, place, minutes, _watching(progress), timeout=timeout)
     with open_store(place) as store:
-        answers = find_answers(store, searched.jobs, found.grid.tasks)
+        answers = find_answers(store, searched.jobs, found.grid.tasks, searched.majority)
     failed = [each for each in searched.outcomes if isinstance(each, Failure)]
     return Choice(
         answers=tuple(answers),

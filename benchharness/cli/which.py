@@ -15,13 +15,18 @@ from benchharness.cli.options import (
     AllowPickle,
     AsJson,
     CheckpointEvery,
+    ColumnRoles,
     Data,
     Database,
+    DataFile,
     Device,
+    Encoding,
     EngineName,
     EngineOptions,
+    HubData,
     Jobs,
     Limit,
+    OwnMetrics,
     Precision,
     RecipeName,
     Settings,
@@ -33,7 +38,7 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
-from benchharness.driver.request import check_request
+from benchharness.driver.request import check_request, find_own_data
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.which import (
     Searched,
@@ -94,6 +99,11 @@ def which(  # noqa: PLR0913  (one parameter for each option)
     suite: Suites = None,
     task: Tasks = None,
     data: Data = "hub",
+    data_file: DataFile = None,
+    hf: HubData = None,
+    columns: ColumnRoles = None,
+    metric: OwnMetrics = None,
+    encoding: Encoding = None,
     limit: Limit = None,
     seeds: MostSeeds = 5,
     recipe: RecipeName = None,
@@ -117,6 +127,12 @@ def which(  # noqa: PLR0913  (one parameter for each option)
     By successive halving over encoders, learning rates and seeds; its runs are stored as those of
     `bench run`, so the same command resumes where it stopped.
     """
+    beside = {"--suite": suite, "--task": task, "--data": data != "hub"}
+    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
+    if own is not None:
+        task, data = [own.task.name], own.data
+        for sentence in own.sentences:
+            typer.echo(visible(sentence), err=as_json)
     request = check_request(
         models=split_among(among),
         suites=suite or (),
@@ -149,7 +165,7 @@ def which(  # noqa: PLR0913  (one parameter for each option)
         tell=lambda words: typer.echo(f"{words}.", err=True),
     )
     with open_store(db) as store:
-        answers = find_answers(store, searched.jobs, found.grid.tasks)
+        answers = find_answers(store, searched.jobs, found.grid.tasks, searched.majority)
     with Console(stderr=True).status("measuring the encoders"):
         costs = measured(request, searched.jobs)
     failures = [each for each in searched.outcomes if isinstance(each, Failure)]
@@ -171,6 +187,9 @@ def _show(
     last = answers[-1]
     rows = [_row(each, answers, costs.get(each.encoder)) for each in last.candidates]
     columns = list(rows[0]) if rows else []
+    floors = {_column(a): shown(a.majority) for a in answers if a.majority is not None}
+    if rows and floors:
+        rows.append(dict.fromkeys(columns, "") | {"encoder": "majority"} | floors)
     print_table(rows, columns, "no encoder has a score on every task.", in_parts=True)
     for answer in answers:
         typer.echo(visible(answer.sentence))
@@ -210,10 +229,11 @@ def _column(answer: Answer) -> str:
 
 
 def _score(answer: Answer, encoder: str) -> str:
-    """The score with a star for the best and what is not told apart from it."""
-    for place, candidate in enumerate(answer.candidates):
+    """The score with a star for the best and what is not told apart from it, "!" as on a board."""
+    for candidate in answer.candidates:
         if candidate.encoder == encoder:
-            return f"{shown(candidate.score)}{'*' if not place or encoder in answer.tied else ''}"
+            noted = "!" if candidate.notes and len(answer.tasks) == 1 else ""
+            return f"{shown(candidate.score)}{noted}{'*' if encoder in answer.best else ''}"
     return ""
 
 
@@ -229,6 +249,9 @@ def _legend(
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
     yield f"*: the best of a column, and what is not told apart from it (95 %{over})."
+    for candidate in last.candidates:
+        for task, notes in candidate.notes.items():
+            yield f"!: {', '.join(notes)}: {candidate.encoder} {distinct_title(task)}."
     yield "values: times 100, the median over seeds at the best of the points that were tried."
     gains = [each.gain for each in last.candidates[:1] if each.gain]
     if gains:
@@ -281,7 +304,8 @@ def _facts(answer: Answer) -> dict[str, Any]:
     return {
         "tasks": list(answer.tasks),
         "title": answer.title,
-        "best": answer.candidates[0].encoder if answer.candidates else None,
+        "best": answer.best[0] if answer.best else None,
+        "majority": answer.majority,
         "not_told_apart": list(answer.tied),
         "without_score": list(answer.missing),
         "sentence": answer.sentence,

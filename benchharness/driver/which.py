@@ -209,13 +209,14 @@ class Searched:
     """What a search has come to: the jobs that it ran or found stored, and how its own ended.
 
     `of` is how many jobs the whole grid has. `left` says what it would have run next, empty where
-    nothing is left that may change the answer.
+    nothing is left that may change the answer. `majority` are the stored runs of that baseline.
     """
 
     jobs: tuple[Job, ...]
     outcomes: tuple[Outcome, ...]
     of: int
     left: str
+    majority: tuple[Job, ...] = ()
 
 
 class Search:
@@ -441,7 +442,7 @@ def search(  # noqa: PLR0913  (what is asked for, where it goes, and who watches
         raise BenchError(f"--minutes must be a number above 0, got {minutes:g}.")
     trained = tuple(task for task in request.tasks if task.trained_on is None)
     check_tasks(trained)
-    request = replace(request, tasks=trained)
+    request = replace(request, tasks=trained, baselines=True)
     if not is_there(db):
         check_writable(db)
 
@@ -463,9 +464,26 @@ def search(  # noqa: PLR0913  (what is asked for, where it goes, and who watches
         )
 
     with prepared_workers(request):
-        found = Search(plan(request), trained)
+        planned = plan(request)
+        encoders = tuple(job for job in planned.jobs if job.kind != "floor")
+        found = Search(replace(planned, jobs=encoders), trained)
         scheduled = partial(schedule_missing, slots=request.slots, db=db)
-        return found, found.run(minutes, stored, scheduled, driven, tell)
+        searched = found.run(minutes, stored, scheduled, driven, tell)
+    majority = tuple(job for job in planned.jobs if job.checkpoint == BASELINES[0].checkpoint)
+    _learn(majority, db)
+    return found, replace(searched, majority=majority)
+
+
+def _learn(baselines: Sequence[Job], db: str) -> None:
+    """Runs and stores here what of the baselines is missing: the majority takes no time."""
+    from benchharness.baselines import run_baseline  # noqa: PLC0415  (scikit-learn, a second)
+
+    with open_store(db) as store:
+        rows = store.runs_with([job.key for job in baselines])
+        there = {row.key for row in rows if row.status == "finished"}
+        for job in baselines:
+            if job.key not in there:
+                store.add_missing(run_baseline(job))
 
 
 def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:

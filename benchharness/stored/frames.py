@@ -232,7 +232,8 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
     """A line an answer and an encoder that it ranks, the best first.
 
     `task` is the task's name, or "mean" of several; `score` is in the metric's own unit, from `low`
-    to `high` with 95 %. `is_tied` says that it is the best or not told apart from it. `gain` is
+    to `high` with 95 %. `is_tied` says that it is the best or not told apart from it,
+    and better than the majority. `gain` is
     what the best of several points is expected to gain by chance, `seeds` the fewest of a task.
     `tokens_per_second`, `peak_memory_bytes` and `parameters` are of predicting, NaN where that was
     not measured.
@@ -244,14 +245,14 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
             "score": found.score,
             "low": found.interval.low if found.interval else None,
             "high": found.interval.high if found.interval else None,
-            "is_tied": place == 0 or found.encoder in answer.tied,
+            "is_tied": found.encoder in answer.best,
             "gain": found.gain,
             "seeds": found.seeds[0],
             "point": "; ".join(found.points.values()),
             **{name: getattr(cost.get(found.encoder), name, None) for name in _COSTS},
         }
         for answer in answers
-        for place, found in enumerate(answer.candidates)
+        for found in answer.candidates
     ]
     numbers = ["score", "low", "high", "gain", *_COSTS]
     columns = ["task", "encoder", *numbers[:3], "is_tied", "gain", "seeds", "point", *_COSTS]

@@ -23,7 +23,8 @@ class Candidate:
     tasks their mean. `interval` is that of 95 %, over examples and seeds as far as they are known
     (`scope`). `seeds` are the fewest and the most that a task has at that point, `points` the
     values of the grid that were best, by task, and `gain` what the best of several points is
-    expected to gain by chance, None where that is not known.
+    expected to gain by chance, None where that is not known. `notes` are by task what a board marks
+    with "!": "1 of 2 seeds collapsed (constant predictions)".
     """
 
     encoder: str
@@ -33,6 +34,7 @@ class Candidate:
     seeds: tuple[int, int]
     points: Mapping[str, str]
     gain: float | None
+    notes: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +42,25 @@ class Answer:
     """Which encoder is the best on some tasks.
 
     `candidates` are those with a score on each, the best first; `tied` are the encoders that are
-    not told apart from the first, and `missing` those without a score.
+    not told apart from the first, and `missing` those without a score. `majority` is the score of
+    one answer for every row, None where that is not known.
     """
 
     tasks: tuple[str, ...]
     candidates: tuple[Candidate, ...]
     tied: tuple[str, ...]
     missing: tuple[str, ...]
+    majority: float | None = None
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The first and what is not told apart from it, as far as they beat the majority."""
+        return tuple(
+            each.encoder
+            for place, each in enumerate(self.candidates)
+            if (not place or each.encoder in self.tied)
+            and (self.majority is None or each.score > self.majority)
+        )
 
     @property
     def title(self) -> str:
@@ -60,6 +74,8 @@ class Answer:
         if not self.candidates:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
+        if not self.best:
+            return f"{self.title}: nothing was learned: none is above the majority."
         if self.tied:
             found = f"cannot be told apart from {', '.join(self.tied)}"
         elif len(self.candidates) == 1:
@@ -71,7 +87,9 @@ class Answer:
         return f"{self.title}: {first.encoder} {found}."
 
 
-def find_answers(store: Store, jobs: Iterable[Job], tasks: Sequence[str]) -> list[Answer]:
+def find_answers(
+    store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[Job] = ()
+) -> list[Answer]:
     """An answer for each task, and where there are several the one for their mean last.
 
     `jobs` are those of the grid that were run; boards, intervals and who is told apart are as
@@ -84,7 +102,8 @@ def find_answers(store: Store, jobs: Iterable[Job], tasks: Sequence[str]) -> lis
     for row in rows:
         runs[row.model].append(row)
     questions = [(task,) for task in tasks] + ([tuple(tasks)] if len(tasks) > 1 else [])
-    return [_answer(store, runs, asked, by_key) for asked in questions]
+    floor = list(store.runs_with({job.key for job in majority}))
+    return [_answer(store, runs, asked, by_key, floor) for asked in questions]
 
 
 def _row(row: RunRow, job: Job) -> RunRow:
@@ -104,8 +123,10 @@ def _answer(
     runs: Mapping[str, Sequence[RunRow]],
     tasks: tuple[str, ...],
     jobs: Mapping[str, Job],
+    majority: Sequence[RunRow],
 ) -> Answer:
     suite = _suite(tasks)
+    floor = [row for row in majority if row.task in tasks]
     entries = [
         build_entry(own, suite)
         for found in runs.values()
@@ -133,6 +154,7 @@ def _answer(
         candidates=tuple(_candidate(entry, jobs) for entry in board.entries),
         tied=tuple(names[name] for name in first.tied) if first else (),
         missing=tuple(name for name in runs if name not in names.values()),
+        majority=build_entry(floor, suite).score if floor else None,
     )
 
 
@@ -165,6 +187,7 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
         seeds=entry.seeds,
         points={task: _point(jobs, cell.runs[0].key) for task, cell in entry.cells.items()},
         gain=None if None in gains else sum(filter(None, gains)) / len(gains),
+        notes={task: tuple(cell.notes) for task, cell in entry.cells.items() if any(cell.notes)},
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 from statistics import median
@@ -17,9 +18,11 @@ from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
+from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
+from tests.helpers import own_files
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.learned_engine import LearnedEngine
+from tests.helpers.learned_engine import CONSTANT, LearnedEngine
 from tests.helpers.mini_jobs import make_job
 
 # The decision.
@@ -175,10 +178,12 @@ def bench(tmp_path, monkeypatch, capsys, folders):
     monkeypatch.setattr("benchharness.driver.which.measure_inference", lambda *_: COST)
     encoders = ("--among", f"tiny,good={folders / 'good'}", "--among", f"poor={folders / 'poor'}")
 
-    def run(engine, *words, among=encoders, minutes="60", tasks=("glue/rte",)):
+    mini = ("--data", "mini")
+
+    def run(engine, *words, among=encoders, minutes="60", tasks=("glue/rte",), data=mini):
         monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
         asked = [word for task in tasks for word in ("--task", task)]
-        where = ("--data", "mini", "--limit", "100", "--device", "cpu", "--precision", "fp32")
+        where = (*data, "--limit", "100", "--device", "cpu", "--precision", "fp32")
         argv = ["bench", "which", *among, *asked, *where, "--minutes", minutes, *words]
         monkeypatch.setattr(sys, "argv", argv)
         with pytest.raises(SystemExit) as ended:
@@ -214,6 +219,53 @@ def test_equal_encoders_are_not_told_apart(bench):
     assert "1,000" in printed.out
     sentence = next(line for line in printed.out.splitlines() if line.startswith("GLUE RTE:"))
     assert "poor" not in sentence
+
+
+@pytest.mark.parametrize("learned", [None, "good"])
+def test_collapsed_encoders_are_marked_and_what_is_no_better_than_the_majority_is_not(
+    bench, learned
+):
+    shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
+    _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
+    lines = {line.split()[0]: line for line in printed.out.splitlines() if line.split()}
+    assert lines["tiny"].count("!") == 2
+    assert "*" not in lines["tiny"] + lines["poor"]
+    assert (
+        lines["majority"].split()[1:]
+        == lines["tiny"].replace("!", "").split()[1:2] + (lines["majority"].split()[2:])
+    )
+    assert re.search(r"!: . of . seeds? collapsed \(constant pred.*: tiny GLUE RTE", printed.out)
+    assert ("nothing was learned" in printed.out) == (learned is None)
+    found = json.loads(bench(ByModel(shares=shares), "--seeds", "2", "--json")[1].out)
+    assert found["answers"][0]["best"] == learned
+    assert found["answers"][0]["majority"] == found["answers"][0]["candidates"][-1]["score"]
+
+
+def test_rows_of_ones_own_are_asked_about_as_they_are_run(bench, tmp_path, folders):
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    words = ("--columns", "text=text,label=label", "--metric", "accuracy", "--seeds", "2")
+    engine = ByModel()
+    code, printed = bench(engine, "--data-file", path, *words, tasks=(), data=())
+    assert code == 0, printed.err
+    assert {job.task for job in engine.started} == {find_own(path, metrics=["accuracy"]).task.name}
+    assert ": good " in printed.out
+    among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
+    found = bh.which(
+        data_file=path,
+        columns={"text": "text", "label": "label"},
+        metric="accuracy",
+        among=among,
+        minutes=1,
+        limit=100,
+        seeds=2,
+        device="cpu",
+        precision="fp32",
+        progress=False,
+    )
+    assert (found.best, found.runs) == ("good", len(engine.started))
+    code, printed = bench(ByModel(), "--data-file", path)
+    assert code == 2
+    assert "beside which --task and --data cannot stand" in printed.err
 
 
 def test_again_it_runs_nothing_and_says_the_same(bench):
