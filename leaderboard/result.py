@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -316,7 +317,7 @@ class RunRow:
         """The suite that the task belongs to."""
         return self.task.partition("/")[0]
 
-    @property
+    @cached_property
     def trained_tasks(self) -> tuple[str, ...]:
         """The tasks that it was trained on, by name; where it was trained on none, its own."""
         return trained_tasks(self.fingerprints) or (self.task,)

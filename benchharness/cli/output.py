@@ -42,6 +42,16 @@ def print_json(data: object) -> None:
     typer.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
+def print_json_lines(things: Iterable[object]) -> None:
+    """Print a JSON array as its things come, so that one of very many needs little memory."""
+    before = "["
+    for thing in things:
+        text = json.dumps(thing, indent=2, allow_nan=False).replace("\n", "\n  ")
+        typer.echo(f"{before}\n  {text}", nl=False)
+        before = ","
+    typer.echo("[]" if before == "[" else "\n]")
+
+
 def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
     """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
     by_reason: dict[str, list[Failure]] = {}

@@ -51,7 +51,7 @@ Split = Annotated[
     typer.Option(
         "--split/--no-split",
         help="Write the details of runs into a folder beside the page, or all into the page. "
-        "Default: into a folder from 1,500 runs on.",
+        "Default: into a folder from 250 runs on.",
     ),
 ]
 

@@ -73,7 +73,13 @@ from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.models import Trust
 from benchharness.plugins import plugin_files, plugin_loggers
 from benchharness.progress import Watcher
-from benchharness.stored.boards import gained, gather_boards, is_reported, left_out
+from benchharness.stored.boards import (
+    LARGE_STORE,
+    gained,
+    gather_boards,
+    is_reported,
+    left_out,
+)
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 
@@ -357,27 +363,30 @@ def _conclude(
 ) -> int:
     """Shows what came out, writes the report of all that is stored, and gives the exit code.
 
+    Of a large store only the rows of these models are read, and `bench report` writes the report.
     The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
     1 otherwise, also where a job has come to nothing at all.
     """
     schedule, store, outcomes = driven
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
-    boards = gained(gather_boards(store, _suites_of(schedule)), store)
+    is_large = store.count() > LARGE_STORE
+    own = [job.key for job in schedule.jobs] if is_large else None
+    boards = gained(gather_boards(store, _suites_of(schedule), of=own), store)
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
-    if outcomes or not is_reported(store, out, boards):
+    if not is_large and (outcomes or not is_reported(store, out, boards)):
         from benchharness.stored.report import make_report  # noqa: PLC0415  (numpy, the plots)
 
         make_report(store, out, last=boards)
     if as_json:
-        summary = _summary(schedule, failures, finished, out)
+        summary = _summary(schedule, failures, finished, None if is_large else out)
         typer.echo(json.dumps({**summary, **left_out}, indent=2))
     else:
         typer.echo("\n".join(_closing_lines(schedule, failures, finished, db)))
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
-        typer.echo(visible(_where_to_look(schedule, out, db)))
+        typer.echo(visible(_where_to_look(schedule, out, db, is_large=is_large)))
     tell_notes(complaints(failures, schedule.names))
     lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else exit_code(failures)
@@ -408,14 +417,17 @@ def _closing_lines(
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
 
 
-def _where_to_look(schedule: Schedule, out: Path, db: str) -> str:
-    """The page, and the commands that show the same again."""
+def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:
+    """The page, or what writes it, and the commands that show the same again."""
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)
     files = plugin_files(task for job in schedule.jobs for task in job.trained_tasks)
     plugins = [word for file in files for word in ("--plugin", file)]
     table = shlex.join(["bench", "leaderboard", *words, *there, *plugins])
     one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
+    if is_large:
+        report = shlex.join(["bench", "report", *there, "--out", str(out), *plugins])
+        return f"the table with ranks: `{table}`; the report: `{report}`; one run: `{one}`"
     return f"report: {out}; the table again: `{table}`; one run: `{one}`"
 
 
@@ -426,7 +438,7 @@ def _suites_of(schedule: Schedule) -> tuple[str, ...]:
 
 
 def _summary(
-    schedule: Schedule, failures: Sequence[Failure], finished: set[str], out: Path
+    schedule: Schedule, failures: Sequence[Failure], finished: set[str], out: Path | None
 ) -> dict[str, Any]:
     stored_before = {job.key for job in schedule.jobs} - {job.key for job in schedule.todo}
     return {
@@ -446,5 +458,5 @@ def _summary(
             for failure in failures
         ],
         "missing": len(schedule.jobs) - len(finished),
-        "report": str(out),
+        "report": None if out is None else str(out),
     }

@@ -1,11 +1,11 @@
 """`bench show` and `bench list`: what is known about runs, models, tasks, suites and recipes."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -24,6 +24,7 @@ from benchharness.cli.output import (
     model_facts,
     outcome_facts,
     print_json,
+    print_json_lines,
     print_outline,
     print_table,
     published_facts,
@@ -270,6 +271,20 @@ TaskName = Annotated[
 ]
 
 
+NEWEST = 100
+"""Runs that are listed unasked."""
+
+Newest = Annotated[
+    int | None,
+    typer.Option(
+        "--newest",
+        metavar="N",
+        min=0,
+        help=f"Show the newest N runs; 0 shows all. Default: {NEWEST}, all with --json.",
+    ),
+]
+
+
 @list_app.command()
 @with_plugins
 def suites(*, as_json: AsJson = False) -> None:
@@ -339,34 +354,59 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 @list_app.command()
 @with_plugins
-def runs(
+def runs(  # noqa: PLR0913  (one parameter for each option)
     *,
     model: Model = None,
     suite: Suites = None,
     task: TaskName = None,
+    newest: Newest = None,
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
-    with _open(db) as store:
-        found = find_runs(store, model, suite or (), task)
-    if as_json:
-        print_json([run_facts(row) for row in found])
-        return
+    most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
-    print_table([_short(row) for row in found], columns, "no stored run matches.")
+    with _open(db) as store:
+        names = _names_of_runs(store, model, suite or (), task)
+        blocks = store.newest_runs(most, **names)
+        if as_json:
+            print_json_lines(run_facts(row) for rows in blocks for row in rows)
+            return
+        number = store.count(**names)
+        for rows in filter(None, blocks):  # as they are read
+            print_table([_short(row) for row in rows], columns, "")
+    if not number:
+        typer.echo("no stored run matches.")
+    elif most and number > most:
+        typer.echo(f"The newest {most} of {number:,} runs; --newest 0 shows all.")
 
 
 def find_runs(
     store: "Store", model: str | None, suites: Sequence[str], task: str | None
 ) -> "list[RunRow]":
     """The stored runs that these options name."""
+    return store.runs(**_names_of_runs(store, model, suites, task))
+
+
+class _Names(TypedDict):
+    """What a store finds runs by."""
+
+    model: str | None
+    suite: Collection[str] | None
+    task: Collection[str] | None
+
+
+def _names_of_runs(
+    store: "Store", model: str | None, suites: Sequence[str], task: str | None
+) -> _Names:
     from benchharness.stored.boards import stored_name, wanted_tasks  # noqa: PLC0415  (as above)
 
     names = {chosen.name for name in suites for chosen in find_suites(name)}
-    full = wanted_tasks(store, suites, [task]) if task else None
-    named = None if model is None else stored_name(store, model)
-    return store.runs(model=named, suite=names or None, task=full)
+    return {
+        "model": None if model is None else stored_name(store, model),
+        "suite": names or None,
+        "task": wanted_tasks(store, suites, [task]) if task else None,
+    }
 
 
 def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from benchharness.leaderboard.boards.board import (
     boards_with,
     build_boards,
     select_entry,
+    unranked,
 )
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.job import unquoted
@@ -23,6 +24,9 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
+
+LARGE_STORE = 2_000
+"""Runs of more than so many are not all read to show what a few jobs have brought."""
 
 MANY_RUNS = 5_000
 """Runs of several suites that are shown unasked; reading and ranking so many takes a second."""
@@ -99,20 +103,25 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 
 
 @_naming_plugins
-def gather_boards(
+def gather_boards(  # noqa: PLR0913  (what narrows the runs)
     store: Store,
     suites: Sequence[str] = (),
     data: str | None = None,
     models: Collection[str] | None = None,
     *,
     with_hidden: bool = False,
+    of: Collection[str] | None = None,
 ) -> list[Board]:
     """The boards of the named suites, or of all; a suite without runs has none.
 
-    `data` keeps only those whose rows came from that source, `models` only the runs of these.
+    `data` keeps only those whose rows came from that source, `models` only the runs of these, `of`
+    those of the models that these jobs are of, without ranks, as nothing is known of the others.
     Raises BenchError where a suite is unknown, or all that have runs are.
     """
-    return _gathered(store, suites, data, models, with_hidden=with_hidden)
+    if of is None:
+        return _gathered(store, suites, data, models, with_hidden=with_hidden)
+    models = {row.model for row in store.runs_with(of)}
+    return list(map(unranked, _gathered(store, suites, data, models, with_hidden=with_hidden)))
 
 
 def _gathered(

@@ -31,7 +31,7 @@ MANY_RUNS = 250
 MOST_RUNS = 500
 """Runs of which plots against cost are drawn where the details stand in a folder of their own."""
 
-PACKED_RUNS = 1_500
+PACKED_RUNS = 250
 """Runs whose details stand in the page; those of more would make it slow to write and to open."""
 
 MOST_PAIRS = 12
@@ -100,11 +100,11 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
 
         # ---- The details of runs: on the page, or of very many in files beside it.
         about = About(title=wanted.title, description=wanted.description, version=__version__)
-        read = store.result if wanted.show_paths else partial(_shared_result, store)
+        read = store.results if wanted.show_paths else partial(_shared_results, store)
         places: Places = {}
         detailed: Sequence[Board] = boards
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
-            places = write_runs(out, boards, read, about, links)
+            places = write_runs(out, boards, read, about, links, show_paths=wanted.show_paths)
             detailed = best_of(boards, MOST_RUNS)
             notes += _not_plotted(boards, detailed)
 
@@ -112,7 +112,7 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
         if not wanted.show_paths:
             notes = [without_paths(note, known) for note in notes]
         about = replace(about, notes=notes, mark=mark)
-        details = _details(read, detailed)
+        details = read(dict.fromkeys(run.key for run in _runs(detailed)))
         write_report(out, boards, details, generated, background, about=about, places=places)
     except OSError as error:
         named = Path(error.filename or out)  # a file of the folder beside it, say
@@ -178,16 +178,8 @@ def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
     return (run for board in boards for entry in board.entries for run in entry.runs)
 
 
-def _shared_result(store: Store, key: str) -> Result | Failure:
-    return shared_outcome(store.result(key))
-
-
-def _details(
-    read: Callable[[str], Result | Failure], boards: Iterable[Board]
-) -> Iterator[Result | Failure]:
-    """The runs of the boards, each read once and when it is needed."""
-    for key in dict.fromkeys(run.key for run in _runs(boards)):
-        yield read(key)
+def _shared_results(store: Store, keys: Iterable[str]) -> Iterator[Result | Failure]:
+    return map(shared_outcome, store.results(keys))
 
 
 def known_sizes() -> Sizes:

@@ -145,6 +145,11 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
         yield replace(entry, rank=rank)
 
 
+def unranked(board: Board) -> Board:
+    """The board without ranks, for where not all of its rows were read."""
+    return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
+
+
 def _board_order(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
     kind = _KINDS.index(entry.kind)
     tie = (entry.model, entry.recipe, entry.precision, entry.variant)

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from benchharness.leaderboard.boards.cell import (
     Cell,
@@ -230,7 +231,7 @@ class Entry:
         """Where its checkpoint was saved, of one of several of a pretraining run."""
         return next((run.stage for run in self.runs if run.stage is not None), None)
 
-    @property
+    @cached_property
     def runs(self) -> tuple[RunRow, ...]:
         """Every run of the entry once, failed ones last."""
         finished = {run.key: run for cell in self.cells.values() for run in cell.runs}

@@ -118,7 +118,7 @@ def build_page(
     none itself.
     """
     background = background or Background()
-    sections, facts = _read(details)
+    sections, facts = _read(details, with_sections=not places)
     tables = tuple(
         build_table(board, number, background.sizes, background.contrasts.get(board_key(board), {}))
         for number, board in enumerate(boards, start=1)
@@ -147,15 +147,16 @@ def build_page(
 
 
 def _read(
-    details: Iterable[Result | Failure],
+    details: Iterable[Result | Failure], *, with_sections: bool
 ) -> tuple[dict[str, RunSection], dict[str, RunFacts]]:
     """The section of each run, and the facts of those of encoders, by key; each is read once."""
     sections, facts = {}, {}
     for run in details:
-        section, found = build_run(run), facts_of(run)
-        sections[section.key] = section
-        if found is not None:
-            facts[section.key] = found
+        if with_sections:
+            section = build_run(run)
+            sections[section.key] = section
+        if (found := facts_of(run)) is not None:
+            facts[run.job.key] = found
     return sections, facts
 
 
@@ -224,22 +225,24 @@ def groups_of(
 ) -> Iterator[Group]:
     """The runs of an entry, task by task, with the sections and pages of those that have any."""
     views = reproduction_views(board, entry)
-    by_task: dict[str, list[RunRow]] = {}
-    for run in entry.runs:
-        by_task.setdefault(run.task, []).append(run)
-    # A failed task that no entry has scores of is no column; it comes last.
-    tasks = [task for task in board.tasks if task in by_task]
-    for task in dict.fromkeys([*tasks, *sorted(by_task)]):
-        trained = by_task[task][0].trained_tasks
-        found = tuple(view for each in trained for view in views.get(each, ()))
-        group = _group(entry, task, by_task[task], sections, found)
+    for runs in group_runs(board, entry).values():
+        found = tuple(view for each in runs[0].trained_tasks for view in views.get(each, ()))
+        group = _group(entry, runs, sections, found)
         pages = [(cell, predictions.get((group.anchor, cell), "")) for cell in entry.cells]
         yield replace(group, predictions=tuple(page for page in pages if page[1]))
 
 
+def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
+    """The runs of an entry by task; a failed task that is no column comes last."""
+    by_task: dict[str, list[RunRow]] = {}
+    for run in entry.runs:
+        by_task.setdefault(run.task, []).append(run)
+    tasks = [task for task in board.tasks if task in by_task]
+    return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
+
+
 def _group(
     entry: Entry,
-    task: str,
     runs: Sequence[RunRow],
     sections: Mapping[str, RunSection],
     reproductions: tuple[ReproductionView, ...],
@@ -247,7 +250,7 @@ def _group(
     keys = {run.key for run in runs}
     cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
     return Group(
-        anchor=group_anchor(entry, task),
+        anchor=group_anchor(entry, runs[0].task),
         title=runs[0].title,
         statistics=tuple(statistics(cell) for cell in cells),
         reproductions=reproductions,

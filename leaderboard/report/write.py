@@ -16,17 +16,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.page import (
-    Group,
     Places,
     build_page,
     entry_runs,
+    group_runs,
     groups_of,
 )
 from benchharness.leaderboard.report.plots.section import Background, Pages
 from benchharness.leaderboard.report.rows import RowView
 from benchharness.leaderboard.report.run import build_run
-from benchharness.leaderboard.report.table import run_anchor
+from benchharness.leaderboard.report.table import group_anchor, run_anchor
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.suites import distinct_title
@@ -133,59 +134,91 @@ _KIND = "bench-runs"
 """The name of the element that says what a file of runs shows."""
 
 
-def write_runs(
+@dataclass(frozen=True, kw_only=True)
+class _Runs:
+    """The file of an entry's runs on a board: `mark` is a digest of all that it shows."""
+
+    name: str
+    mark: str
+    board: Board
+    entry: Entry
+    ids: tuple[str, ...]
+
+
+def write_runs(  # noqa: PLR0913  (the parts of the files)
     page: Path,
     boards: Sequence[Board],
-    read: Callable[[str], Result | Failure],
+    read: Callable[[Iterable[str]], Iterator[Result | Failure]],
     about: About,
     predictions: Pages = MappingProxyType({}),
+    *,
+    show_paths: bool = False,
 ) -> Places:
     """Write the details of all runs into a folder beside the page; what stands in which file.
 
-    A file that shows the same already is left as it is, and its runs are not read again; one of an
-    entry that is no longer there is deleted.
+    `read` gives the runs with these keys. A file that shows the same already is left as it is, and
+    its runs are not read again; one of an entry that is no longer there is deleted.
     """
     pages = {cell: f"../{address}" for cell, address in predictions.items()}
     folder = page.with_suffix(".runs")
     folder.mkdir(parents=True, exist_ok=True)
-    places: dict[str, str] = {}
-    names: set[str] = set()
-    for board in boards:
-        for entry in board.entries:
-            groups = [g for g in groups_of(board, entry, {}, pages) if g.anchor not in places]
-            if not groups:
-                continue
-            name = f"{_slug(entry.model)}-{_digest(groups[0].anchor)}.html"
-            names.add(name)
-            ids = [group.anchor for group in groups]
-            ids += [run_anchor(run.key) for run in entry.runs]
-            places |= dict.fromkeys(ids, f"{folder.name}/{name}")
-            mark = _digest(about.version, about.title, *ids, *_facts(groups))
-            if _shows(folder / name, mark):
-                continue
-            sections = {run.key: build_run(read(run.key)) for run in entry.runs}
-            html = render_page(
-                "runs.html.j2",
-                _STYLES,
-                (),
-                entry=entry_runs(entry, groups_of(board, entry, sections, pages)),
-                board=board,
-                page=page.name,
-                about=about,
-                kind=_KIND,
-                mark=mark,
-            )
-            with whole_file(folder / name) as file:
-                file.write(html.encode("utf-8"))
+    said = (about.version, _code(), about.title, page.name, str(show_paths))
+    files = list(_files(boards, pages, said))
+    stale = [file for file in files if not _shows(folder / file.name, file.mark)]
+    runs = read(run.key for file in stale for run in file.entry.runs)
+    for file in stale:
+        sections = {run.key: build_run(next(runs)) for run in file.entry.runs}
+        html = render_page(
+            "runs.html.j2",
+            _STYLES,
+            (),
+            entry=entry_runs(file.entry, groups_of(file.board, file.entry, sections, pages)),
+            board=file.board,
+            page=page.name,
+            about=about,
+            kind=_KIND,
+            mark=file.mark,
+        )
+        with whole_file(folder / file.name) as written:
+            written.write(html.encode("utf-8"))
+    names = {file.name for file in files}
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
-    return places
+    return {id_: f"{folder.name}/{file.name}" for file in files for id_ in file.ids}
 
 
-def _facts(groups: Iterable[Group]) -> Iterator[str]:
-    """What groups say beside their runs."""
-    return (f"{group.statistics} {group.reproductions} {group.predictions}" for group in groups)
+def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterator[_Runs]:
+    """A file for each entry; what an earlier board has shown already has no other."""
+    known = set[str]()
+    for board in boards:
+        for entry in board.entries:
+            groups = [group_anchor(entry, task) for task in group_runs(board, entry)]
+            if known.issuperset(groups):
+                continue
+            known.update(groups)
+            shown = [
+                (board.title, board.data_label, entry.name, entry.beside_name),
+                # A run is told by its key and when it finished: `--force` makes one anew.
+                *((run.key, run.finished, run.status) for run in entry.runs),
+                # What a sweep has tried besides is in no run of the entry.
+                *((task, cell.gain) for task, cell in entry.cells.items()),
+                *(pages.get((group, task)) for group in groups for task in entry.cells),
+            ]
+            yield _Runs(
+                name=f"{_slug(entry.model)}-{_digest(groups[0])}.html",
+                mark=_digest(*said, *map(str, shown)),
+                board=board,
+                entry=entry,
+                ids=(*groups, *(run_anchor(run.key) for run in entry.runs)),
+            )
+
+
+@cache
+def _code() -> str:
+    """A digest of what renders the files, so that a change of it is seen in all."""
+    files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".j2", ".css"))
+    return _digest(*(path.read_text(encoding="utf-8") for path in files))
 
 
 def _shows(path: Path, mark: str) -> bool:

@@ -260,10 +260,10 @@ def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | 
             yield from ((number, found.get(number) or _missing(engine)) for number in portion)
 
 
-def portions(things: Iterable[Thing]) -> Iterator[Sequence[Thing]]:
+def portions(things: Iterable[Thing], most: int = _AT_ONCE) -> Iterator[Sequence[Thing]]:
     """As many of them as are read or written at a time."""
     remaining = iter(things)
-    while portion := list(islice(remaining, _AT_ONCE)):
+    while portion := list(islice(remaining, most)):
         yield portion
 
 

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from sys import intern
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, insert
@@ -137,10 +139,12 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
         flags = content.pop("flags")
         selection = Selection.from_json(content.pop("selection", None))
         scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        measures: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
-        for task, split, metric, name, value in content.pop("scores"):
+        stored = content.pop("scores")
+        for task, _, _, name, value in stored:
             scores[task][name] = value
-            measures[task][name] = Measure(split, metric)
+        content["fingerprints"] = _shared_prints(tuple(content["fingerprints"].items()))
+        for copied in _SHARED:
+            content[copied] = intern(content[copied])
         named = dict.fromkeys([*flags, *scores]) if found else flags
         define_task(content.pop("definition", None))
         if "stage" in content:
@@ -151,7 +155,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
             key=key,
             flags={task: (*flags.get(task, ()), *found) for task in named},
             scores=dict(scores),
-            measures=dict(measures),
+            measures=_shared_measures(tuple(tuple(line[:4]) for line in stored)),
             selection=selection,
             **content,
         )
@@ -160,6 +164,24 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
             "says what else is, and docs/store.md how to save the rest."
         ) from error
+
+
+# What many rows have in common is one object in all of them: of 100,000 it is most of the memory.
+
+_SHARED = ("model", "weights", "recipe", "recipe_digest", "task", "data", "precision", "status")
+
+
+@lru_cache(maxsize=4096)
+def _shared_prints(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return dict(items)
+
+
+@lru_cache(maxsize=4096)
+def _shared_measures(lines: tuple[tuple[str, ...], ...]) -> Mapping[str, Mapping[str, Measure]]:
+    found: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
+    for task, split, metric, name in lines:
+        found[task][name] = Measure(split, metric)
+    return dict(found)
 
 
 COPIES = (

@@ -54,6 +54,7 @@ from benchharness.leaderboard.store.merging import (
     append_missing,
     append_run,
     merge_runs,
+    portions,
     run_ids,
     whole_runs,
 )
@@ -170,9 +171,7 @@ def _count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
 
 def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
     """The keys, each once, as many at a time as a statement takes."""
-    wanted = sorted(set(keys))
-    for start in range(0, len(wanted), _KEYS_AT_ONCE):
-        yield wanted[start : start + _KEYS_AT_ONCE]
+    return portions(sorted(set(keys)), _KEYS_AT_ONCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,20 +367,29 @@ class Store:
         `key` is the beginning of a job key; the others are a name, or several, that fit exactly.
         A run of several tasks is one of each of them, and of their suites.
         """
-        names = ((Headline.suite, suite), (Headline.task, task))
         with reading(self._engine) as session:
-            conditions: list[_Condition] = [
-                _has_one_of(session, *each) for each in names if each[1] is not None
-            ]
+            marks = read_marks(session)
+            conditions = _conditions(session, marks, model, suite, task)
             if key is not None:
                 conditions.append(_begins_with(Headline.job_key, key))
+            return _called(_listed_rows(session, marks, *conditions), model)
+
+    def newest_runs(
+        self, most: int, *, model: Names = None, suite: Names = None, task: Names = None
+    ) -> Iterator[list[RunRow]]:
+        """The newest of what `runs` gives, all where `most` is 0, oldest first, some at a time.
+
+        Each time is a transaction of its own; of what others write meanwhile nothing comes twice.
+        """
+        with reading(self._engine) as session:
             marks = read_marks(session)
-            if model is None:
-                return _listed_rows(session, marks, *conditions)
-            wanted = set(map(storable, [model] if isinstance(model, str) else model))
-            stored = Headline.model.in_(stored_names(wanted, marks))
-            rows = _listed_rows(session, marks, stored, *conditions)
-            return [row for row in rows if row.model in wanted]
+            conditions = _conditions(session, marks, model, suite, task)
+            ids = select(Headline.run_id).where(*conditions).order_by(Headline.run_id.desc())
+            wanted = session.scalars(ids.limit(most) if most else ids).all()
+        for some in portions(reversed(wanted), _KEYS_AT_ONCE):
+            with reading(self._engine) as session:
+                rows = _listed_rows(session, marks, Headline.run_id.in_(some))
+            yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
@@ -421,12 +429,11 @@ class Store:
             rows = _listed_rows(session, marks, Headline.model.in_(renamed)) if renamed else []
             return sorted({*names} - renamed | {row.model for row in rows})
 
-    def count(self, *, suite: str | None = None, task: str | None = None) -> int:
-        """How many jobs have a run, of a suite, of a task or of all."""
-        names = ((Headline.suite, suite), (Headline.task, task))
+    def count(self, *, model: Names = None, suite: Names = None, task: Names = None) -> int:
+        """How many jobs have a run, of a model, of a suite, of a task or of all."""
         with reading(self._engine) as session:
-            conditions = [_has_one_of(session, *each) for each in names if each[1] is not None]
-            return _count_rows(session, *conditions)
+            marks = [] if model is None else read_marks(session)
+            return _count_rows(session, *_conditions(session, marks, model, suite, task))
 
     def attempt_count(self) -> int:
         """How many attempts at jobs there are."""
@@ -453,9 +460,20 @@ class Store:
         """
         with reading(self._engine) as session:
             key = _find_key(session, key_prefix)
-            listed = select(Headline.run_id).where(Headline.job_key == key)
-            query = select(Run).where(Run.id.in_(listed))
-            return run_to_outcome(session.execute(query).scalar_one())
+        return next(self.results([key]))
+
+    def results(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
+        """What `result` gives of each of these whole keys, in their order, read some at a time."""
+        everything = (selectinload(Run.scores), selectinload(Run.predictions))
+        for some in portions(keys):
+            listed = select(Headline.run_id).where(Headline.job_key.in_(some))
+            with reading(self._engine) as session:
+                query = select(Run).where(Run.id.in_(listed)).options(*everything)
+                found = {run.job_key: run_to_outcome(run) for run in session.scalars(query)}
+                for key in some:
+                    if key not in found:
+                        _find_key(session, key)  # which says that it is not there
+            yield from (found[key] for key in some)
 
     def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:
         """Where a seed of a model was run more than once on a task, every result of it.
@@ -569,6 +587,25 @@ def _fields_of_rows(
 
 def _to_run(outcome: Result | Failure) -> Run:
     return result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
+
+
+def _conditions(
+    session: Session, marks: Sequence[Mark], model: Names, suite: Names, task: Names
+) -> list[_Condition]:
+    """What headlines fit that have one of these names; `_called` leaves out what was renamed."""
+    names = ((Headline.suite, suite), (Headline.task, task))
+    found: list[_Condition] = [_has_one_of(session, *each) for each in names if each[1] is not None]
+    if model is not None:
+        found.append(Headline.model.in_(stored_names(_wanted(model), marks)))
+    return found
+
+
+def _called(rows: list[RunRow], model: Names) -> list[RunRow]:
+    return rows if model is None else [row for row in rows if row.model in _wanted(model)]
+
+
+def _wanted(model: str | Collection[str]) -> set[str]:
+    return set(map(storable, [model] if isinstance(model, str) else model))
 
 
 def _has_one_of(

@@ -1,17 +1,23 @@
 """Large stores: what a command reads grows with what it shows, not with what is stored."""
 
+import json
 import os
 import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text
 
+from benchharness.leaderboard.store import store as store_module
+from benchharness.leaderboard.store.record import row_of
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.stored.report import Wanted, make_report
 from tests.helpers.many_suites import make_store
 
 SUITES, MODELS = 101, 200
@@ -103,6 +109,91 @@ def test_a_scan_would_be_noticed(store: Store) -> None:
     with store._engine.connect() as connection:
         plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE data = 'x'"))
         assert [row[-1] for row in plan] == ["SCAN runs"]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GLUE by 50 models: 2,250 runs."""
+    return make_store(tmp_path_factory.mktemp("many"), 1, 50)
+
+
+@contextmanager
+def counted(engine: Engine) -> Iterator[list[str]]:
+    """The statements that are issued."""
+    issued: list[str] = []
+
+    def note(connection: object, cursor: object, statement: str, *_: object) -> None:
+        issued.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield issued
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
+    """The files of runs that a report writes, and how many statements it issues."""
+    known = {path: path.stat().st_mtime_ns for path in page.with_suffix(".runs").glob("*")}
+    with counted(store._engine) as issued:
+        make_report(store, page, wanted=Wanted(**wanted))
+    files = page.with_suffix(".runs").iterdir()
+    written = [path.name for path in files if path.stat().st_mtime_ns != known.get(path)]
+    return written, len(issued)
+
+
+def test_a_report_reads_and_writes_only_what_it_does_not_show_yet(
+    many: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    with open_store(many) as store:
+        written, first = reported(store, page)
+        assert len(written) == 50
+        assert first < 150  # three for a hundred runs
+        written, again = reported(store, page)
+        assert written == []
+        assert again < 50
+        found = store.result(store.runs(model="model-00007", task="glue/rte")[0].key)
+        store.add_result(replace(found, finished="2026-09-01T12:00:00Z"))  # as --force does
+        (written,), changed = reported(store, page)
+        assert written.startswith("model-00007-")
+        assert changed < again + 10
+        # Whole paths are in no file that stood there for others to see, and the other way round.
+        assert len(reported(store, page, show_paths=True)[0]) == 50
+
+
+def test_a_list_reads_the_newest_runs_alone(many: Path, bench: Any, monkeypatch: Any) -> None:
+    read = list[str]()
+    monkeypatch.setattr(
+        store_module, "row_of", lambda key, data: read.append(key) or row_of(key, data)
+    )
+    listed = bench("list", "runs", "--db", str(many)).out
+    assert len(read) == 100
+    assert "newest 100 of 2,250 runs" in listed
+    assert listed.count("model-") == 100
+    every = bench("list", "runs", "--db", str(many), "--newest", "0", "--task", "rte").out
+    assert every.count("model-") == 250
+    keys = [
+        row["key"] for row in json.loads(bench("list", "runs", "--db", str(many), "--json").out)
+    ]
+    with open_store(many) as store:
+        assert keys == [row.key for row in store.runs()]
+
+
+def test_a_run_beside_many_reads_and_shows_its_own_models(
+    many: Path, bench: Any, monkeypatch: Any
+) -> None:
+    words = "run --model majority --task glue/rte --data mini --limit 16 --seeds 1".split()
+    read = list[str]()
+    monkeypatch.setattr(
+        store_module, "row_of", lambda key, data: read.append(key) or row_of(key, data)
+    )
+    ended = bench(*words, "--db", str(many))
+    assert ended.code == 0
+    assert "majority" in ended.out
+    assert "model-0" not in ended.out
+    assert f"bench report --db {many} --out results/leaderboard.html" in ended.out
+    assert not Path("results/leaderboard.html").exists()
+    assert len(read) < 10
+    assert json.loads(bench(*words, "--db", str(many), "--json").out)["report"] is None
 
 
 @pytest.mark.soak
