@@ -27,9 +27,10 @@ NO_OP = "run --model tiny --task glue/wnli --data mini --limit 16 --seeds 1 --no
 """What has nothing to do, the second time."""
 
 LIMITS = {
-    NO_OP: 2.0,
-    "report": 5.0,
+    NO_OP: 1.3,
+    "report": 3.0,
     "leaderboard": 1.0,
+    "list runs": 1.0,
     "leaderboard --suite made07": 1.0,
     "compare model-00001-of-05 model-00002-of-05 --suite made05": 2.0,
 }
@@ -181,7 +182,19 @@ def test_a_list_reads_the_newest_runs_alone(many: Path, bench: Any, monkeypatch:
 def test_a_run_beside_many_reads_and_shows_its_own_models(
     many: Path, bench: Any, monkeypatch: Any
 ) -> None:
-    words = "run --model majority --task glue/rte --data mini --limit 16 --seeds 1".split()
+    words = [
+        "run",
+        "--model",
+        "majority",
+        "--task",
+        "glue/rte",
+        "--data",
+        "mini",
+        "--limit",
+        "16",
+        "--seeds",
+        "1",
+    ]
     read = list[str]()
     monkeypatch.setattr(
         store_module, "row_of", lambda key, data: read.append(key) or row_of(key, data)
@@ -207,6 +220,20 @@ def test_a_million_results(tmp_path: Path) -> None:
         seconds = min(_seconds(words.split(), path) for _ in range(2))
         sys.stdout.write(f"{words}: {seconds:.2f} s\n")
         assert seconds < limit, words
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_a_suite_of_a_hundred_thousand_runs(tmp_path: Path) -> None:
+    path = make_store(tmp_path, 1, 2_223)
+    for words in (NO_OP, "report"):  # from here on they show nothing anew
+        _seconds(words.split(), path)
+    for words, limit in {NO_OP: 2.0, "report": 20.0, "list runs": 1.0}.items():
+        seconds = min(_seconds(words.split(), path) for _ in range(2))
+        sys.stdout.write(f"{words}: {seconds:.2f} s\n")
+        assert seconds < limit, words
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert largest / 1024 < 600
 
 
 def _seconds(words: list[str], path: Path) -> float:
