@@ -139,6 +139,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     columns: str | Mapping[str, Words] = "",
     metric: Words = (),
     encoding: str = "",
+    no_header: bool = False,
     seeds: int | Sequence[int] | None = None,
     recipe: str | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
@@ -178,7 +179,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     that the models learn from. `data_file` (a file, a folder, or what `saved_rows` takes: a data
     frame, a `datasets.Dataset`, a list of dicts, or such by split) and `hf` are rows of your own,
     whose task is found, as docs/own-data.md says; `columns` ({"text": "review", "label": "stars"}),
-    `metric` and `encoding` say what cannot be found. What is stored already is
+    `metric`, `encoding` and `no_header` say what cannot be found. What is stored already is
     not run again. `progress` shows bars; by default it does so in a terminal and in a notebook.
 
     A job that fails is in `Results.failures` and raises nothing. A value of `set` or of the recipe
@@ -190,7 +191,7 @@ def run(  # noqa: PLR0913  (the command's options, one by one)
     _load(plugins)
     place = fspath(db)
     beside = {"suite": suite, "task": task, "together": together, "data": str(data) != "hub"}
-    own = _own_data(data_file, place, hf, columns, metric, encoding, beside)
+    own = _own_data(data_file, place, hf, columns, metric, encoding, beside, no_header=no_header)
     if own is not None:
         task, data = own.task.name, own.data
     trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
@@ -279,12 +280,15 @@ def _own_data(  # noqa: PLR0913, PLR0917  (the options of rows of one's own)
     metric: Words,
     encoding: str,
     beside: Mapping[str, object],
+    *,
+    no_header: bool,
 ) -> "Found | None":
     """What is found in rows of one's own, as the options of `run` name them; None without any."""
     if not isinstance(columns, str):
         columns = ",".join(f"{role}={'+'.join(listed(names))}" for role, names in columns.items())
     rows = saved_rows(data_file, db)
-    return find_own_data(rows, hf, columns, listed(metric), encoding, beside=beside)
+    metrics = listed(metric)
+    return find_own_data(rows, hf, columns, metrics, encoding, no_header=no_header, beside=beside)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +333,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     columns: str | Mapping[str, Words] = "",
     metric: Words = (),
     encoding: str = "",
+    no_header: bool = False,
     seeds: int = 5,
     recipe: str | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
@@ -355,7 +360,7 @@ def which(  # noqa: PLR0913  (the command's options, one by one)
     _load(plugins)
     place = fspath(db)
     beside = {"suite": suite, "task": task, "data": str(data) != "hub"}
-    own = _own_data(data_file, place, hf, columns, metric, encoding, beside)
+    own = _own_data(data_file, place, hf, columns, metric, encoding, beside, no_header=no_header)
     if own is not None:
         task, data = own.task.name, own.data
     settings = [f"{key}={_word(value)}" for key, value in (set or {}).items()]

@@ -18,8 +18,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "bench(model, suite, task, limit, baseline, alpha, seeds, data, data_file, hf, columns, "
-        "metric, encoding, recipe, settings, allow_change): fail where `bench check` with these "
-        "options does; `baseline` and `data_file` are relative to the root folder",
+        "metric, encoding, no_header, recipe, settings, allow_change): fail where `bench check` "
+        "with these options does; `baseline` and `data_file` are relative to the root folder",
     )
 
 

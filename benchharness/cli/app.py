@@ -123,7 +123,7 @@ class LazyGroup(TyperGroup):
 PANELS = {
     "What to run": "model among minutes suite task data skip_missing limit test seeds seed "
     "baseline missing",
-    "Your own data": "data_file hf columns metric encoding",
+    "Your own data": "data_file hf columns metric encoding no_header",
     "How to train": "recipe settings shots cast together start_from teacher precision halving "
     "no_baselines",
     "Where to compute": "device jobs processes_per_job engine address engine_options timeout "

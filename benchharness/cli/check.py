@@ -23,6 +23,7 @@ from benchharness.cli.options import (
     HubData,
     Jobs,
     Limit,
+    NoHeader,
     OwnMetrics,
     RecipeName,
     Seed,
@@ -120,6 +121,7 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     columns: ColumnRoles = None,
     metric: OwnMetrics = None,
     encoding: Encoding = None,
+    no_header: NoHeader = False,
     recipe: RecipeName = None,
     settings: Settings = None,
     cast: As = None,
@@ -141,7 +143,9 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         _check_place(Path(file))
     compared = read_baseline(Path(baseline))
     beside = {"--suite": suite, "--task": task, "--data": data}
-    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
+    own = find_own_data(
+        data_file, hf, columns, metric, encoding, no_header=no_header, beside=beside
+    )
     if own is not None:
         task, data = [own.task.name], own.data
     request = check_request(

@@ -183,6 +183,10 @@ Encoding = Annotated[
     str | None,
     typer.Option("--encoding", metavar="NAME", help="What your own file is written in, if odd."),
 ]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help="Line 1 of your own table is a row: columns are numbered."),
+]
 DataFilter = Annotated[
     str | None,
     typer.Option(

@@ -36,6 +36,7 @@ from benchharness.cli.options import (
     KeepCheckpoints,
     Limit,
     Log,
+    NoHeader,
     Out,
     OwnMetrics,
     Precision,
@@ -151,6 +152,7 @@ def run(  # noqa: PLR0913  (one parameter for each option)
     columns: ColumnRoles = None,
     metric: OwnMetrics = None,
     encoding: Encoding = None,
+    no_header: NoHeader = False,
     skip_missing: SkipMissing = False,
     seeds: Seeds = None,
     seed: Seed = None,
@@ -191,7 +193,9 @@ def run(  # noqa: PLR0913  (one parameter for each option)
         check_halving(force=force, together=bool(together))
     loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
     beside = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
-    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
+    own = find_own_data(
+        data_file, hf, columns, metric, encoding, no_header=no_header, beside=beside
+    )
     if own is not None:
         task, data = [own.task.name], own.data
         for sentence in own.sentences:

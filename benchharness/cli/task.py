@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import ColumnRoles, Encoding, OwnMetrics
+from benchharness.cli.options import ColumnRoles, Encoding, NoHeader, OwnMetrics
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import Found, find_own
@@ -31,6 +31,7 @@ def init(  # noqa: PLR0913  (one parameter for each option)
     columns: ColumnRoles = None,
     metric: OwnMetrics = None,
     encoding: Encoding = None,
+    no_header: NoHeader = False,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="The plugin to write; by default NAME.py."),
@@ -46,6 +47,7 @@ def init(  # noqa: PLR0913  (one parameter for each option)
         columns=columns or "",
         metrics=metric or (),
         encoding=encoding or "",
+        no_header=no_header,
     )
     path = Path(out or f"{found.own.title}.py")
     if path.exists():

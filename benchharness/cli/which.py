@@ -26,6 +26,7 @@ from benchharness.cli.options import (
     HubData,
     Jobs,
     Limit,
+    NoHeader,
     OwnMetrics,
     Precision,
     RecipeName,
@@ -104,6 +105,7 @@ def which(  # noqa: PLR0913  (one parameter for each option)
     columns: ColumnRoles = None,
     metric: OwnMetrics = None,
     encoding: Encoding = None,
+    no_header: NoHeader = False,
     limit: Limit = None,
     seeds: MostSeeds = 5,
     recipe: RecipeName = None,
@@ -128,7 +130,9 @@ def which(  # noqa: PLR0913  (one parameter for each option)
     `bench run`, so the same command resumes where it stopped.
     """
     beside = {"--suite": suite, "--task": task, "--data": data != "hub"}
-    own = find_own_data(data_file, hf, columns, metric, encoding, beside=beside)
+    own = find_own_data(
+        data_file, hf, columns, metric, encoding, no_header=no_header, beside=beside
+    )
     if own is not None:
         task, data = [own.task.name], own.data
         for sentence in own.sentences:

@@ -114,6 +114,7 @@ def _run_marked(  # noqa: PLR0913  (the marker's arguments)
     columns: str = "",
     metric: str | Sequence[str] = (),
     encoding: str = "",
+    no_header: bool = False,
     recipe: str | None = None,
     settings: str | Sequence[str] = (),
     allow_change: bool = False,
@@ -126,7 +127,9 @@ def _run_marked(  # noqa: PLR0913  (the marker's arguments)
     known = read_baseline(root / baseline)
     place = data_file and str(root / Path(data_file).expanduser())
     beside = {"suite": suite, "task": task, "data": data}
-    own = find_own_data(place, hf, columns, listed(metric), encoding, beside=beside)
+    own = find_own_data(
+        place, hf, columns, listed(metric), encoding, no_header=no_header, beside=beside
+    )
     if own is not None:
         task, data = own.task.name, own.data
     request = check_request(

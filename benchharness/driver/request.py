@@ -83,6 +83,7 @@ def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
     metrics: Sequence[str] | None,
     encoding: str | None,
     *,
+    no_header: bool,
     beside: Mapping[str, object],
 ) -> "Found | None":
     """The task of a file, a folder or a data set of the hub; None where none was named.
@@ -92,10 +93,10 @@ def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
     """
     place = hf if data_file is None else data_file
     if place is None:
-        if columns or metrics or encoding:
+        if columns or metrics or encoding or no_header:
             raise BenchError(
-                "--columns, --metric and --encoding are of rows of your own: name them with "
-                "--data-file or --hf."
+                "--columns, --metric, --encoding and --no-header are of rows of your own: name "
+                "them with --data-file or --hf."
             )
         return None
     if data_file is not None and hf is not None:
@@ -113,6 +114,7 @@ def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
         columns=columns or "",
         metrics=metrics or (),
         encoding=encoding or "",
+        no_header=no_header,
     )
 
 

@@ -5,7 +5,6 @@ every split, the metric, and which texts stand in two splits.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +14,23 @@ from typing import Any
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, PairExample, SpanExample
 from benchharness.tasks.own.leaks import find_leaks
-from benchharness.tasks.own.metrics import EVALUATE, check_script, known_metrics, metric_of
-from benchharness.tasks.own.roles import find_reading, parse_columns, separator_of
-from benchharness.tasks.own.tables import SPLIT_NAMES, Table, split_files
+from benchharness.tasks.own.metrics import (
+    EVALUATE,
+    check_script,
+    known_metrics,
+    metric_names,
+    metric_of,
+)
+from benchharness.tasks.own.roles import (
+    SPLIT,
+    Column,
+    find_reading,
+    parse_columns,
+    separator_of,
+    split_column,
+    to_number,
+)
+from benchharness.tasks.own.tables import SPLIT_NAMES, Table, split_files, split_of
 from benchharness.tasks.own.task import (
     OwnData,
     add,
@@ -56,20 +69,24 @@ class Found:
     leaks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def find_own(
+def find_own(  # noqa: PLR0913  (the options, one by one)
     place: str,
     *,
     hub: bool = False,
     columns: str = "",
     metrics: Sequence[str] = (),
     encoding: str = "",
+    no_header: bool = False,
 ) -> Found:
     """The task of a file or folder, or of a `hub` data set "org/name[:config][@revision]".
 
     Raises DataError for rows that cannot be read, do not fit, or fit two tasks; BenchError for
     columns or metrics that make no sense.
     """
-    own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding)
+    metric_names(metrics)  # refuses what is said twice before anything is read
+    if hub and no_header:
+        raise BenchError("--no-header is of files, and --hf names none: leave it out.")
+    own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
     tables = {
         split: table_of(own, split, folder)
@@ -90,10 +107,11 @@ def find_own(
         _what(own, task),
         *_unused(own, tables["train"]),
         *_rows_said(own, tables, splits, task),
+        *(() if columns else (f"guessed, another --columns changes it: {own.reading.words}",)),
         *(
             s
             for split, found in leaks.items()
-            for s in _leaks_said(split, found, len(counted[split]))
+            for s in _leaks_said(own, split, found, len(counted[split]))
         ),
     )
     counts = {
@@ -112,19 +130,20 @@ def find_own(
 # Where the rows are.
 
 
-def _in_files(place: str, columns: str, encoding: str) -> OwnData:
+def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnData:
     if not place:
         raise DataError("the data file '' does not exist: give a file or a folder.")
     path = Path(place).expanduser().resolve()
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
     base = OwnData(
-        title=_title(path.name if path.is_dir() else path.stem),
+        title=_title(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
         kind="class",
         columns={"text": (), "label": ()},
         metrics=(),
         splits={"train": "", **splits},
         encoding=encoding,
+        no_header=no_header,
     )
     return _read_columns(base, path, columns)
 
@@ -170,14 +189,29 @@ def _title(name: str) -> str:
 
 
 def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
-    """With the columns that were said, or that fit; and with a dev split where there is none."""
-    reading = parse_columns(columns) if columns else find_reading(table_of(base, "train", folder))
+    """With the columns that were said, or that fit; and with the splits that there are."""
+    table = table_of(base, "train", folder)
+    reading = parse_columns(columns) if columns else find_reading(table)
     own = replace(base, kind=reading.kind, columns=reading.columns)
-    if "dev" in own.splits:
-        return own
-    splits = {"train": own.splits["train"], "dev": own.splits["train"]}
-    splits |= {"test": own.splits["test"]} if "test" in own.splits else {}
-    return replace(own, splits=splits, held_out=HELD_OUT)
+    split = split_column(table)
+    if split and set(base.splits) != {"train"}:
+        raise DataError(
+            f"{table.name} has rows of several splits in the column {split!r}, and is train by its "
+            "name: give one file with all rows, or take the column out."
+        )
+    there = set(base.splits)
+    if name := "".join(own.columns.get(SPLIT, (split,))):
+        if name not in table.columns:
+            raise no_column(table, name)
+        own = replace(own, columns={**own.columns, SPLIT: (name,)})
+        there = {split_of(str(value)) for value in table.columns[name]}
+    held_out = 0.0 if "dev" in there else HELD_OUT
+    splits = {
+        name: base.splits.get(name, base.splits["train"])
+        for name in SPLIT_NAMES
+        if name in there or name == "dev"
+    }
+    return replace(own, splits=splits, held_out=held_out)
 
 
 # Labels, and what a number is learned as.
@@ -212,7 +246,7 @@ def _with_classes(own: OwnData, train: Table) -> OwnData:
     columns = own.columns["label"]
     if len(columns) > 1:
         return replace(own, labels=columns)
-    values = [class_name(v) for v in train.columns[columns[0]] if v not in (None, "")]
+    values = [class_name(v) for v in _flat(train.columns[columns[0]]) if v not in (None, "")]
     labels = tuple(sorted(set(values), key=_natural))
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
@@ -266,6 +300,9 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
 
 
 def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
+    own = replace(
+        own, decimal=Column("", tables["train"].columns[own.columns["number"][0]]).decimal
+    )
     examples = [e for table in tables.values() for e in to_examples(own, table, may_hide=True)]
     numbers = [
         float(e.label)
@@ -322,15 +359,11 @@ def _with_metrics(own: OwnData, words: Sequence[str], examples: Sequence[Example
     if not words:
         count = 2 if own.kind == "number" else 1
         return replace(own, metrics=tuple(known)[:count])
-    complete = [e for e in examples if not own_task(own).leaves_out("dev", e)]
-    scripts = {}
     for word in words:
         metric_of(word, known, own.labels, None)
-        if word.startswith(EVALUATE):
-            scripts[word] = check_script(word, own.labels, complete)
-    names = [metric_of(word, known, own.labels, None).name for word in words]
-    if doubled := [name for name, count in Counter(names).items() if count > 1]:
-        raise BenchError(f"--metric gives {doubled[0]} twice: leave one of them out.")
+    complete = [e for e in examples if not own_task(own).leaves_out("dev", e)]
+    evaluated = [word for word in words if word.startswith(EVALUATE)]
+    scripts = {word: check_script(word, own.labels, complete) for word in evaluated}
     absolute = {word: _absolute(word) for word in words}
     return replace(
         own,
@@ -372,7 +405,8 @@ def _what(own: OwnData, task: Task) -> str:
     else:
         head = _HEADS[own.kind]
     targets = {"label", "labels", "number", "tags", "answer", "start"}
-    given = [name for role, name in columns.items() if role not in (*targets, "group", "sentence")]
+    beside = {"group", "sentence", "keys", SPLIT}
+    given = [name for role, name in columns.items() if role not in targets | beside]
     wanted = [name for role, name in columns.items() if role in targets - {"start"}]
     metrics = " and ".join(
         _METRICS.get(metric.name, metric.name) if own.kind in ("class", "labels") else metric.name
@@ -405,34 +439,41 @@ def _rows_said(
 ) -> Iterator[str]:
     left = {name: sum(task.leaves_out(name, e) for e in found) for name, found in splits.items()}
     counts = ", ".join(f"{len(found) - left[name]} {name}" for name, found in splits.items())
-    made = ""
+    made = f" (column {own.columns[SPLIT][0]!r})" if SPLIT in own.columns else ""
     if own.held_out:
         by = f", whole groups of {own.columns['group'][0]}" if "group" in own.columns else ""
-        made = f"; dev is {own.held_out:.0%} of {tables['train'].name}, by its labels{by}"
+        made += f"; dev is {own.held_out:.0%} of {tables['train'].name}, by its labels{by}"
     yield f"rows: {counts}{made}"
-    yield from _encodings_said(tables)
+    yield from dict.fromkeys(note for table in tables.values() for note in table.notes)
     for split, count in left.items():
         if count:
             yield f"left out of {split}, without a text or a label: {count}"
-    if own.scale != (0.0, 1.0):
-        yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
+    yield from _values_said(own, tables["train"], splits["train"])
     if words := [word for word in own.metrics if word.startswith(EVALUATE)]:
         yield f"runs the code of {', '.join(words)}"
 
 
-def _encodings_said(tables: Mapping[str, Table]) -> Iterator[str]:
-    for table in tables.values():
-        if table.encoding:
-            yield f"{table.name} is read as {table.encoding}, for it is not UTF-8"
+def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Iterator[str]:
+    """How labels and numbers are read, where they might be meant otherwise."""
+    none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
+    if none:
+        yield f"{none} rows of train have no label: read as none of them; take out unjudged rows"
+    values = table.columns[own.columns["number"][0]] if own.kind == "number" else ()
+    if odd := next((v for v in values if isinstance(v, str) and "," in v), ""):
+        yield f"numbers such as {odd} are read as {to_number(odd, own.decimal):g}"
+    if own.scale != (0.0, 1.0):
+        yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
 
 
-def _leaks_said(split: str, leaks: Sequence[Any], count: int) -> Iterator[str]:
+def _leaks_said(own: OwnData, split: str, leaks: Sequence[Any], count: int) -> Iterator[str]:
     if not leaks:
         return
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""
+    made = own.held_out and split == "dev"
+    ours = ", which we made both: most texts are nearly one" if made else ""
     yield (
-        f"LEAK: {len(leaks)} of {count} rows of {split} stand in train too ({same} the same, "
+        f"LEAK: {len(leaks)} of {count} rows of {split} stand in train too{ours} ({same} the same, "
         f"{len(leaks) - same} nearly): {named}{more}"
     )

@@ -8,7 +8,7 @@ not with their product.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
@@ -57,30 +57,63 @@ def words_of(example: Example) -> tuple[str, ...]:
     return tuple(found or ["".join(texts)])
 
 
-def tie_of(example: Example) -> str:
-    """What may not stand on both sides of a split that is made: a passage, or all words."""
-    if isinstance(example, ChoiceExample) and example.context:
-        return " ".join(re.findall(r"\w+", example.context.lower()))
-    return " ".join(words_of(example))
-
-
 def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
     """The rows of another split that are in train too, in their order."""
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
         asked[words_of(example)].append(number)
-    texts = list(asked)
-    rows: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, words in enumerate(texts):
-        for pair in _pairs(words):
-            rows[pair].append(number)
     learned = {words_of(example): example.id for example in reversed(train)}
     like = {words: (name, True) for words, name in learned.items() if words in asked}
-    for words, name in learned.items():
-        near = (texts[number] for number in _candidates(words, rows))
-        like |= {text: (name, False) for text in near if text not in like and _alike(words, text)}
+    for words, text in _near(list(learned), list(asked), like):
+        like[text] = (learned[words], False)
     found = {n: Leak(others[n].id, *name) for text, name in like.items() for n in asked[text]}
     return [found[number] for number in sorted(found)]
+
+
+def near_groups(examples: Sequence[Example], *, is_near: bool) -> list[int]:
+    """For each row the number of its group: rows of one text, or also those that are nearly so.
+
+    Rows of one context are of one text, whatever is asked about it.
+    """
+    keys = [
+        tuple(re.findall(r"\w+", e.context.lower()))
+        if isinstance(e, ChoiceExample) and e.context
+        else words_of(e)
+        for e in examples
+    ]
+    groups = {words: number for number, words in enumerate(dict.fromkeys(keys))}
+    if is_near:
+        texts = list(groups)
+        parents = list(range(len(texts)))
+
+        def root(number: int) -> int:
+            while parents[number] != number:
+                parents[number] = parents[parents[number]]
+                number = parents[number]
+            return number
+
+        for words, text in _near(texts, texts, ()):
+            parents[root(groups[words])] = root(groups[text])
+        groups = {words: root(number) for words, number in groups.items()}
+    return [groups[words] for words in keys]
+
+
+Words = tuple[str, ...]
+
+
+def _near(
+    texts: Sequence[Words], others: Sequence[Words], done: Container[Words]
+) -> Iterator[tuple[Words, Words]]:
+    """Each text with those of the others that are nearly the same and not `done` by then."""
+    rows: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, words in enumerate(others):
+        for pair in _pairs(words):
+            rows[pair].append(number)
+    for words in texts:
+        for number in _candidates(words, rows):
+            other = others[number]
+            if other is not words and other not in done and _alike(words, other):
+                yield words, other
 
 
 def _pairs(words: Sequence[str]) -> set[tuple[str, str]]:

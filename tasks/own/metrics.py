@@ -7,8 +7,9 @@ it was when the task was found. evaluate is imported on use, which takes seconds
 import hashlib
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +90,39 @@ def metric_of(
             "evaluate:NAME for one of the evaluate library or a script of it."
         )
     return known[word]
+
+
+def metrics_of(
+    words: Sequence[str],
+    known: Mapping[str, AnyMetric],
+    labels: Sequence[str],
+    scripts: Mapping[str, Script],
+) -> tuple[AnyMetric, ...]:
+    """The metrics that words name, each under a name of its own."""
+    names = metric_names(words)
+    found = (metric_of(word, known, labels, scripts.get(word)) for word in words)
+    return tuple(replace(each, name=name) for each, name in zip(found, names, strict=True))
+
+
+def metric_names(words: Sequence[str]) -> list[str]:
+    """What the scores of the metrics are called; BenchError where two would be the same number.
+
+    Of two that the library calls f1 the second has its options: f1_weighted, or evaluate_f1.
+    """
+    names: list[str] = []
+    for word in words:
+        name, _, positive = word.partition(":")
+        longer = f"{name}_{positive}"
+        if word.startswith(EVALUATE):
+            metric = _Evaluated.parse(word, (), None)
+            given = [str(value) for value in metric.options.values()]
+            name = metric.name
+            longer = "_".join([name, *given] if given else ["evaluate", name])
+        name = longer if name in names else name
+        if name in names or words.count(word) > 1:
+            raise BenchError(f"--metric gives {word} twice: leave one of them out.")
+        names.append(name)
+    return names
 
 
 # Metrics of the evaluate library.
@@ -194,6 +228,12 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
     try:
         module = evaluate.load(str(place) if is_local else source, config, keep_in_memory=True)
     except Exception as error:
+        code = place.read_text(errors="replace") if place.is_file() else ""
+        if several := re.search(r"^import +\w[\w. ]*,.*", code, re.MULTILINE):
+            raise DataError(
+                f"{source} begins with {several[0]!r}, which the evaluate library does not "
+                "understand: write one import a line."
+            ) from error
         reason = next(iter(str(error).strip().splitlines()), "").rstrip(".")
         raise DataError(
             f"--metric evaluate:{source} could not be loaded ({type(error).__name__}: "

@@ -10,18 +10,21 @@ A reading gives columns roles, and the roles make the kind of task:
     question options answer [context] one of the options (options=a+b: a column an option)
     question option label [context]   the same, a row an option
 
-`group` may be beside any of them: rows of one group stay on one side of a split that is made.
+`group` may be beside any of them: rows of one group stay on one side of a split that is made. So
+may `split`, which says of each row whether it is of train, dev or test. `keys` are what the answer
+calls the options, where that is neither their place nor their text.
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import contains
 from typing import Any, Literal
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.tables import Table
+from benchharness.tasks.own.tables import SPLIT_NAMES, Table, split_of
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 
@@ -40,9 +43,10 @@ ALLOWED: Mapping[Kind, tuple[str, ...]] = {
     **dict.fromkeys(("class", "labels", "number"), ("text2", "group")),
     "tags": ("sentence", "group"),
     "spans": ("start", "group"),
-    "choice": ("context", "group"),
+    "choice": ("context", "keys", "group"),
 }
 LONG_CHOICE = ("question", "option", "label")
+SPLIT = "split"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +83,7 @@ def parse_columns(words: str) -> Reading:
 
 def reading_of(columns: Columns, words: str) -> Reading:
     """The reading of columns with roles; `words` is how an error names them."""
-    given = set(columns)
+    given = set(columns) - {SPLIT}
     if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", "group"}:
         return Reading(kind="choice", columns=columns)
     for kind, needed in NEEDED.items():
@@ -121,7 +125,11 @@ PAIRS = (
     ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
 )  # fmt: skip
 
-SHORT_WORDS, MOST_CLASSES, FEW = 3, 1000, 20
+SPLITTING = {"split", "splits", "datasplit", "splitname", "set", "subset", "partition", "fold"}
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
+
+SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 SEPARATORS = "|;,"
 
@@ -129,6 +137,22 @@ SEPARATORS = "|;,"
 def key_of(name: str) -> str:
     """What of a column's name tells it from others."""
     return re.sub(r"[\W_]", "", name.lower())
+
+
+def to_number(value: Any, decimal: str = ".") -> float:
+    """A cell as a number, without its currency; ValueError or TypeError where it is none.
+
+    "1,234.5" has a `decimal` point, "1.234,5" and "12,50" a decimal comma.
+    """
+    if not isinstance(value, str):
+        return float(value)
+    word = CURRENCY.sub("", value).strip()
+    other = "," if decimal == "." else "."
+    if re.fullmatch(rf"[-+]?\d{{1,3}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
+        word = word.replace(other, "")
+    elif other in word and decimal == ",":
+        raise ValueError(value)
+    return float(word.replace(decimal, "."))
 
 
 @dataclass(frozen=True)
@@ -163,10 +187,31 @@ class Column:
         """The values as numbers; None where one is none."""
         if self.is_list or any(isinstance(v, bool) for v in self.known):
             return None
+        marks = {mark for v in self.known if isinstance(v, str) for mark in CURRENCY.findall(v)}
         try:
-            return [float(value) for value in self.known] or None
+            return [to_number(v, self.decimal) for v in self.known if len(marks) < 2] or None
         except (TypeError, ValueError):
             return None
+
+    @cached_property
+    def decimal(self) -> str:
+        """What stands before the decimals: a comma, where the values are numbers by that alone."""
+        for mark in ".,":
+            try:
+                all(to_number(value, mark) or True for value in self.known)
+            except (TypeError, ValueError):
+                continue
+            return mark
+        return "."
+
+    @cached_property
+    def mean_words(self) -> float:
+        """The mean number of words of a text's values, 0 of other columns."""
+        if self.is_list or self.numbers is not None or not self.known:
+            return 0.0
+        texts = [value for value in self.known if isinstance(value, str)]
+        is_all = len(texts) == len(self.known)
+        return sum(len(v.split()) for v in texts) / len(texts) if is_all else 0.0
 
     @cached_property
     def is_whole(self) -> bool:
@@ -184,14 +229,11 @@ class Column:
     @cached_property
     def is_text(self) -> bool:
         """Whether the values are written by people, nearly every one another."""
-        if self.is_list or self.numbers is not None or not self.known:
+        if not self.mean_words:
             return False
-        if not all(isinstance(value, str) for value in self.known):
-            return False
-        words = sum(len(v.split()) for v in self.known) / len(self.known)
         letters = sum(map(len, self.known)) / len(self.known)
         varied = len(self.distinct) / len(self.known)
-        return (words > SHORT_WORDS and varied > 0.1) or (letters > 12 and varied > 0.5)
+        return (self.mean_words > SHORT_WORDS and varied > 0.1) or (letters > 12 and varied > 0.5)
 
     @cached_property
     def is_id(self) -> bool:
@@ -200,6 +242,8 @@ class Column:
             return True
         if self.is_list or self.is_text or self.key in CLASS | NAMED | NUMBER | RIGHT:
             return False
+        if self.known and all(DATE.fullmatch(str(value)) for value in self.known):
+            return True
         is_named = self.key.endswith("id") and not self.key.endswith(("valid", "paid"))
         return is_named or (self.is_whole and len(self.distinct) == len(self.values) > FEW)
 
@@ -211,13 +255,17 @@ def find_reading(table: Table) -> Reading:
     """The one reading that fits a table; DataError with all of them where several do, or none."""
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
-    columns = [column for column in every if column.known]
+    split = split_column(table)
+    columns = [column for column in every if column.known and column.name != split]
     found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
+    if split:
+        found = [replace(r, columns={**r.columns, SPLIT: (split,)}) for r in found]
     if len(found) == 1:
         return found[0]
     if found:
-        ways = " or ".join(f"{SAID[reading.kind]} (--columns {reading.words})" for reading in found)
-        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}; say which.")
+        ways = " or ".join(f"{SAID[r.kind]} (--columns {r.words})" for r in found[:MOST_SHOWN])
+        more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
+        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
     names = ", ".join(map(repr, table.columns))
     if not any(column.is_text or column.is_list for column in columns):
         raise DataError(
@@ -245,11 +293,34 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
     for column in columns if table.has_header else ():
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
-        if is_value or is_number:
+        if is_value or is_number or (column.is_text and len(column.name.split()) > LONG_NAME):
             raise DataError(
-                f"line 1 of {table.name} is a row and no names: write the columns' names above it, "
-                "such as text and label."
+                f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
+                "columns from 1, or write their names above it."
             )
+
+
+def split_column(table: Table) -> str:
+    """The column that says of each row which split it is of; empty where there is none.
+
+    DataError where one says so of some rows, or by names that are not known.
+    """
+    for name, values in table.columns.items():
+        found = dict.fromkeys("" if value is None else str(value) for value in values)
+        if key_of(name) not in SPLITTING or len(found) < 2:
+            continue
+        splits = {value: split_of(value) for value in found}
+        if not any(splits.values()) and key_of(name) not in ("split", "splits"):
+            continue
+        odd = [value for value, split in splits.items() if not split]
+        if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
+            raise DataError(
+                f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
+                f"expected train and one word each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
+                "rename the values, or take the column out."
+            )
+        return name
+    return ""
 
 
 def _only(columns: Sequence[Column], keys: Collection[str]) -> Column | None:
@@ -300,20 +371,44 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[Reading]:
     tags = [c for c in rest if c.key in TAGS and len(c.distinct) <= MOST_CLASSES]
     entities = [c for c in tags if all(re.fullmatch(r"O|[BIESLU]-.+", v) for v in c.distinct)]
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
-    sentence = [c for c in numbers if not c.is_text and len(c.distinct) <= len(c.values) / 2]
+    sentence = [c for c in numbers if _tells_apart(c)]
+    if entities and not sentence:
+        raise DataError(
+            f"the rows have a word ({word.name!r}) and its tag ({entities[0].name!r}), and nothing "
+            "says where a sentence ends: --columns sentence=...,words=...,tags=... names a column "
+            "with the sentence's number."
+        )
     for tag in entities or tags:
         for number in sentence[:1]:
             found = {"sentence": (number.name,), "words": (word.name,), "tags": (tag.name,)}
             yield Reading(kind="tags", columns=found)
 
 
+def _tells_apart(column: Column) -> bool:
+    """Whether it has a value for each sentence: on all of its words, or on the first alone."""
+    on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
+    if len(column.known) < len(column.values) and on_first:
+        return len(column.known) <= len(column.values) / 2
+    return not column.is_text and len(column.distinct) <= len(column.values) / 2
+
+
 def _option_lists(columns: Sequence[Column]) -> Iterator[Reading]:
-    options = _only([column for column in columns if column.is_list], OPTIONS)
+    lists = [column for column in columns if column.is_list]
+    inner = (column for column in lists if column.name.endswith(".choices.text"))
+    options = _only(lists, OPTIONS) or next(inner, None)
     answer = _only([column for column in columns if column is not options], RIGHT)
     if options is None or answer is None or answer.is_list:
         return
     pairs = zip(options.values, answer.values, strict=True)
     both = [(right, given) for given, right in pairs if given and right not in (None, "")]
+    keys = _only(columns, {key_of(f"{options.name.removesuffix('.text')}.label")})
+    if keys is not None and keys.is_list:
+        named = zip(options.values, keys.values, answer.values, strict=True)
+        places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
+        if any(one != other for one, other in places):
+            if all(other is not None for _, other in places):
+                yield from _choice(columns, (options,), answer, keys)
+            return
     if all(place_of(right, given) is not None for right, given in both):
         yield from _choice(columns, (options,), answer)
 
@@ -322,6 +417,17 @@ WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-
 
 
 def _option_columns(columns: Sequence[Column]) -> Iterator[Reading]:
+    if columns and all(
+        column.name.isdigit() for column in columns
+    ):  # without names: the answer's letter last
+        question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
+        rows = zip(last.values, *(column.values for column in between), strict=True)
+        if len(between) > 1 and all(
+            re.fullmatch("[A-Ha-h]", str(right)) and place_of(right, given) is not None
+            for right, *given in rows
+        ):
+            yield from _choice([question, *between, last], between, last)
+        return
     named: dict[str, list[Column]] = defaultdict(list)
     for column in columns:
         if found := WIDE.fullmatch(column.key):
@@ -337,23 +443,34 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[Reading]:
 
 
 def _choice(
-    columns: Sequence[Column], options: Sequence[Column], answer: Column
+    columns: Sequence[Column],
+    options: Sequence[Column],
+    answer: Column,
+    keys: Column | None = None,
 ) -> Iterator[Reading]:
-    rest = [c for c in columns if c not in (*options, answer) and not c.is_id]
+    rest = [c for c in columns if c not in (*options, answer, keys) and not c.is_id]
     texts = [column for column in rest if column.is_text]
     question = _only(rest, QUESTION) or (texts[0] if len(texts) == 1 else None)
     if question is None:
         return
-    others = [column for column in texts if column is not question]
+    asked = [str(value) for value in question.values]
+    others = [  # HellaSwag's ctx_a is the beginning of its ctx
+        c for c in texts if c is not question and not all(map(contains, asked, map(str, c.values)))
+    ]
     context = _only(others, CONTEXT) or (others[0] if len(others) == 1 else None)
     found: dict[str, tuple[str, ...]] = {"context": (context.name,)} if context else {}
     found |= {"question": (question.name,), "options": tuple(c.name for c in options)}
+    found |= {"keys": (keys.name,)} if keys else {}
     yield Reading(kind="choice", columns=found | {"answer": (answer.name,)})
 
 
-def place_of(right: object, options: Sequence[object]) -> int | None:
-    """The right option's place from 0: by that number, by a letter, or by its text."""
+def place_of(
+    right: object, options: Sequence[object], keys: Sequence[object] | None = None
+) -> int | None:
+    """The right option's place from 0: by its key, by that number, by a letter, or by its text."""
     word = str(right).strip()
+    if keys is not None:
+        return next((at for at, key in enumerate(keys) if str(key).strip() == word), None)
     if right in options or word in options:
         return options.index(right if right in options else word)
     if re.fullmatch(r"\d+(\.0)?", word):
@@ -390,7 +507,13 @@ def _labels(columns: Sequence[Column]) -> Iterator[Reading]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
-    for target in _targets(free):
+    targets = _targets(free)
+    taken = {name for target in targets for names in target.values() for name in names}
+    # A text that comes again and again may be the second one of a pair: "headline", 171 hypotheses.
+    again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
+    if len(texts) == 1 and len(again) == 1 and "text2" not in texts[0]:
+        texts.append({**texts[0], "text2": (again[0].name,)})
+    for target in targets:
         for roles in texts:
             (role,) = target
             yield reading_of({**roles, **target, **beside}, role)
@@ -406,9 +529,9 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
         # Texts of a word or two, where a column is called so.
         named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
         texts = [c for c in named if c.numbers is None and not c.is_list]
-    by_key = {column.key: column for column in texts}
+    by_key = {column.key: column for column in columns if column.mean_words}
     for one, other in PAIRS:
-        if one in by_key and other in by_key:
+        if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
             yield {"text": (by_key[one].name,), "text2": (by_key[other].name,)}
             return
     for column in texts:
@@ -435,20 +558,30 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     """The roles that a column can have as what is predicted: none, one or two of them."""
     if column.is_list:
         words = all(isinstance(each, str) for value in column.known for each in value)
-        return ("labels",) if words and column.key not in TOKENS else ()
+        if not words or column.key in TOKENS or not any(column.known):
+            return ()
+        counts = set(map(len, column.known))
+        return (
+            ("label",)
+            if counts == {1}
+            else ("label", "labels")
+            if counts == {0, 1}
+            else ("labels",)
+        )
     if len(column.distinct) < 2:
         return ("label",) if column.key in CLASS | NAMED and column.known else ()
     if column.numbers is not None:
         return _number_roles(column)
-    if all(isinstance(value, bool) for value in column.known):
-        return ("label",)
-    if separator_of(column.known):
+    is_bool = all(isinstance(value, bool) for value in column.known)
+    if not is_bool and separator_of(column.known):
         return ("labels",)
     is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
-    return ("label",) if is_few and not column.is_text else ()
+    return ("label",) if is_bool or (is_few and not column.is_text) else ()
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:
+    if column.decimal == "," and not all("," in str(value) for value in column.known):
+        return ("labels", "number") if separator_of(column.known) else ("number",)
     if not column.is_whole:
         return ("number",)
     found = {float(value) for value in column.distinct}
@@ -463,17 +596,22 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 def separator_of(values: Sequence[Any]) -> str:
     """What stands between the labels of a value that has several; empty where values are single.
 
-    The parts come again and again, and fewer of them are different than whole values are.
+    The parts come again and again, and fewer of them are different than whole values are; or each
+    stands alone too. Empty values say nothing.
     """
-    for separator in SEPARATORS:
-        parts = [[p.strip() for p in str(value).split(separator)] for value in values]
+    known = [str(value) for value in values if value not in (None, "")]
+    for separator in SEPARATORS if known else "":
+        parts = [[p.strip() for p in value.split(separator)] for value in known]
         counts = Counter(part for found in parts for part in found)
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
-        whole = len({str(value) for value in values})
+        whole = len(set(known))
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
-        if several >= 0.1 * len(parts) and short and is_new and repeats:
+        alone = {found[0] for found in parts if len(found) == 1}
+        if short and several >= 0.1 * len(parts) and is_new and repeats:
+            return separator
+        if short and several and set(counts) <= alone:
             return separator
     return ""
 

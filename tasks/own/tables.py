@@ -5,19 +5,24 @@ reads the same. Texts stay as they are written: "NA" and "null" are text.
 """
 
 import csv
+import gzip
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from io import StringIO
+from io import BytesIO, StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.sources.formats import DOCUMENT, OfficialFiles, content_of, squad_records
-from benchharness.tasks.sources.source import Source, Split
+from benchharness.tasks.own.annotations import label_studio_rows, words_of_spans
+from benchharness.tasks.sources.archives import open_archive
+from benchharness.tasks.sources.formats import DOCUMENT, content_of, squad_questions
+from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
 """A file is read as a whole, and takes several times its size in memory."""
@@ -27,7 +32,8 @@ MOST_BYTES = 2 * 2**30
 class Table:
     """Rows by column, and the place of each as errors name it ("reviews.csv line 7").
 
-    `ids` tell rows apart within the file: the number of a line, of a row or of a question.
+    `ids` tell rows apart within the file: the number of a line, of a row or of a question. `notes`
+    say what was guessed about how it is written.
     """
 
     name: str
@@ -35,7 +41,12 @@ class Table:
     ids: Sequence[str]
     unit: str = "line"
     has_header: bool = False
-    encoding: str = ""
+    notes: tuple[str, ...] = ()
+
+    def take(self, rows: Sequence[int]) -> "Table":
+        """Some of the rows, by their indices."""
+        columns = {name: [values[n] for n in rows] for name, values in self.columns.items()}
+        return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
         """Where a row stands."""
@@ -55,8 +66,10 @@ ENDINGS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".conllu"), "conll"),
     ".parquet": "parquet",
-    ".txt": "text",
+    ".xlsx": "workbook",
+    **dict.fromkeys((".txt", ".ft"), "text"),
 }
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 
 
 def split_of(name: str) -> str:
@@ -66,44 +79,80 @@ def split_of(name: str) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def split_files(place: Path) -> dict[str, list[Path]]:
-    """The files of each split of a folder; of one file "all".
+def split_files(path: Path) -> dict[str, list[Place]]:
+    """The files of each split of a folder or an archive; of one file "all".
 
-    Parts of one file, which differ in their digits alone, are read one after the other.
+    Parts of one file, which differ in their digits alone, are read one after the other. A folder
+    whose folders are classes stands for a file.
     """
-    if place.is_file():
+    if path.is_file() and not path.name.lower().endswith(ARCHIVES):
+        return {"all": [path]}
+    place = _archive(path, _stamp(path)) if path.is_file() else path
+    if _is_classes(place):
         return {"all": [place]}
-    rows = [path for path in _children(place) if path.is_file() and _kind(path)]
-    found: dict[str, list[Path]] = {}
-    for path in rows:
-        if split := split_of(path.name):
-            found.setdefault(split, []).append(path)
+    rows = [child for child in _children(place) if child.is_file() and _kind(child)]
+    found = _by_split([child for child in _children(place) if _is_classes(child)])
+    found = found if "train" in found else _by_split(rows)
     for split, files in found.items():
-        if len({re.sub(r"\d", "", path.name) for path in files}) > 1:
-            both = " and ".join(path.name for path in files[:2])
-            raise DataError(f"{place} has {both}, which are both {split}: leave one of them there.")
+        if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
+            both = " and ".join(file.name for file in files[:2])
+            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
     if "train" in found:
         return {split: found[split] for split in SPLIT_NAMES if split in found}
     if not found and len(rows) == 1:
-        return {"all": rows}
-    held = ", ".join(path.name for path in rows[:4]) or "no file of rows"
+        return {"all": [*rows]}
+    held = ", ".join(file.name for file in rows[:4]) or "no file of rows"
     raise DataError(
-        f"{place} has no train file (it holds {held}): call it train.csv, and the others dev and "
-        "test, or name one file."
+        f"{path} has no train file (it holds {held}): call it train.csv, and the others dev and "
+        "test, or name one file; or give each class a folder of .txt files."
     )
 
 
-def _children(folder: Path) -> list[Path]:
+def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        if split := split_of(place.name):
+            found.setdefault(split, []).append(place)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
+    """An archive's folder, below folders that hold nothing but the next one."""
+    try:
+        place: Place = open_archive(path, path.name)
+    except DataError as error:
+        raise DataError(str(error).replace("get the official archive", "pack it again")) from error
+    while len(held := _children(place)) == 1 and held[0].is_dir():
+        place = held[0]
+    return place
+
+
+def _children(folder: Place) -> list[Place]:
     if not folder.is_dir():
         raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
     try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        found = [p for p in folder.iterdir() if not p.name.startswith((".", "__MACOSX"))]
     except OSError as error:
         raise DataError(f"{folder} cannot be read: {error.strerror or error}.") from error
+    return sorted(found, key=lambda child: child.name)
 
 
-def _kind(path: Path) -> str:
-    ending = path.suffix.lower()
+def _is_classes(folder: Place) -> bool:
+    """Whether its folders are classes: two or more that hold texts, none named as a split."""
+    classes = [p for p in _children(folder) if p.is_dir()] if folder.is_dir() else []
+    return len(classes) > 1 and all(
+        not split_of(place.name) and any(p.name.endswith(".txt") for p in place.iterdir())
+        for place in classes
+    )
+
+
+def _ending(path: Place) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _kind(path: Place) -> str:
+    ending = _ending(path)
     is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
     return ENDINGS.get(ending, "text" if is_named else "")
 
@@ -111,59 +160,105 @@ def _kind(path: Path) -> str:
 # Reading a file.
 
 
-def read_table(files: Sequence[Path], encoding: str = "") -> Table:
+def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
     """The rows of a file, or of its parts one after the other.
 
-    `encoding` is what it is written in, where that cannot be told. Raises DataError, with line and
-    column, where it is not what it seems to be.
+    `encoding` is what it is written in, where that cannot be told; `no_header` says that the first
+    line of a table is a row, which numbers its columns from 1. Raises DataError, with line and
+    column, where a file is not what it seems to be.
     """
-    tables = [_read(path, encoding, *_stamp(path)) for path in files]
+    tables = [_read(path, encoding, no_header, _stamp(path)) for path in files]
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
             raise DataError(f"{table.name} has other columns than {first.name}.")
-    return Table(
+    return replace(
+        first,
         name=files[0].parent.name,
         columns={name: [v for t in tables for v in t.columns[name]] for name in first.columns},
         ids=[f"{n}:{each}" for n, t in enumerate(tables) for each in t.ids],
-        unit=first.unit,
-        encoding=first.encoding,
     )
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp(path: Place) -> tuple[int, int]:
+    """What changes with a file's content, or with the files of a folder: size and time.
+
+    Members of an archive are others where that has changed.
+    """
+    if not isinstance(path, Path):
+        return 1, 0
     try:
-        found = path.stat()
+        found = [each.stat() for each in (path.rglob("*") if path.is_dir() else [path])]
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return found.st_size, found.st_mtime_ns
+    return sum(each.st_size for each in found), max(each.st_mtime_ns for each in found)
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, encoding: str, size: int, _changed: int) -> Table:
+def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
     """A run looks at the same file for its columns, and for each of its splits."""
-    if size == 0:
+    if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
+    _check_size(path, stamp[0])
+    kind = "classes" if path.is_dir() else _kind(path)
+    if not kind:
+        raise DataError(
+            f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
+            "of them in .gz or .zip, or a folder of .txt files for each class."
+        )
+    notes: tuple[str, ...] = ()
+    if kind == "classes":
+        rows: Table | Lines = _class_folders(path, encoding)
+    elif kind in BINARY:
+        rows = BINARY[kind](path, _content(path))
+    else:
+        text, notes = _text(path, _content(path), encoding)
+        kind = _text_kind(text) if kind == "text" else kind
+        rows = READERS[kind](path, text)
+    if no_header and isinstance(rows, Table):
+        raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
+    table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
+    if not table.ids:
+        raise DataError(f"{path.name} has no rows below line 1.")
+    return replace(table, notes=(*notes, *table.notes))
+
+
+def _check_size(path: Place, size: int) -> None:
     if size > MOST_BYTES:
         raise DataError(
             f"{path.name} has {size / 1e9:.1f} GB and is read as a whole, which takes several "
             f"times as much memory: give at most {MOST_BYTES / 1e9:.1f} GB of it."
         )
-    kind = _kind(path)
-    if not kind:
-        raise DataError(
-            f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}."
-        )
-    if kind == "parquet":
-        return _parquet(path)
-    text, used = _text(path, encoding)
-    reader = READERS[_text_kind(text) if kind == "text" else kind]
-    table = reader(path, text)
-    if not table.ids:
-        raise DataError(f"{path.name} has no rows below line 1.")
-    return replace(table, encoding=used)
+
+
+def _content(path: Place) -> bytes:
+    """A file's bytes, unpacked where it is a .gz."""
+    content = content_of(path)
+    if path.name.lower().endswith(".gz"):
+        try:
+            with gzip.open(BytesIO(content)) as file:
+                content = file.read(MOST_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{path.name} cannot be unpacked ({error}): pack it again.") from error
+        _check_size(path, len(content))
+    return content
+
+
+def _class_folders(folder: Place, encoding: str) -> Table:
+    """A text a file, its label the name of its folder; in "unsup" nobody has labelled them."""
+    columns: dict[str, list[Any]] = {"text": [], "label": []}
+    ids: list[str] = []
+    notes: list[str] = []
+    for place in (child for child in _children(folder) if child.is_dir()):
+        for path in (child for child in _children(place) if child.name.endswith(".txt")):
+            text, said = _text(path, content_of(path), encoding)
+            notes += said
+            columns["text"].append(text.strip())
+            columns["label"].append(None if place.name.startswith("unsup") else place.name)
+            ids.append(f"{place.name}/{path.name}")
+    return Table(name=folder.name, columns=columns, ids=ids, unit="file", notes=tuple(notes[:3]))
 
 
 MAGIC = {
@@ -172,32 +267,32 @@ MAGIC = {
     b"%PDF": "a PDF",
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x1f\x8b": "packed by gzip",
+    b"\x1f\x8b": "packed by gzip (.gz is its ending)",
     b"SQLite": "an SQLite database",
     b"PAR1": "Parquet",
 }
 
 
-def _text(path: Path, encoding: str) -> tuple[str, str]:
-    """A file's text, and its encoding where that was found to be another than UTF-8."""
-    content = content_of(path)
+def _text(path: Place, content: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
+    """A file's text, and a note where its encoding was found to be another than UTF-8."""
     for magic, what in MAGIC.items():
         if content.startswith(magic):
             raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
     if encoding:
-        return _decoded(path, content, encoding), ""
+        return _decoded(path, content, encoding), ()
+    note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _decoded(path, content, "utf-16"), "utf-16"
+        return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
     try:
-        return content.decode("utf-8-sig"), ""
+        return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError as error:
-        return _western(path, content, error.start), "cp1252"
+        return _western(path, content, error.start), (note.format("cp1252"),)
 
 
-def _western(path: Path, content: bytes, odd: int) -> str:
+def _western(path: Place, content: bytes, odd: int) -> str:
     """The text in Windows' western encoding, if it is letters there; `odd` is no UTF-8."""
     found = content.decode("cp1252", "replace")
     strange = [letter for letter in found if ord(letter) > 127]
@@ -211,7 +306,7 @@ def _western(path: Path, content: bytes, odd: int) -> str:
     return found
 
 
-def _decoded(path: Path, content: bytes, encoding: str) -> str:
+def _decoded(path: Place, content: bytes, encoding: str) -> str:
     try:
         return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeError as error:
@@ -225,6 +320,8 @@ def _decoded(path: Path, content: bytes, encoding: str) -> str:
 
 def _text_kind(text: str) -> str:
     """What a file of no known ending holds: tables have tabs, CoNLL's columns empty lines too."""
+    if text.lstrip().startswith(FASTTEXT):
+        return "fasttext"
     lines = text[:20_000].splitlines()
     blank = sum(not line.strip() for line in lines[1:-1])
     widths = {len(line.split()) for line in lines[:-1] if line.strip()}
@@ -236,30 +333,56 @@ def _text_kind(text: str) -> str:
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def _delimited(path: Path, text: str) -> Table:
-    first = text.partition("\n")[0]
-    if path.suffix.lower() in (".tsv", ".tab"):
-        delimiter = "\t"
-    else:  # the one that the first line has most of, outside of quotes
-        bare = re.sub(r'"(?:[^"]|"")*"', "", first)
-        delimiter = max(DELIMITERS, key=bare.count)
-    rows = list(_table_rows(path, text, delimiter))
-    (_, header), *body = rows or [(1, [])]
-    doubled = [name for name, count in Counter(header).items() if count > 1]
-    if doubled:
-        raise DataError(f"{path.name} line 1 names the column {doubled[0]!r} twice.")
-    for number, fields in body:
-        if len(fields) != len(header):
+Lines = list[tuple[int, Sequence[Any]]]
+"""Rows of a table with the numbers of their lines."""
+
+
+def _delimited(path: Place, text: str) -> Lines:
+    is_tabs = _ending(path) in (".tsv", ".tab")
+    delimiter = "\t" if is_tabs else _delimiter(path, text)
+    rows: Lines = list(_table_rows(path, text, delimiter))
+    for number, fields in rows:
+        if len(fields) != len(rows[0][1]):
             raise DataError(
                 f"{path.name} line {number} has {len(fields)} fields where line 1 has "
-                f"{len(header)}: it is cut at {DELIMITERS[delimiter]}; quote texts that hold one."
+                f"{len(rows[0][1])}: it is cut at {DELIMITERS[delimiter]}; quote texts that hold "
+                "one."
             )
+    return rows
+
+
+def _delimiter(path: Place, text: str) -> str:
+    """What cuts the first rows evenly; else what the first line has most of, outside of quotes."""
+    bare = re.sub(r'"(?:[^"]|"")*"', "", text.partition("\n")[0])
+    ranked = sorted(DELIMITERS, key=bare.count, reverse=True)
+
+    def is_even(delimiter: str) -> bool:
+        try:
+            widths = {len(row) for _, row in islice(_table_rows(path, text, delimiter), 200)}
+        except DataError:
+            return False
+        return len(widths) == 1 and widths != {1}
+
+    return next(filter(is_even, ranked), ranked[0])
+
+
+def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
+    """Rows below the names of their columns, which are numbers from 1 where no row has them."""
+    (_, header), *body = rows or [(1, [])]
+    if no_header:
+        header, body = [str(number + 1) for number in range(len(header))], rows
+    doubled = [name for name, count in Counter(header).items() if count > 1]
+    if doubled:
+        raise DataError(
+            f"{path.name} line 1 names the column {doubled[0]!r} twice: rename one, or say "
+            "--no-header where line 1 is a row."
+        )
     columns = {name: [fields[at] for _, fields in body] for at, name in enumerate(header)}
     ids = [str(number) for number, _ in body]
-    return Table(name=path.name, columns=columns, ids=ids, has_header=True)
+    return Table(name=path.name, columns=columns, ids=ids, has_header=not no_header)
 
 
-def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its first line; rows of no fields are none."""
     lines = text.removesuffix("\n").split("\n")
     if delimiter == "\t" and not _is_quoted(lines):
@@ -305,9 +428,9 @@ def _open_quote(line: str, delimiter: str) -> int:
 # JSON: an object a line, one list of objects, or SQuAD's articles.
 
 
-def _json(path: Path, text: str) -> Table:
+def _json(path: Place, text: str) -> Table:
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    is_lines = path.suffix.lower() != ".json" or (len(lines) > 1 and _is_object(lines[0][1]))
+    is_lines = _ending(path) != ".json" or (len(lines) > 1 and _is_object(lines[0][1]))
     document = None if is_lines and not text.lstrip().startswith("[") else _parsed(path, text)
     match document:
         case None:
@@ -316,7 +439,7 @@ def _json(path: Path, text: str) -> Table:
         case list():
             return _objects(path, [(str(n), row) for n, row in enumerate(document, 1)], "row")
         case {"data": list()}:
-            return _squad(path)
+            return _squad(path, document)
         case dict() if document and all(isinstance(v, list) for v in document.values()):
             return _column_lists(path, document)
     raise DataError(
@@ -332,7 +455,7 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def _parsed(path: Path, text: str, line: int = 1) -> Any:
+def _parsed(path: Place, text: str, line: int = 1) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -344,10 +467,13 @@ def _parsed(path: Path, text: str, line: int = 1) -> Any:
         raise DataError(f"{path.name} line {line} is JSON that is nested too deep.") from error
 
 
-def _objects(path: Path, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
-    """Objects as rows; a column inside another one has a dotted name, and None is missing."""
+def _objects(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
+    """Objects as rows; a column inside another one has a dotted name, and None is missing.
+
+    Marked stretches of a text are words and tags.
+    """
     flat = []
-    for number, found in objects:
+    for number, found in label_studio_rows(path.name, objects):
         if not isinstance(found, dict):
             raise DataError(
                 f"{path.name} {unit} {number} is a {type(found).__name__}: expected an object with "
@@ -355,21 +481,45 @@ def _objects(path: Path, objects: Sequence[tuple[str, Any]], unit: str) -> Table
             )
         flat.append(_flat(found))
     names = dict.fromkeys(name for row in flat for name in row)
-    columns = {name: [row.get(name) for row in flat] for name in names}
-    return Table(name=path.name, columns=columns, ids=[n for n, _ in objects], unit=unit)
+    columns: dict[str, list[Any]] = {}
+    for name in names:
+        columns |= _even(name, [row.get(name) for row in flat])
+    table = Table(name=path.name, columns=columns, ids=[n for n, _ in objects], unit=unit)
+    more, notes = words_of_spans(columns, table.place)
+    return replace(table, columns=columns | more, notes=notes)
+
+
+def _even(name: str, values: list[Any]) -> dict[str, list[Any]]:
+    """A column as it is; several lists of objects with a text, and lists beside single texts."""
+    known = [value for value in values if value is not None]
+    if not any(isinstance(value, list) for value in known):
+        return {name: values}
+    if all(isinstance(value, str | list) for value in known):
+        values = [[value] if isinstance(value, str) else value for value in values]
+    inner = [each for value in known if isinstance(value, list) for each in value]
+    if not (inner and all(isinstance(each, dict) and "text" in each for each in inner)):
+        return {name: values}
+    if any("start" in each for each in inner):  # marked stretches
+        return {name: values}
+    return {
+        f"{name}.{key}": [None if v is None else [each.get(key) for each in v] for v in values]
+        for key in dict.fromkeys(key for each in inner for key in each)
+    }
 
 
 def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, value in found.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and list(value) == ["choices"]:  # of Label Studio, where several
+            row[str(name)] = value["choices"]
+        elif isinstance(value, dict):
             row |= {f"{name}.{inner}": each for inner, each in _flat(value).items()}
         else:
             row[str(name)] = value
     return row
 
 
-def _column_lists(path: Path, document: Mapping[str, Sequence[Any]]) -> Table:
+def _column_lists(path: Place, document: Mapping[str, Sequence[Any]]) -> Table:
     lengths = {len(values) for values in document.values()}
     if len(lengths) != 1:
         raise DataError(f"{path.name} has columns of {min(lengths)} to {max(lengths)} rows.")
@@ -377,14 +527,9 @@ def _column_lists(path: Path, document: Mapping[str, Sequence[Any]]) -> Table:
     return Table(name=path.name, columns=dict(document), ids=ids, unit="row")
 
 
-def _squad(path: Path) -> Table:
+def _squad(path: Place, document: Mapping[str, Any]) -> Table:
     """SQuAD's articles, of version 1.1 or 2.0."""
-    source = Source(hub="", config="", revision="", splits={})
-    split = Split(hub="", files=())
-    try:
-        records = [r.fields for r in squad_records(OfficialFiles(source, split, (path,)))]
-    except DataError as error:
-        raise DataError(str(error).replace(str(path), path.name)) from error
+    records = [record.fields for record, _ in squad_questions(document, path.name)]
     names = ("context", "question", "answers.text", "answers.answer_start")
     ids = [str(row["id"]) for row in records]
     columns = {name: [row[name] for row in records] for name in names}
@@ -394,7 +539,7 @@ def _squad(path: Path) -> Table:
 # CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
 
 
-def _conll(path: Path, text: str) -> Table:
+def _conll(path: Place, text: str) -> Table:
     sentences: list[list[list[str]]] = [[]]
     ids: list[str] = []
     width = 0
@@ -419,26 +564,78 @@ def _conll(path: Path, text: str) -> Table:
     return Table(name=path.name, columns=columns, ids=ids)
 
 
-READERS: Mapping[str, Callable[[Path, str], Table]] = {
+# fastText: the labels of a line before its text.
+
+FASTTEXT = "__label__"
+
+
+def _fasttext(path: Place, text: str) -> Table:
+    columns: dict[str, list[Any]] = {"text": [], "label": []}
+    ids = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if words := line.split():
+            labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
+            columns["text"].append(" ".join(w for w in words if not w.startswith(FASTTEXT)))
+            columns["label"].append(labels)
+            ids.append(str(number))
+    return Table(name=path.name, columns=columns, ids=ids)
+
+
+READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
     "json": _json,
     "conll": _conll,
+    "fasttext": _fasttext,
 }
 
 
-# Parquet, and rows of the hub.
+# Parquet, workbooks, and rows of the hub.
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Place, content: bytes) -> Table:
     from pyarrow import ArrowException, parquet  # noqa: PLC0415  (half a second)
 
     try:
-        rows = parquet.read_table(path).to_pylist()
+        rows = parquet.read_table(BytesIO(content)).to_pylist()
     except (OSError, ArrowException) as error:
         raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
     if not rows:
         raise DataError(f"{path.name} has no rows.")
     return _objects(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
+
+
+def _workbook(path: Place, content: bytes) -> Lines:
+    """The rows of the one sheet that has any, cells as text or numbers."""
+    try:
+        from openpyxl import load_workbook  # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise DataError(
+            f"{path.name} is an Excel workbook, which takes openpyxl: pip install "
+            "'benchharness[xlsx]', or save the sheet as CSV."
+        ) from None
+    try:
+        book = load_workbook(BytesIO(content), read_only=True, data_only=True)
+        sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+    except Exception as error:  # whatever its parsers of zip and XML raise
+        raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
+    held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
+    if len(held) > 1:
+        raise DataError(f"{path.name} has the sheets {', '.join(held)}: save one of them as CSV.")
+    numbered = [
+        (n, list(map(_cell, row))) for rows in held.values() for n, row in enumerate(rows, 1)
+    ]
+    width = max((at for _, row in numbered for at, v in enumerate(row, 1) if v != ""), default=0)
+    return [(n, row[:width]) for n, row in numbered if any(value != "" for value in row)]
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else value if isinstance(value, int | float) else str(value)
+
+
+BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
+    "parquet": _parquet,
+    "workbook": _workbook,
+}
 
 
 def hub_table(name: str, dataset: Any) -> Table:

@@ -24,10 +24,10 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.metrics import to_iob2
-from benchharness.tasks.own.leaks import tie_of
-from benchharness.tasks.own.metrics import Script, known_metrics, metric_of
-from benchharness.tasks.own.roles import Kind, Reading, place_of, reading_of
-from benchharness.tasks.own.tables import Table, hub_table, read_table, split_files
+from benchharness.tasks.own.leaks import near_groups
+from benchharness.tasks.own.metrics import Script, known_metrics, metrics_of
+from benchharness.tasks.own.roles import SPLIT, Kind, Reading, place_of, reading_of, to_number
+from benchharness.tasks.own.tables import Table, hub_table, read_table, split_files, split_of
 from benchharness.tasks.read import sample
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import Row, Source, Split
@@ -46,8 +46,9 @@ class OwnData:
     stands between several labels, `value_range` and `scale` are a number's, as in PairTask.
 
     `splits` are the hub's names by ours, empty names for files; `held_out` is the share of train
-    that is made dev, where the data have none. `encoding` is set where it was said. `hub`,
-    `config` and `revision` (a commit) say where on the hub the rows are.
+    that is made dev, where the data have none. `encoding` and `no_header` are set where they were
+    said, `decimal` is what numbers have before their decimals. `hub`, `config` and `revision` (a
+    commit) say where on the hub the rows are.
     """
 
     title: str
@@ -63,6 +64,8 @@ class OwnData:
     splits: Mapping[str, str] = field(default_factory=lambda: {"train": "", "dev": ""})
     held_out: float = 0.0
     encoding: str = ""
+    no_header: bool = False
+    decimal: str = "."
     hub: str = ""
     config: str = ""
     revision: str = ""
@@ -126,7 +129,7 @@ def add(task: Task) -> Task:
 def own_task(own: OwnData, name: str = "") -> Task:
     """The task of a definition; a plugin may give it another name ("mine/reviews")."""
     known = known_metrics(own.kind, own.labels, no_answer=own.no_answer)
-    chosen = tuple(metric_of(w, known, own.labels, own.scripts.get(w)) for w in own.metrics)
+    chosen = metrics_of(own.metrics, known, own.labels, own.scripts)
     counted = {metric.name for metric in chosen}
     facts: dict[str, Any] = {
         "name": name or own.name,
@@ -196,6 +199,18 @@ def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Exampl
 
 def table_of(own: OwnData, split: str, place: Path | None) -> Table:
     """The rows of a split as they are."""
+    table = _all_rows(own, split, place)
+    if SPLIT not in own.columns:
+        return table
+    (name,) = own.columns[SPLIT]
+    if name not in table.columns:
+        raise no_column(table, name)
+    wanted = "train" if split == "dev" and own.held_out else split
+    found = table.columns[name]
+    return table.take([row for row, value in enumerate(found) if split_of(str(value)) == wanted])
+
+
+def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
     if place is None:
         source = Source(
             hub=own.hub,
@@ -208,7 +223,7 @@ def table_of(own: OwnData, split: str, place: Path | None) -> Table:
     found = files.get(split) or files.get("all")
     if found is None:
         raise DataError(f"{place} has no {split} file any more: put it back.")
-    return read_table(found, own.encoding)
+    return read_table(found, own.encoding, no_header=own.no_header)
 
 
 def _hub_rows(name: str, source: Source, split: str) -> Table:
@@ -218,32 +233,39 @@ def _hub_rows(name: str, source: Source, split: str) -> Table:
 def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     """Rows as train and dev, with the labels in their proportions.
 
-    Rows of one group, of one text, or on one context stay on one side. Which rows dev has depends
-    on their ids alone, and a label is never in dev alone.
+    Rows of one group, of one text or nearly so, or on one context stay on one side. Which rows dev
+    has depends on their ids alone, and a label is never in dev alone.
     """
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
-    ties = _ties(own, table, examples)
-    held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: ties[e.id]))
-    dev_ids = {whole[index].id for index in held}
-    train = [example for example in examples if example.id not in dev_ids]
-    known = {label for example in train for label in labels_of(example)}
-    back = {e.id for e in whole if e.id in dev_ids and not set(labels_of(e)) <= known}
-    # What is tied to a row that goes back goes with it.
-    back_ties = {ties[name] for name in back} - {None}
-    gone = {n for n in dev_ids if n in back or ties[n] in back_ties}
-    dev_ids -= gone
+    for is_near in (True, False):  # where most texts are nearly one, those that are equal
+        ties = _ties(own, table, examples, is_near=is_near)
+        dev_ids = _dev_of(own, whole, ties)
+        if len(dev_ids) >= own.held_out * len(whole) / 2:
+            break
     dev = [example for example in examples if example.id in dev_ids]
     train = [example for example in examples if example.id not in dev_ids]
     if not dev or not train:
         raise DataError(
-            f"{table.name} cannot be split into train and dev ({len(whole)} rows): give more rows, "
-            "fewer groups, or a folder with train and dev."
+            f"{table.name} cannot be split into train and dev ({len(whole)} rows of "
+            f"{len(set(ties.values()))} different texts or groups): give more of them, or a folder "
+            "with train and dev."
         )
     return train, dev
 
 
-def _ties(own: OwnData, table: Table, examples: Sequence[Example]) -> dict[str, str | None]:
+def _dev_of(own: OwnData, whole: Sequence[Example], ties: Mapping[str, str]) -> set[str]:
+    """The rows that dev has, by id."""
+    held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: ties[e.id]))
+    known = {label for n, e in enumerate(whole) if n not in held for label in labels_of(e)}
+    # What is tied to a row that goes back goes with it.
+    back = {ties[whole[n].id] for n in held if not set(labels_of(whole[n])) <= known}
+    return {whole[n].id for n in held if ties[whole[n].id] not in back}
+
+
+def _ties(
+    own: OwnData, table: Table, examples: Sequence[Example], *, is_near: bool
+) -> dict[str, str]:
     """What each row has in common with others, by id: their group, or the same text."""
     parents: dict[str, str] = {}
 
@@ -255,8 +277,8 @@ def _ties(own: OwnData, table: Table, examples: Sequence[Example]) -> dict[str, 
 
     groups = _group_values(own, table)
     keys = {}
-    for example in examples:
-        key = f"text {tie_of(example)}"
+    for example, tie in zip(examples, near_groups(examples, is_near=is_near), strict=True):
+        key = f"text {tie}"
         if (group := groups.get(example.id)) is not None:
             parents[root(key)] = root(f"group {group}")
         keys[example.id] = key
@@ -347,7 +369,8 @@ def _role_values(
 def no_column(table: Table, name: str) -> DataError:
     """What to say of a column that is not there."""
     names = ", ".join(map(repr, table.columns))
-    return DataError(f"{table.name} has no column {name!r}: it has {names}.")
+    hint = " (--no-header numbers them from 1)" if name.isdigit() and table.has_header else ""
+    return DataError(f"{table.name} has no column {name!r}: it has {names}{hint}.")
 
 
 def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> PairExample:
@@ -367,7 +390,10 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
         if sum(flags) != 1:
             raise DataError(f"{place} has {sum(flags)} of the classes: expected one.")
         return own.columns["label"][flags.index(1)]
-    return class_name(values[0]) if values and values[0] not in (None, "") else None
+    found = label_parts(values[0], "\n") if values and isinstance(values[0], list) else values
+    if len(found) > 1:
+        raise DataError(f"{place} has {len(found)} labels: expected one.")
+    return class_name(found[0]) if found and found[0] not in (None, "") else None
 
 
 def class_name(value: Any) -> str:
@@ -408,7 +434,7 @@ def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | N
     if value is None or str(value).strip().lower() in ("", "nan", "na", "n/a", "null", "none"):
         return None
     try:
-        number = float(value)
+        number = to_number(value, own.decimal)
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
@@ -497,7 +523,8 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
         is_list = len(given) == 1 and isinstance(given[0], list | None)
         options = given[0] or () if is_list else given
         right = row["answer"][0] if row["answer"] else None
-        found = None if right in (None, "") else place_of(right, options)
+        keys = row["keys"][0] if row.get("keys") else None
+        found = None if right in (None, "") else place_of(right, options, keys)
         if found is None and right not in (None, ""):
             raise DataError(
                 f"{place} has the answer {right!r}, which is none of its {len(options)} options: "

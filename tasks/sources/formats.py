@@ -218,13 +218,9 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
     marks = set[bool | None]()
-    for number, article in enumerate(items(document, "data", str(path))):
-        place = f"{path} article {number}"
-        title = value(article, "title", place)
-        for position, paragraph in enumerate(items(article, "paragraphs", place)):
-            for record, mark in _questions(paragraph, title, f"{place} paragraph {position}"):
-                marks.add(mark)
-                yield record
+    for record, mark in squad_questions(document, str(path)):
+        marks.add(mark)
+        yield record
     if source.no_answer is True and marks == {None}:
         raise DataError(
             f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
@@ -235,6 +231,15 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
             f"{path} holds SQuAD 2.0: it has questions without an answer. Get the "
             "official file of SQuAD 1.1, or take --task squad/v2.0."
         )
+
+
+def squad_questions(document: Mapping[str, Any], name: str) -> Iterator[tuple[Record, bool | None]]:
+    """The questions of a file's articles, and what marks each as impossible (see `_questions`)."""
+    for number, article in enumerate(items(document, "data", name)):
+        place = f"{name} article {number}"
+        title = value(article, "title", place)
+        for position, paragraph in enumerate(items(article, "paragraphs", place)):
+            yield from _questions(paragraph, title, f"{place} paragraph {position}")
 
 
 def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record, bool | None]]:

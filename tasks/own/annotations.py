@@ -1,0 +1,131 @@
+"""Exports of annotation tools: marked stretches as tagged words, Label Studio's tasks as rows."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from benchharness.tasks.errors import DataError
+
+Numbered = Sequence[tuple[str, Any]]
+"""Rows as they are read, each with its number."""
+
+
+# doccano's, Prodigy's and spaCy's offsets, and Label Studio's.
+
+
+class Span(NamedTuple):
+    """A stretch of a text by its characters."""
+
+    start: int
+    end: int
+    label: str
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def words_of_spans(
+    columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]
+) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
+    """The columns `words` and `tags` of texts with one column of marked stretches; and a note.
+
+    Words are runs of letters, or single other characters. A stretch that begins or ends within a
+    word has all of it, which is said.
+    """
+    marked = [name for name, values in columns.items() if _is_marked(values)]
+    texts = [n for n in ("text", "data", "sentence", "content") if n in columns]
+    if len(marked) != 1 or not texts or {"words", "tags"} & set(columns):
+        return {}, ()
+    words: list[Any] = []
+    tags: list[Any] = []
+    cut = 0
+    for row, (text, found) in enumerate(zip(columns[texts[0]], columns[marked[0]], strict=True)):
+        places = [match.span() for match in _WORD.finditer(str(text or ""))]
+        spans = [span for each in found or () if (span := _span(each))]
+        words.append([str(text)[start:end] for start, end in places])
+        tags.append(None if found is None or not places else _tags(places, spans, place(row)))
+        ends = {start for start, _ in places}, {end for _, end in places}
+        cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
+    said = f"{cut} stretches in {marked[0]} begin or end within a word: all of it is taken"
+    return {"words": words, "tags": tags}, (said,) if cut else ()
+
+
+def _is_marked(values: Sequence[Any]) -> bool:
+    found = [each for value in values if isinstance(value, list) for each in value]
+    return bool(found) and all(map(_span, found))
+
+
+def _span(found: Any) -> Span | None:
+    match found:
+        case (
+            [int(start), int(end), str(label)]
+            | {"start_offset": int(start), "end_offset": int(end), "label": str(label)}
+            | {"start": int(start), "end": int(end), "label": str(label)}
+            | {"start": int(start), "end": int(end), "labels": [str(label)]}
+        ):
+            return Span(start, end, label)
+    return None
+
+
+def _tags(places: Sequence[tuple[int, int]], spans: Sequence[Span], row: str) -> list[str]:
+    tags = ["O"] * len(places)
+    for span in spans:
+        inside = [
+            n for n, (start, end) in enumerate(places) if start < span.end and span.start < end
+        ]
+        if not inside:
+            raise DataError(f"{row} marks {span.start} to {span.end}, where its text has no word.")
+        if any(tags[number] != "O" for number in inside):
+            raise DataError(
+                f"{row} marks {span.start} to {span.end} ({span.label}), which overlaps with "
+                "another one: a word has one tag, so leave one of them out."
+            )
+        for number in inside:
+            tags[number] = f"{'B' if number == inside[0] else 'I'}-{span.label}"
+    return tags
+
+
+# Label Studio's JSON: a task has its data, and what each annotator said.
+
+
+def label_studio_rows(name: str, rows: Numbered) -> Numbered:
+    """Rows with a column for each control of the labelling page; others stay as they are."""
+    for _, row in rows:
+        if not (
+            isinstance(row, dict) and isinstance(row.get("data"), dict) and "annotations" in row
+        ):
+            return rows
+    done = [list(_answers(name, task)) for _, task in rows]
+    marking = {
+        n for answers in done for each in answers for n, v in each.items() if _is_marked([v])
+    }
+    found = []
+    for (number, task), answers in zip(rows, done, strict=True):
+        if any(answer != answers[0] for answer in answers):
+            raise DataError(
+                f"{name} row {number} has {len(answers)} annotations that differ: export one of "
+                "each task, such as those of one annotator."
+            )
+        empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
+        found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
+    return found
+
+
+def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What each annotator said of a task, by the control's name; cancelled ones said nothing."""
+    try:
+        for annotation in task["annotations"]:
+            if not annotation.get("was_cancelled"):
+                said: dict[str, Any] = {}
+                for result in annotation["result"]:
+                    control, value = result.get("from_name"), result.get("value")
+                    if control and "start" in value:
+                        said.setdefault(control, []).append(value)
+                    elif control:
+                        said[control] = value[result["type"]]
+                yield said
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{name} is not as Label Studio exports JSON ({error!r} in a task): export it again, "
+            "or as CSV."
+        ) from error

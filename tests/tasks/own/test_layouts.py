@@ -1,0 +1,330 @@
+# ruff: noqa: E501  (a layout is a line)
+"""Fifty files in the layouts of well-known data sets, rows made here: read, asked or refused.
+
+A layout says "KIND COLUMNS" where it is read, "asks COLUMNS or COLUMNS" where it fits several tasks,
+and "refuses WORDS" where neither can be; then the labels, and how many rows the splits have.
+"""
+
+import gzip
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.find import find_own
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from tests.helpers.own_files import (
+    as_csv,
+    as_jsonl,
+    exam,
+    passage,
+    second,
+    sentence,
+    squad,
+    tagged,
+    text_file,
+)
+
+ROWS = range(60)
+NLI = ("entailment", "neutral", "contradiction")
+
+
+class Layout(NamedTuple):
+    write: Callable[[Path], Path]
+    expected: str
+    labels: Sequence[str] = ()
+    rows: str = ""
+    said: str = ""
+    no_header: bool = False
+
+
+def csv(name: str, head: str, row: Callable[[int], Sequence[object]], delimiter: str = ","):
+    header = [head.split(",")] if head else []
+    return text_file(name, as_csv([*header, *(row(n) for n in ROWS)], delimiter))
+
+
+def jsonl(name: str, row: Callable[[int], dict[str, object]]):
+    return text_file(name, as_jsonl([row(n) for n in ROWS]))
+
+
+def conll(name: str, separator: str, *more: str):
+    def lines(number: int) -> str:
+        words = zip(*tagged(number), strict=True)
+        return "".join(separator.join([w, *more, tag]) + "\n" for w, tag in words)
+
+    return text_file(name, "\n".join(map(lines, ROWS)))
+
+
+def tree(**folders: Sequence[str]):
+    """One folder a class, in one folder a split where a name has "__"."""
+
+    def write(folder: Path) -> Path:
+        for name, texts in folders.items():
+            place = folder / "films" / name.replace("__", "/")
+            place.mkdir(parents=True)
+            for number, text in enumerate(texts):
+                (place / f"{number}_7.txt").write_text(text)
+        (folder / "films" / "imdb.vocab").write_text("the\n")
+        return folder / "films"
+
+    return write
+
+
+def folder(**files: str):
+    def write(place: Path) -> Path:
+        for name, content in files.items():
+            (place / name.replace("__", ".")).write_text(content)
+        return place
+
+    return write
+
+
+def packed(inner: str, content: str, ending: str):
+    def write(place: Path) -> Path:
+        path = place / f"packed{ending}"
+        if path.suffix == ".gz":
+            path.write_bytes(gzip.compress(content.encode()))
+        else:
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr(inner, content)
+                archive.writestr(f"__MACOSX/._{inner}", "x")
+        return path
+
+    return write
+
+
+def workbook(place: Path) -> Path:
+    frame = pd.DataFrame({"text": list(map(sentence, ROWS)), "label": [n % 2 for n in ROWS]})
+    frame.to_excel(place / "book.xlsx", index=False)
+    return place / "book.xlsx"
+
+
+def marked(number: int, form: Callable[[int, int, str], object]) -> tuple[str, list[object]]:
+    """A text and its entities by characters."""
+    words, _ = tagged(number)
+    text = f"{' '.join(words)}."
+    names = [("Anna Meyer", "PER"), *([("Berlin", "LOC")] if number % 2 else [])]
+    return text, [form(text.index(w), text.index(w) + len(w), tag) for w, tag in names]
+
+
+def doccano(number: int) -> dict[str, object]:
+    text, found = marked(number, lambda start, end, tag: [start, end, tag])
+    return {"id": number, "text": text, "label": found, "Comments": []}
+
+
+def doccano_relations(number: int) -> dict[str, object]:
+    def form(start: int, end: int, tag: str) -> dict[str, object]:
+        return {"id": number, "label": tag, "start_offset": start, "end_offset": end}
+
+    text, found = marked(number, form)
+    return {"id": number, "text": text, "entities": found, "relations": []}
+
+
+def label_studio(number: int) -> dict[str, object]:
+    value = {"value": {"choices": [["Pos", "Neg"][number % 2]]}, "from_name": "mood"}
+    result = {"id": "x", "type": "choices", "to_name": "text", "origin": "manual", **value}
+    done = {"id": number, "completed_by": 1, "was_cancelled": False, "lead_time": 3.2}
+    return {
+        "id": number,
+        "annotations": [{**done, "result": [result]}],
+        "predictions": [],
+        "data": {"text": sentence(number)},
+        "created_at": f"2024-01-{1 + number % 28:02}T10:00:00Z",
+        "project": 3,
+    }
+
+
+def label_studio_spans(number: int) -> dict[str, object]:
+    def form(start: int, end: int, tag: str) -> dict[str, object]:
+        value = {"start": start, "end": end, "text": "x", "labels": [tag]}
+        return {"value": value, "from_name": "label", "to_name": "text", "type": "labels"}
+
+    text, found = marked(number, form)
+    whole = label_studio(number)
+    whole["annotations"] = [{"id": 1, "was_cancelled": False, "result": found}]
+    return whole | {"data": {"text": text}}
+
+
+def kaggle_ner(name: str, number: Callable[[int, int], object]):
+    rows = [
+        [number(n, place), word, "NN", tag]
+        for n in ROWS
+        for place, (word, tag) in enumerate(zip(*tagged(n), strict=True))
+    ]
+    return text_file(name, as_csv([["Sentence #", "Word", "POS", "Tag"], *rows]), "cp1252")
+
+
+ENTITIES = ("O", "B-LOC", "B-PER", "I-PER")
+LAYOUTS = {
+    # Two texts.
+    "SciTail": Layout(
+        jsonl("scitail.jsonl", lambda n: {"premise": sentence(n), "hypothesis": sentence(900 + n % 5), "label": NLI[n % 2]}),
+        "class text=premise,text2=hypothesis,label=label",
+        ("entailment", "neutral"),
+    ),
+    "low variety, other names": Layout(
+        jsonl("pairs.jsonl", lambda n: {"news": sentence(n), "headline": sentence(900 + n % 5), "label": NLI[n % 2]}),
+        "asks text=news,label=label or text=news,text2=headline,label=label",
+    ),
+    "SNLI": Layout(
+        jsonl("snli.jsonl", lambda n: {"annotator_labels": [NLI[n % 3]] * 5, "captionID": f"{n // 3}.jpg#1", "gold_label": NLI[n % 3], "pairID": f"{n}.jpg#1r1e", "sentence1": sentence(n), "sentence1_parse": f"(ROOT (S {sentence(n)}))", "sentence2": second(n), "sentence2_parse": f"(ROOT {second(n)})"}),
+        "class text=sentence1,text2=sentence2,label=gold_label",
+        sorted(NLI),
+    ),
+    "MNLI": Layout(
+        csv("mnli.tsv", "index,promptID,pairID,genre,sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse,sentence1,sentence2,label1,gold_label", lambda n: [n, n // 3, f"{n}e", ["fiction", "travel"][n % 2], f"( {sentence(n)} )", f"( {second(n)} )", f"(ROOT {sentence(n)})", f"(ROOT {second(n)})", sentence(n), second(n), NLI[n % 3], NLI[n % 3]], "\t"),
+        "class text=sentence1,text2=sentence2,label=gold_label",
+        sorted(NLI),
+    ),
+    "MRPC": Layout(
+        csv("mrpc.txt", "Quality,#1 ID,#2 ID,#1 String,#2 String", lambda n: [n % 2, 7000 + n, 8000 + n, sentence(n), second(n)], "\t"),
+        "class text=#1 String,text2=#2 String,label=Quality",
+        ("0", "1"),
+    ),
+    "QQP": Layout(
+        csv("quora.tsv", "id,qid1,qid2,question1,question2,is_duplicate", lambda n: [n, 2 * n, 2 * n + 1, sentence(n), second(n), n % 2], "\t"),
+        "class text=question1,text2=question2,label=is_duplicate",
+        ("0", "1"),
+    ),
+    "STS-B without a header": Layout(
+        csv("sts-train.csv", "", lambda n: ["main-captions", "MSRvid", "2012test", f"{n:04}", f"{n % 26 / 5:.3f}", sentence(n), second(n)], "\t"),
+        "refuses --no-header",
+    ),
+    "STS-B, by its columns": Layout(
+        csv("sts.csv", "", lambda n: ["main-captions", "MSRvid", "2012test", f"{n:04}", f"{n % 26 / 5:.3f}", sentence(n), second(n)], "\t"),
+        "asks text=6,number=5 or text=6,text2=7,number=5",
+        no_header=True,
+    ),
+    # One text.
+    "SST": Layout(csv("sst.tsv", "sentence,label", lambda n: [f"{sentence(n)} ", n % 2], "\t"), "class text=sentence,label=label", ("0", "1")),
+    "CoLA without a header": Layout(csv("cola.tsv", "", lambda n: ["gj04", n % 2, "" if n % 2 else "*", sentence(n)], "\t"), "refuses --no-header"),
+    "CoLA, by its columns": Layout(
+        csv("cola.tsv", "", lambda n: [["gj04", "bc01"][n % 3 == 0], n % 2, "" if n % 2 else "*", sentence(n)], "\t"),
+        "asks text=4,label=1 or text=4,label=2",
+        no_header=True,
+    ),
+    "IMDB": Layout(
+        tree(train__pos=[sentence(n) for n in range(30)], train__neg=[sentence(n) for n in range(30, 60)], train__unsup=[sentence(n) for n in range(60, 80)], test__pos=[sentence(n) for n in range(80, 90)], test__neg=[sentence(n) for n in range(90, 100)]),
+        "class text=text,label=label",
+        ("neg", "pos"),
+        "48 train, 12 dev, 20 test",
+    ),
+    "one folder a class": Layout(tree(ham=[sentence(n) for n in range(30)], spam=[sentence(n) for n in range(30, 60)]), "class text=text,label=label", ("ham", "spam"), "48 train, 12 dev"),
+    "AG news without a header": Layout(csv("ag.csv", "", lambda n: [1 + n % 4, sentence(n, length=5), sentence(n + 500)]), "refuses --no-header"),
+    "AG news, by its columns": Layout(
+        csv("ag.csv", "", lambda n: [1 + n % 4, sentence(n, length=5), sentence(n + 500)]),
+        "asks text=2,label=1 or text=3,number=1",
+        no_header=True,
+    ),
+    "Yelp without a header": Layout(csv("yelp.csv", "", lambda n: [1 + n % 2, sentence(n)]), "class text=2,label=1", ("1", "2"), no_header=True),
+    "DBpedia": Layout(
+        csv("dbpedia.csv", "label,title,content", lambda n: [f"Class{n % 4}", f"Thing {n} of it", sentence(n)]),
+        "asks text=content,label=label or text=title,text2=content,label=label",
+    ),
+    "TREC": Layout(
+        csv("trec.csv", "text,coarse_label,fine_label", lambda n: [sentence(n), ["DESC", "HUM"][n % 2], ["DESC:def", "HUM:ind", "DESC:manner"][n % 3]]),
+        "asks text=text,label=coarse_label or text=text,label=fine_label",
+    ),
+    "Banking77": Layout(csv("banking.csv", "text,category", lambda n: [sentence(n), f"card_{n % 12}"]), "class text=text,label=category", sorted(f"card_{n}" for n in range(12))),
+    "GoEmotions": Layout(
+        csv("emotions.tsv", "", lambda n: [sentence(n), "3,27" if n == 7 else "27,3,1" if n == 9 else [3, 27, 1][n % 3], f"eebbqe{n}"], "\t"),
+        "labels text=1,labels=2",
+        ("1", "3", "27"),
+        no_header=True,
+    ),
+    "toxic comments": Layout(
+        csv("toxic.csv", "id,comment_text,toxic,obscene,threat", lambda n: [f"00a{n}", sentence(n), n % 2, int(n % 3 == 0), int(n % 5 == 0)]),
+        "labels text=comment_text,labels=toxic+obscene+threat",
+        ("toxic", "obscene", "threat"),
+    ),
+    "a|b and empty cells": Layout(
+        csv("topics.csv", "text,labels", lambda n: [sentence(n), "|".join(w for k, w in enumerate(("billing", "bug", "feature", "other")) if n >> k & 1)]),
+        "labels text=text,labels=labels",
+        ("billing", "bug", "feature", "other"),
+        "48 train, 12 dev",
+        "none of them",
+    ),
+    "fastText": Layout(text_file("cooking.txt", "".join(f"__label__{'sweet' if n % 2 else 'sour'} {sentence(n)}\n" for n in ROWS)), "class text=text,label=label", ("sour", "sweet")),
+    # Tags.
+    "Kaggle's NER": Layout(kaggle_ner("ner_dataset.csv", lambda n, place: "" if place else f"Sentence: {n + 1}"), "tags sentence=Sentence #,words=Word,tags=Tag", ENTITIES, "48 train, 12 dev"),
+    "CoNLL-2003": Layout(conll("eng.conll", " ", "NNP", "I-NP"), "tags words=1,tags=4", ENTITIES),
+    "CoNLL-2002": Layout(conll("esp.train", " "), "tags words=1,tags=2", ENTITIES),
+    "WNUT": Layout(conll("wnut17.conll", "\t"), "tags words=1,tags=2", ENTITIES),
+    "words without sentences": Layout(csv("words.csv", "word,tag", lambda n: [sentence(n).split()[0], ["O", "B-PER"][n % 2]]), "refuses sentence"),
+    "doccano, offsets": Layout(jsonl("doccano.jsonl", doccano), "tags words=words,tags=tags", ENTITIES),
+    "doccano, entities": Layout(jsonl("admin.jsonl", doccano_relations), "tags words=words,tags=tags", ENTITIES),
+    "doccano, classes": Layout(jsonl("all.jsonl", lambda n: {"id": n, "text": sentence(n), "label": [["good", "bad"][n % 2]]}), "class text=text,label=label", ("bad", "good")),
+    "Label Studio, choices": Layout(text_file("export.json", json.dumps([label_studio(n) for n in ROWS])), "class text=text,label=mood", ("Neg", "Pos")),
+    "Label Studio, entities": Layout(text_file("export.json", json.dumps([label_studio_spans(n) for n in ROWS])), "tags words=words,tags=tags", ENTITIES),
+    # Options and stretches.
+    "ARC": Layout(
+        jsonl("arc.jsonl", lambda n: {"id": f"M_{n}", "question": {"stem": exam(n)[0], "choices": [{"text": t, "label": "ABCD"[k]} for k, t in enumerate(exam(n)[1])]}, "answerKey": "ABCD"[n % 4]}),
+        "choice question=question.stem,options=question.choices.text,answer=answerKey",
+    ),
+    "MMLU without a header": Layout(csv("mmlu.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "refuses --no-header"),
+    "MMLU, by its columns": Layout(csv("mmlu.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", no_header=True),
+    "HellaSwag": Layout(
+        jsonl("swag.jsonl", lambda n: {"ind": n, "activity_label": "Roof", "ctx_a": exam(n)[0], "ctx_b": "he", "ctx": f"{exam(n)[0]} he", "split": "train", "split_type": "indomain", "label": n % 4, "endings": exam(n)[1], "source_id": f"a~{n}"}),
+        "choice question=ctx,options=endings,answer=label",
+    ),
+    "CommonsenseQA": Layout(
+        jsonl("csqa.jsonl", lambda n: {"id": f"x{n}", "question": exam(n)[0], "question_concept": "c", "choices": {"label": list("ABCD"), "text": exam(n)[1]}, "answerKey": "ABCD"[n % 4]}),
+        "choice question=question,options=choices.text,answer=answerKey",
+    ),
+    "SQuAD": Layout(text_file("dev-v1.1.json", json.dumps({"version": "1.1", "data": [squad(n) for n in ROWS]})), "spans context=context,question=question,answer=answers.text,start=answers.answer_start"),
+    "Natural Questions": Layout(
+        jsonl("nq.jsonl", lambda n: {"example_id": n, "question_text": "who", "document_text": passage(n)[0], "annotations": [{"yes_no_answer": "NONE", "short_answers": [{"start_token": 5, "end_token": 7}]}], "long_answer_candidates": []}),
+        "refuses --columns",
+    ),
+    # How a file is written.
+    "an Excel workbook": Layout(workbook, "class text=text,label=label", ("0", "1")),
+    "gz": Layout(packed("x.csv", as_csv([["text", "label"], *([sentence(n), n % 2] for n in ROWS)]), ".csv.gz"), "class text=text,label=label", ("0", "1")),
+    "zip": Layout(packed("x.jsonl", as_jsonl([{"text": sentence(n), "label": n % 2} for n in ROWS]), ".zip"), "class text=text,label=label", ("0", "1")),
+    "tabs in a .csv": Layout(csv("tabs.csv", "text,label", lambda n: [f"{sentence(n)}, {'so, ' * (n % 3)}yes", n % 2], "\t"), "class text=text,label=label", ("0", "1")),
+    "semicolons and decimal commas": Layout(csv("preise.csv", "text,price", lambda n: [sentence(n), f"{n},5"], ";"), "number text=text,number=price", said="0.5 to 59.5"),
+    "dollars": Layout(csv("prices.csv", "text,price", lambda n: [sentence(n), f"${1000 + n:,}.50"]), "number text=text,number=price", said="1000.5 to 1059.5"),
+    "a split column": Layout(
+        csv("parts.csv", "text,label,split", lambda n: [sentence(n), n % 2, ("validation" if n % 5 == 3 else "test") if n % 5 > 2 else "train"]),
+        "class text=text,label=label,split=split",
+        ("0", "1"),
+        "36 train, 12 dev, 12 test",
+    ),
+    "a split column of other names": Layout(csv("parts.csv", "text,label,split", lambda n: [sentence(n), n % 2, ["train", "mine"][n % 5 == 3]]), "refuses 'mine'"),
+    "CoLA's splits in a folder": Layout(
+        folder(train__tsv=as_csv([["gj04", n % 2, "", sentence(n)] for n in range(40)], "\t"), dev__tsv=as_csv([["gj04", n % 2, "", sentence(n)] for n in range(40, 60)], "\t")),
+        "class text=4,label=2",
+        ("0", "1"),
+        "40 train, 20 dev",
+        no_header=True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_is_read_asked_or_refused(name, tmp_path):
+    wanted = LAYOUTS[name]
+    if name == "an Excel workbook":
+        pytest.importorskip("openpyxl")
+    path = str(wanted.write(tmp_path))
+    options = {"no_header": True} if wanted.no_header else {}
+    what, _, words = wanted.expected.partition(" ")
+    if what in ("asks", "refuses"):
+        with pytest.raises(DataError) as caught:
+            find_own(path, **options)
+        assert ("say which" in str(caught.value)) == (what == "asks")
+        for word in words.split(" or "):
+            assert word in str(caught.value)
+        return
+    found = find_own(path, **options)
+    assert f"{found.own.kind} {found.own.reading.words}" == wanted.expected
+    assert found.own.labels == tuple(wanted.labels)
+    assert wanted.rows in " ".join(found.sentences)
+    assert wanted.said in " ".join(found.sentences)
+    for split in found.task.source.splits:  # as a worker reads them
+        assert read(found.task, split, parse_data(found.data)).examples
