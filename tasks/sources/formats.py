@@ -5,6 +5,8 @@ A byte order mark and a carriage return before a line feed are no part of a text
 
 import csv
 import json
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from types import MappingProxyType
@@ -508,20 +510,28 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
     return tags
 
 
+MARK = re.compile(r"\(\d{1,9}\)?|\d{1,9}\)", re.ASCII)
+"""Of a chain: a mention begins, begins and ends, or ends."""
+
+
 def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
-    """The mentions of a column: "(7", "-", "7)" is [7, 0, 2], and bars stand between several."""
-    begun: dict[str, list[int]] = {}
+    """The mentions of a column: "(7", "-", "7)" is [7, 0, 2], and bars stand between several.
+
+    A word's begins are read before its ends, as scorer.pl does: of "7)|(7" the end is of what
+    begins there.
+    """
+    begun: defaultdict[str, list[int]] = defaultdict(list)
     for word, cell in enumerate(column):
-        for mark in cell.split("|") if cell not in ("-", "_", "*") else ():
-            chain = mark.removeprefix("(").removesuffix(")")
-            if not chain.isdecimal() or chain == mark:
-                raise DataError(f"{place} has the coreference {cell!r}, expected one such as '(7'.")
+        marks = [] if cell in ("-", "_", "*") else cell.split("|")
+        if not all(map(MARK.fullmatch, marks)):
+            raise DataError(f"{place} has the coreference {cell!r}, expected one such as '(7'.")
+        for mark in marks:
             if mark.startswith("("):
-                begun.setdefault(chain, []).append(word)
-            if mark.endswith(")"):
-                if not begun.get(chain):
-                    raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
-                yield [int(chain), begun[chain].pop(), word]
+                begun[mark.strip("()")].append(word)
+        for chain in (mark.strip("()") for mark in marks if mark.endswith(")")):
+            if not begun[chain]:
+                raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
+            yield [int(chain), begun[chain].pop(), word]
     if left := [chain for chain, words in begun.items() if words]:
         raise DataError(f"{place} has a mention of chain {left[0]} that does not end.")
 

@@ -1,12 +1,16 @@
 """MUC, B3 and CEAF-e, counted as the official scorer counts them."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from benchharness.tasks.conll2012 import COREF
+from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
+from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.read import SplitRows
 from benchharness.tasks.submission.conll2012 import write_clusters
 from benchharness.tasks.task import score
 from tests.helpers.coref_oracle import score as official
@@ -64,6 +68,37 @@ def test_random_files_score_as_the_scorer_does(sets):
         assert found["f1"] == pytest.approx(sum(f1 for *_, f1 in expected.values()) / 3)
         values.add(found["f1"])
     assert len(values) > 0.3 * sets, "the sets must differ"
+
+
+def test_crossing_mentions_of_a_chain_are_read_as_the_scorer_reads_them(tmp_path: Path) -> None:
+    """A word's marks in any order: of "0)|(0" the end is of what begins there."""
+    values = set[float]()
+    for seed in range(150):
+        random = Random(seed)
+        _, (example, *_) = draw(random)
+        stretches = [(a, b) for b in range(2, len(example.words) + 1) for a in range(b - 1)]
+        drawn = random.sample(stretches, min(4, len(stretches)))
+        response = ClusterPrediction(id=example.id, clusters=(tuple(drawn[:3]), tuple(drawn[3:])))
+        key = write_clusters(
+            [ClusterPrediction(id=example.id, clusters=example.clusters or ())], [example]
+        )
+        lines = write_clusters([response], [example]).decode().split("\n")
+        for number, line in enumerate(lines):
+            rest, tab, cell = line.rpartition("\t")
+            marks = cell.split("|")
+            random.shuffle(marks)
+            lines[number] = rest + tab + "|".join(marks)
+        (tmp_path / "response").write_text("\n".join(lines))
+        rows = SplitRows(examples=(example,), fingerprint="")
+        try:
+            read = read_predictions(tmp_path / "response", COREF, rows).predictions
+        except DataError:
+            continue  # one mention twice
+        found = score(COREF, "dev", read, [example])
+        expected = official(key.decode(), "\n".join(lines))
+        assert found["f1"] == pytest.approx(sum(f1 for *_, f1 in expected.values()) / 3), seed
+        values.add(found["f1"])
+    assert len(values) > 20, "the files must differ"
 
 
 A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
