@@ -33,17 +33,19 @@ every_reader = pytest.mark.parametrize("reader", READERS, ids=lambda reader: rea
 
 
 def is_refused(draw: Random, cases: list[Case], folder: Path) -> bool:
-    """Have an input read; four in five are damaged files."""
+    """Have an input read; four in five are damaged files. A refusal is a line for each sentence."""
     case = draw.choice(cases)
     content = damaged(draw, case.content) if draw.randrange(5) else anything(draw)
+    said, sentences = "", 0
     try:
         case.read(content, folder)
-    except BenchError:
-        return True
+    except BenchError as error:
+        said, sentences = str(error), len(error.args)
     except BaseException as error:
         error.add_note(f"{len(content)} bytes: {content[:500]!r}")
         raise
-    return False
+    assert len(said.splitlines()) == sentences
+    return bool(said)
 
 
 @every_reader
@@ -75,10 +77,12 @@ def test_only_a_bench_error_comes_out(reader: Reader, tmp_path: Path) -> None:
 
 
 KINDS = (
-    *(("predictions",), ("odds",), ("submissions",), ("recipe",), ("baseline",), ("archive",)),
+    tuple(f"predictions of {head}s" for head in ("pair", "span", "choice", "tag", "coref")),
+    *(("odds",), ("submissions",), ("recipe",), ("baseline",), ("archive",)),
     ("tsv", "csv", "jsonl", "squad", "race", "conll"),
+    ("conll2012", "quac", "coqa", "hotpotqa", "blimp"),
 )
-"""Readers that people hand files to, those of data as one."""
+"""Readers that people hand files to, those of predictions and those of data as one."""
 
 
 def test_a_soak_run_has_a_hundred_thousand_inputs_and_ten_of_every_kind() -> None:

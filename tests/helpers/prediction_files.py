@@ -49,6 +49,7 @@ def guess(  # noqa: PLR0911  (one for each kind of example)
                 text=text,
                 no_answer_score=float(task.no_answer and not text),
                 classes=tuple(draw.choice(names) for names in task.classes),
+                facts=tuple(draw.sample(range(len(example.sentences)), 2)) if task.facts else (),
             )
         case ChoiceExample():
             return ChoicePrediction(id=example.id, option=draw.randrange(len(example.options)))

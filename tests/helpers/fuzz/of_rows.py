@@ -36,16 +36,17 @@ SINGLE_FILES = {
     "answers.json": b'[{"id": "a", "prediction_text": "b"}]',
     "race.tsv": b"id\tanswer\nhigh1/0\tA\n",
     "CoLA.tsv": b"index\tprediction\n0\t1\n",
+    "empty.zip": b"",
 }
 """Submissions that are one file, or should be several."""
 
 
-def _files(layout: str) -> list[Case]:
-    """The first rows of every embedded file of a layout."""
+def _files(layout: str, *, blimp: bool = False) -> list[Case]:
+    """The first rows of every embedded file of a layout; of BLiMP's all 67 are one split."""
     return [
         Case(content=_shortened(layout, path), read=partial(_read_split, task, split, name))
         for task in TASKS.values()
-        if task.source.format == layout and task.suite != "blimp"  # of which all 67 files are one
+        if task.source.format == layout and (task.suite == "blimp") == blimp
         for split, path in _first_files(task)
         for name in [path.relative_to(mini_folder()).as_posix()]
     ]
@@ -60,6 +61,13 @@ def _first_files(task: Task) -> Iterator[tuple[str, Path]]:
 def _shortened(layout: str, path: Path) -> bytes:
     if layout == "race":
         return path.read_bytes()
+    if layout == "conll2012":
+        return path.read_bytes().partition(b"#end document")[0] + b"#end document\n"
+    if layout == "hotpotqa":
+        return json.dumps(json.loads(path.read_text())[:2]).encode()
+    if layout in ("quac", "coqa"):
+        document = json.loads(path.read_text())
+        return json.dumps({**document, "data": document["data"][:1]}).encode()
     if layout == "squad":
         document = json.loads(path.read_text())
         paragraph = document["data"][0]["paragraphs"][0]
@@ -73,9 +81,13 @@ def _read_split(task: Task, split: str, name: str, content: bytes, folder: Path)
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+    found = Files(mini_folder()).find(task.source, task.source.splits[split])
+    assert found is not None
+    if task.suite == "blimp":
+        for other in found.files:
+            if not (beside := path.parent / other.name).exists():
+                beside.write_bytes(other.read_bytes())
     if task.source.format == "race":  # whose split has a passage of each level
-        found = Files(mini_folder()).find(task.source, task.source.splits[split])
-        assert found is not None
         other = next(each for each in found.files if each.parent.name != path.parent.name)
         beside = path.parent.parent / other.parent.name / other.name
         beside.parent.mkdir(exist_ok=True)
@@ -105,9 +117,9 @@ def _read_archive(name: str, content: bytes, folder: Path) -> None:
         read(TASKS["glue/cola"], split, data)
 
 
-def _predictions() -> list[Case]:
+def _predictions(head: str) -> list[Case]:
     """Random answers to six examples of each task's dev split, as its people write them."""
-    return [_predictions_of(task) for task in TASKS.values() if task.is_trained]
+    return [_predictions_of(task) for task in TASKS.values() if task.head == head]
 
 
 def _predictions_of(task: Task) -> Case:
@@ -283,9 +295,17 @@ ROWS = (
     Reader(name="squad", cases=partial(_files, "squad")),
     Reader(name="race", cases=partial(_files, "race")),
     Reader(name="conll", cases=partial(_files, "conll")),
+    *(
+        Reader(name=layout, cases=partial(_files, layout), share=0.5)
+        for layout in ("conll2012", "quac", "coqa", "hotpotqa")
+    ),
+    Reader(name="blimp", cases=partial(_files, "jsonl", blimp=True), share=0.2),
     Reader(name="data archives", cases=_archives),
     Reader(name="hub parquet", cases=_hub, share=0.02),
-    Reader(name="predictions", cases=_predictions, share=2),
+    *(
+        Reader(name=f"predictions of {head}s", cases=partial(_predictions, head), share=share)
+        for head, share in {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5}.items()
+    ),
     Reader(name="odds", cases=_odds, share=2),
     Reader(name="submissions", cases=_submissions, share=2),
 )
