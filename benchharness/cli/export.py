@@ -1,11 +1,11 @@
 """`bench export` and `bench import`: scores and predictions for others, and whole stores."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -122,6 +122,14 @@ NoSpread = Annotated[
 Siunitx = Annotated[
     bool, typer.Option("--siunitx", help="In LaTeX, align the numbers by siunitx's columns.")
 ]
+Caption = Annotated[
+    str | None,
+    typer.Option("--caption", metavar="TEXT", help="In LaTeX, this caption, as LaTeX has it."),
+]
+Label = Annotated[
+    str | None,
+    typer.Option("--label", metavar="NAME", help="In LaTeX, the label. Default: tab:SUITE."),
+]
 Ties = Annotated[
     bool,
     typer.Option(
@@ -167,6 +175,8 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     published: Published = None,
     no_spread: NoSpread = False,
     siunitx: Siunitx = False,
+    caption: Caption = None,
+    label: Label = None,
     ties: Ties = False,
     out: Out = None,
     predictions: Predictions = False,
@@ -179,7 +189,8 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     chosen = tuple(word for word in (columns or "").split(",") if word)
     if no_texts and not (predictions and everything is None):
         raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
-    _check_format(form, columns=chosen, published=published, ties=ties, siunitx=siunitx)
+    options = {"published": published, "ties": ties, "caption": caption, "label": label}
+    _check_format(form, columns=chosen, siunitx=siunitx, **options)
     if everything is None:
         with open_store(db, create=False) as store:
             boards = exported_boards(
@@ -190,13 +201,16 @@ def export(  # noqa: PLR0913  (one parameter for each option)
             if predictions:
                 _put_predictions(store, boards, form, out, texts=not no_texts)
                 return
+            tied, notes = ties_of(store, boards) if ties else ({}, ())
+            tell_notes(notes)
             choice = Choice(
                 columns=chosen,
                 published=tuple(published or ()),
                 spread=not no_spread,
-                ties=ties_of(store, boards) if ties else {},
+                ties=tied,
             )
-        _put(_text(form, boards, choice, siunitx=siunitx), out)
+        latex = {"siunitx": siunitx, "caption": caption or "", "label": label or ""}
+        _put(_text(form, boards, choice, latex), out)
         return
     if suite or model or task or data or out or columns or predictions:
         raise BenchError(
@@ -216,14 +230,17 @@ def export(  # noqa: PLR0913  (one parameter for each option)
 
 def _check_format(form: Format, **options: object) -> None:
     """Raises BenchError where an option says nothing to the format."""
-    fits = {"columns": WITH_COLUMNS, "siunitx": (Format.LATEX,)}
+    fits = {
+        "columns": WITH_COLUMNS,
+        **dict.fromkeys(("siunitx", "caption", "label"), (Format.LATEX,)),
+    }
     for name, value in options.items():
         formats = fits.get(name, TABLES)
         if value and form not in formats:
             raise BenchError(f"--{name} is for --format {' or '.join(formats)}, not {form}.")
 
 
-def _text(form: Format, boards: Sequence[Board], choice: Choice, *, siunitx: bool) -> str:
+def _text(form: Format, boards: Sequence[Board], choice: Choice, latex: Mapping[str, Any]) -> str:
     match form:
         case Format.CSV:
             return to_csv(score_lines(boards), choice.columns)
@@ -232,7 +249,7 @@ def _text(form: Format, boards: Sequence[Board], choice: Choice, *, siunitx: boo
         case Format.MARKDOWN:
             return to_markdown(boards, choice)
         case Format.LATEX:
-            return to_latex(boards, choice, siunitx=siunitx)
+            return to_latex(boards, choice, **latex)
     if form not in CARDS:
         raise BenchError(f"{form} is a format of predictions: add --predictions.")
     return CARDS[form](boards)

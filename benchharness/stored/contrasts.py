@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
+from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
@@ -118,23 +119,34 @@ def _of_scores(found: Contrast, differences: Sequence[float], reach: Interval) -
     return replace(found, interval=mean_interval([differences]).within(reach) if several else None)
 
 
-def ties_of(store: Store, boards: Sequence[Board]) -> dict[str, frozenset[str]]:
+class Ties(NamedTuple):
+    """By task, the labels of entries that are not told apart from the best; what is not tested."""
+
+    found: Mapping[str, frozenset[str]]
+    notes: tuple[str, ...]
+
+
+def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
     """By task, the labels of the models that the test does not tell apart from the best of a board.
 
-    P-values are corrected for all that are compared with the best of a column. Raises BenchError
-    where a pair cannot be tested.
+    P-values are corrected for all that are compared with the best of a column. A task of which a
+    pair cannot be tested has none, and a note says why.
     """
     found: dict[str, frozenset[str]] = {}
+    notes: list[str] = []
     for board in boards:
         for task in board.tasks:
             ranked = sorted(
                 (entry for entry in board.entries if entry.competes and task in entry.cells),
                 key=lambda entry: -entry.cells[task].median,
             )
-            found[task] = found.get(task, frozenset()) | frozenset(
-                full_label(entry) for entry in _tied(store, board, task, ranked)
-            )
-    return found
+            try:
+                tied = frozenset(full_label(e) for e in _tied(store, board, task, ranked))
+            except BenchError as error:
+                notes.append(str(error))
+                continue
+            found[task] = found.get(task, frozenset()) | tied
+    return Ties(found, tuple(notes))
 
 
 def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:
@@ -145,7 +157,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
         if each.corrected is None:
             raise BenchError(
                 f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
-                f"{distinct_title(task)}: {each.reason}"
+                f"{distinct_title(task)}, which has no ties: {each.reason}"
             )
         if not each.is_shown:
             yield other

@@ -58,8 +58,9 @@ class Board:
         cost, and of predictions from elsewhere nobody here knows what they were trained on.
         """
         models = [entry for entry in self.entries if entry.competes]
-        medians = [entry.cells[task].median for entry in models if task in entry.cells]
-        return shown(max(medians)) if len(medians) > 1 else ""
+        cells = [entry.cells[task] for entry in models if task in entry.cells]
+        medians = [cell.median for cell in cells if cell.has_learned]
+        return shown(max(medians)) if medians and len(cells) > 1 else ""
 
 
 def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:

@@ -67,6 +67,11 @@ class Cell:
         return sum(run.has_collapsed(self.task) for run in self.runs)
 
     @property
+    def has_learned(self) -> bool:
+        """Whether a run has learned something; what has not is nowhere the best."""
+        return self.collapsed < len(self.runs)
+
+    @property
     def notes(self) -> Iterator[str]:
         """The flags as sentences: "1 of 5 seeds collapsed (constant predictions)"."""
         reasons = [flag for flag in self.flags if flag in COLLAPSED and self.collapsed]

@@ -261,7 +261,8 @@ def _cell_text(cell: Cell | None, best: str, *, has_spread: bool) -> Text:
     if cell is None:
         return Text("-", style="dim")
     value = shown(cell.median)
-    text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if value == best else "")
+    is_best = value == best and cell.has_learned
+    text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if is_best else "")
     return _with_spread(text, cell.spread) if has_spread else text
 
 

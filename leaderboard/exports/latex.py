@@ -2,8 +2,8 @@
 
 A table is set for the narrowest page that it may stand on: a column of 219 points (ACL's 7.7 cm)
 if it fits, else 345 points, the text of `article`, which `table*` gives in two columns as in one.
-The text needs booktabs, with `siunitx` that package too, and compiles with pdflatex, lualatex and
-xelatex alike.
+A wider one is scaled to the text where that is narrower. The text needs booktabs, a wide table
+graphicx, with `siunitx` that package too, and compiles with pdflatex, lualatex and xelatex alike.
 """
 
 import math
@@ -16,6 +16,7 @@ from itertools import groupby
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.table import (
+    SPREAD_NOTE,
     Choice,
     Table,
     TableCell,
@@ -24,8 +25,8 @@ from benchharness.leaderboard.exports.table import (
 )
 from benchharness.leaderboard.text import visible
 
-_COLUMN, _TEXT = 219.0, 345.0
-"""The width of a column and of the text, in points."""
+_COLUMN, _TEXT, _WIDE = 219.0, 345.0, 480.0
+"""The width of a column, of the text, and of what is scaled to the text, in points."""
 
 _SIZES = ((9.0, 4.0), (9.0, 3.0), (8.0, 3.0), (8.0, 2.0), (7.0, 2.0))
 """Sizes of type with the space on each side of a column, in points, the nicest first. They are told
@@ -33,6 +34,9 @@ as numbers, because \\small is larger in some classes."""
 
 _SMALL, _NOTE_SIZE = 6.0, 7.0
 """The sizes of a spread and of the notes."""
+
+_INDEX = {9.0: 6.0, 8.0: 6.0, 7.0: 5.0}
+"""The size of an index by that of the type (LaTeX's \\DeclareMathSizes)."""
 
 _LEADING = 2.0
 """What a line has above its size."""
@@ -49,16 +53,24 @@ def to_latex(
     choice: Choice = Choice(),  # noqa: B008  (frozen)
     *,
     siunitx: bool = False,
+    caption: str = "",
+    label: str = "",
 ) -> str:
-    """A table environment for each board, and above them what the preamble needs."""
-    packages = ("booktabs", "siunitx") if siunitx else ("booktabs",)
-    head = "".join(f"% \\usepackage{{{package}}} in the preamble\n" for package in packages)
+    """A table environment for each board, and above them what the preamble needs.
+
+    `caption`, in LaTeX, and `label` take the place of the board's title and of "tab:SUITE".
+    """
     seen: Counter[str] = Counter()
     texts = list[str]()
-    for table in build_tables(boards, choice):
-        seen[table.suite] += 1
-        number = f"-{seen[table.suite]}" if seen[table.suite] > 1 else ""
-        texts.extend(_environments(table, siunitx, f"tab:{table.suite}{number}"))
+    for table in build_tables(boards, choice, official=True):
+        name = label or f"tab:{table.suite}"
+        seen[name] += 1
+        number = f"-{seen[name]}" if seen[name] > 1 else ""
+        title = caption or f"{latex_escaped(table.title)}."
+        texts.extend(_environments(replace(table, title=title), siunitx, name + number))
+    wide = any(r"\resizebox" in text for text in texts)
+    packages = ["booktabs", *(["graphicx"] if wide else ()), *(["siunitx"] if siunitx else ())]
+    head = "".join(f"% \\usepackage{{{package}}} in the preamble\n" for package in packages)
     return head + "\n".join(texts)
 
 
@@ -145,8 +157,8 @@ _WIDTHS = {
 _CODE = 6.5 * 525
 """What stands for a letter that is not known, in typewriter type."""
 
-_OPTICAL = {6.0: 1.222, 7.0: 1.139, 8.0: 1.063, 9.0: 1.028}
-"""How much wider letters are for their size where the size is small (cmr6, cmr7, ...)."""
+_OPTICAL = {5.0: 1.362, 6.0: 1.222, 7.0: 1.139, 8.0: 1.063, 9.0: 1.028}
+"""How much wider letters are for their size where the size is small (cmr5, cmr6, ...)."""
 
 _BOLD = 1.15
 
@@ -167,7 +179,7 @@ def _units(character: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """How a table is set: sizes in points, spreads beside their values or in a line below.
+    """How a table is set: sizes in points, spreads behind a sign (82.9 ± 0.2) or as an index.
 
     Names are folded at `folded`, None where they are not. `panels` are the columns of the tables
     that stand one below the other, mostly a single one.
@@ -176,7 +188,7 @@ class _Layout:
     width: float
     size: float
     gap: float
-    beside: bool
+    index: bool
     folded: float | None
     panels: tuple[tuple[int, ...], ...]
 
@@ -190,30 +202,36 @@ def _layout(table: Table, siunitx: bool) -> _Layout:
     """The nicest way in which the table fits: spreads beside values before a narrower place."""
     every = tuple(range(len(table.columns)))
     spreads = any(cell.spread for row in table.rows for cell in row.cells)
-    for width in (_COLUMN, _TEXT):
-        for beside in (True, False) if spreads else (True,):
-            for size, gap in _SIZES[:-1] if width == _COLUMN else _SIZES:
-                numbers = sum(_numbers(table, siunitx, size, gap, beside=beside))
+    forms = (False, True) if spreads else (False,)
+    for width, sizes, indices in (
+        (_COLUMN, _SIZES[:-1], forms),
+        (_TEXT, _SIZES, forms),
+        (_WIDE, _SIZES[-1:], forms[-1:]),
+    ):
+        for index in indices:
+            for size, gap in sizes:
+                numbers = sum(_numbers(table, siunitx, size, gap, index=index))
                 facts = sum(_fact_width(table, name, size) + 2 * gap for name in table.facts)
                 names = max(_name_width(row, size) for row in table.rows) + gap
                 room = width - numbers - facts + gap  # nothing stands before or behind the rules
                 fits = names <= room
-                if fits or min(names, room) > _NAMES * width:
+                least = _NAMES * (_COLUMN if width > _TEXT else width)
+                if fits or min(names, room) > least:
                     return _Layout(
                         width=width,
                         size=size,
                         gap=gap,
-                        beside=beside,
+                        index=index,
                         folded=None if fits else room - gap,
                         panels=(every,),
                     )
-    return _in_panels(table, siunitx, beside=not spreads)
+    return _in_panels(table, siunitx, index=spreads)
 
 
-def _in_panels(table: Table, siunitx: bool, *, beside: bool) -> _Layout:
+def _in_panels(table: Table, siunitx: bool, *, index: bool) -> _Layout:
     """As many columns in each panel as fit beside the folded names; facts stand in the first."""
     size, gap = _SIZES[-2]
-    widths = list(_numbers(table, siunitx, size, gap, beside=beside))
+    widths = list(_numbers(table, siunitx, size, gap, index=index))
     names = max(_name_width(row, size) for row in table.rows)
     folded = min(names, 0.7 * _NAMES * _TEXT) + gap
     facts = sum(_fact_width(table, name, size) + 2 * gap for name in table.facts)
@@ -229,14 +247,14 @@ def _in_panels(table: Table, siunitx: bool, *, beside: bool) -> _Layout:
         width=_TEXT,
         size=size,
         gap=gap,
-        beside=beside,
+        index=index,
         folded=folded - gap,
         panels=tuple(map(tuple, panels)),
     )
 
 
 def _numbers(
-    table: Table, siunitx: bool, size: float, gap: float, *, beside: bool
+    table: Table, siunitx: bool, size: float, gap: float, *, index: bool
 ) -> Iterator[float]:
     """The width of each column of numbers, with the space on both sides."""
     for place, title in enumerate(table.columns):
@@ -247,8 +265,10 @@ def _numbers(
         for cell in cells:
             value = max(_width(text, size, bold=cell.best) for text in (cell.value, *digits))
             mark = _width(_MARK, _SMALL) if cell.metric else 0.0
-            spread = _width(f"±{cell.spread}", _SMALL) + 2.0 if cell.spread else 0
-            widths.append(value + mark + spread if beside else max(value + mark, spread))
+            spread = _width(f"±{cell.spread}", _SMALL) + 2.0 if cell.spread else 0.0
+            if index and cell.spread:  # with TeX's space behind an index
+                spread = _width(cell.spread, _INDEX[size]) + 0.5
+            widths.append(value + mark + spread)
         yield max(widths) + 2 * gap
 
 
@@ -280,6 +300,9 @@ _HEADINGS = {
 def _environments(table: Table, siunitx: bool, label: str) -> Iterator[str]:
     """The table, in several floats where one would be higher than a page; notes are in the last."""
     layout, marks = _layout(table, siunitx), _marks(table)
+    if layout.index:
+        said = [note.replace(SPREAD_NOTE, "the index is" + SPREAD_NOTE[4:]) for note in table.notes]
+        table = replace(table, notes=tuple(said))
     notes = list(_note_lines(table, marks))
     height = _NOTE_SIZE * 1.4 * (1 + _width(" ".join(notes), _NOTE_SIZE) / layout.width)
     parts = list(_parts(table.rows, layout, _PAGE - height))
@@ -289,7 +312,7 @@ def _environments(table: Table, siunitx: bool, label: str) -> Iterator[str]:
             [
                 rf"\begin{{{layout.environment}}}[t]",
                 r"\centering",
-                rf"\caption{{{latex_escaped(table.title)}{', continued' if number else ''}.}}",
+                rf"\caption{{{table.title}{' Continued.' if number else ''}}}",
                 *([] if number else [rf"\label{{{label}}}"]),
                 r"\vspace{4pt}",
                 rf"\fontsize{{{layout.size:g}}}{{{layout.size + _LEADING:g}}}\selectfont",
@@ -320,11 +343,10 @@ def _parts(
 
 def _line_count(row: TableRow, layout: _Layout) -> int:
     """How many lines a row takes, with a heading or a rule that may stand above it."""
-    lines = 1
-    if layout.folded:
-        # A folded line is two thirds full or more.
-        lines = math.ceil(1.5 * _name_width(row, layout.size) / layout.folded)
-    return lines + (not layout.beside and any(cell.spread for cell in row.cells))
+    if layout.folded is None or _name_width(row, layout.size) <= layout.folded:
+        return 1
+    # A folded line is two thirds full or more.
+    return math.ceil(1.5 * _name_width(row, layout.size) / layout.folded)
 
 
 def _panels(table: Table, siunitx: bool, layout: _Layout, marks: dict[str, str]) -> Iterator[str]:
@@ -377,6 +399,8 @@ def _tabular(  # noqa: PLR0913, PLR0917  (a part of a table, and how all of it i
     marks: dict[str, str],
 ) -> Iterator[str]:
     kinds = [_column(table, siunitx, layout, place, marks) for place in columns]
+    if is_wide := layout.width > _TEXT:
+        yield r"\sbox0{%"
     yield rf"\begin{{tabular}}{{@{{}}l{'l' * len(facts)}{''.join(kinds)}@{{}}}}"
     yield r"\toprule"
     yield from _heads(table, columns, facts)
@@ -390,7 +414,9 @@ def _tabular(  # noqa: PLR0913, PLR0917  (a part of a table, and how all of it i
         for row in rows:
             yield from _lines(row, siunitx, layout, columns, facts, marks)
     yield r"\bottomrule"
-    yield r"\end{tabular}"
+    yield r"\end{tabular}" + ("}%" if is_wide else "")
+    if is_wide:
+        yield r"\ifdim\wd0>\textwidth\resizebox{\textwidth}{!}{\usebox0}\else\usebox0\fi"
 
 
 def _column(table: Table, siunitx: bool, layout: _Layout, place: int, marks: dict[str, str]) -> str:
@@ -442,7 +468,7 @@ def _lines(  # noqa: PLR0913, PLR0917  (a row of a part of a table, and how all 
     facts: Sequence[str],
     marks: dict[str, str],
 ) -> Iterator[str]:
-    """A row: one line, or a second with the spreads below the values."""
+    """A row."""
     name = latex_escaped(row.official)
     if layout.folded is not None and _name_width(row, layout.size) > layout.folded:
         folded = rf"\raggedright {_breakable(row.official)}\strut"
@@ -453,9 +479,6 @@ def _lines(  # noqa: PLR0913, PLR0917  (a row of a part of a table, and how all 
     words = [latex_escaped(row.fact(fact)) for fact in facts]
     values = [_value(cell, siunitx, layout, marks) for cell in cells]
     yield _line([name, *words, *values])
-    if not layout.beside and any(cell.spread for cell in cells):
-        spreads = [_spread(cell) if cell.spread else "" for cell in cells]
-        yield _line(["", *("" for _ in facts), *spreads])
 
 
 def _value(cell: TableCell, siunitx: bool, layout: _Layout, marks: dict[str, str]) -> str:
@@ -465,17 +488,19 @@ def _value(cell: TableCell, siunitx: bool, layout: _Layout, marks: dict[str, str
     if siunitx:
         value = rf"\bfseries {cell.value}" if cell.best else cell.value
         return f"{value} {{{after}}}" if after else value
-    return (rf"\textbf{{{cell.value}}}" if cell.best else cell.value) + after
+    number = cell.value.replace("-", "$-$", 1)
+    return (rf"\textbf{{{number}}}" if cell.best else number) + after
 
 
 def _after(cell: TableCell, layout: _Layout, marks: dict[str, str]) -> str:
     """What stands behind a value: the mark of what it is of, and its spread."""
     mark = rf"\textsuperscript{{{marks[cell.metric]}}}" if cell.metric else ""
-    return mark + (rf"\,{_spread(cell)}" if layout.beside and cell.spread else "")
-
-
-def _spread(cell: TableCell) -> str:
-    return rf"{{\fontsize{{{_SMALL:g}}}{{7}}\selectfont\ensuremath{{\pm}}{cell.spread}}}"
+    if not cell.spread:
+        return mark
+    if layout.index:
+        return rf"{mark}$_{{{cell.spread}}}$"
+    sign = r"\ensuremath{\pm}"
+    return rf"{mark}\,{{\fontsize{{{_SMALL:g}}}{{7}}\selectfont{sign}{cell.spread}}}"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -22,6 +22,8 @@ SCORE = "score"
 FACTS = ("rank", "recipe", "precision", "seeds")
 """Columns that say something of a row beside its numbers."""
 
+SPREAD_NOTE = "± is the sample standard deviation"
+
 LIKE_OURS = "models"
 """Stands for the published rows of the models of a board."""
 
@@ -92,11 +94,12 @@ class Table:
 
 
 def build_tables(
-    boards: Iterable[Board], choice: Choice, facts: Sequence[str] = ()
+    boards: Iterable[Board], choice: Choice, facts: Sequence[str] = (), *, official: bool = False
 ) -> Iterator[Table]:
     """The table of each board that has one of the columns; `facts` are shown where none is chosen.
 
-    Raises BenchError where a column or a published system is on no board.
+    `official`: with the names that papers use for models. Raises BenchError where a column or a
+    published system is on no board.
     """
     listed = list(boards)
     _check_columns(listed, choice.columns)
@@ -108,7 +111,10 @@ def build_tables(
         numbers = [name for name in found if name not in FACTS]
         if numbers and board.entries:
             shown_facts = [name for name in found if name in FACTS]
-            yield _build_table(board, dict.fromkeys(numbers), dict.fromkeys(shown_facts), choice)
+            names = _official_names(board) if official else {}
+            yield _build_table(
+                board, dict.fromkeys(numbers), dict.fromkeys(shown_facts), choice, names
+            )
 
 
 def _default(board: Board) -> Iterator[str]:
@@ -139,13 +145,21 @@ def _check_columns(boards: Sequence[Board], columns: Iterable[str]) -> None:
 
 
 def _build_table(
-    board: Board, columns: Iterable[str], facts: Iterable[str], choice: Choice
+    board: Board,
+    columns: Iterable[str],
+    facts: Iterable[str],
+    choice: Choice,
+    names: Mapping[str, str],
 ) -> Table:
+    """A table; without chosen columns it has none in which no row has a value."""
     columns, facts = tuple(columns), tuple(facts)
-    rows = [_build_row(board, entry, columns, choice) for entry in board.entries]
-    others = (
-        _published_row(board, row, columns) for row in _published_rows(board, choice.published)
-    )
+    published = _published_rows(board, choice.published)
+    if not choice.columns:
+        filled = [name for name in columns if _is_filled(board, name)]
+        columns = tuple(filled) or columns
+    best = {name: board.best(name) for name in columns if name != SCORE}
+    rows = [_build_row(board, entry, columns, choice, names, best) for entry in board.entries]
+    others = (_published_row(board, row, columns) for row in published)
     rows += (row for row in others if any(cell.value for cell in row.cells))
     titles = (SCORE if name == SCORE else column_title(name, board.rule, "\n") for name in columns)
     return Table(
@@ -154,16 +168,30 @@ def _build_table(
         facts=facts,
         columns=tuple(titles),
         rows=tuple(_told_apart(rows, facts)),
-        notes=tuple(_notes(board, columns, facts, choice)),
+        notes=tuple(_notes(board, columns, facts, choice, names)),
     )
 
 
-def _build_row(board: Board, entry: Entry, columns: Iterable[str], choice: Choice) -> TableRow:
+def _is_filled(board: Board, name: str) -> bool:
+    """Whether a row of the board has a value of a column."""
+    if name == SCORE:
+        return any(entry.score is not None for entry in board.entries)
+    return any(name in entry.cells for entry in board.entries)
+
+
+def _build_row(  # noqa: PLR0913, PLR0917  (what a row shows, and how)
+    board: Board,
+    entry: Entry,
+    columns: Iterable[str],
+    choice: Choice,
+    names: Mapping[str, str],
+    best: Mapping[str, str],
+) -> TableRow:
     low, high = entry.seeds
     return TableRow(
         group="baseline" if entry.kind == "floor" else entry.kind,
         model=entry.model,
-        official=_official(entry.model),
+        official=names.get(entry.model, entry.model),
         facts={
             "rank": "" if entry.rank is None else str(entry.rank),
             "recipe": ", ".join((entry.shown_recipe, *entry.selection_labels)),
@@ -173,16 +201,27 @@ def _build_row(board: Board, entry: Entry, columns: Iterable[str], choice: Choic
         cells=tuple(
             _score(board, entry, choice)
             if name == SCORE
-            else _build_cell(board, entry, task=name, choice=choice)
+            else _build_cell(entry, task=name, best=best[name], choice=choice)
             for name in columns
         ),
     )
 
 
-def _official(model: str) -> str:
-    """What papers call a model: the name that most published rows of it have."""
-    names = Counter(row.system for row in rows_of_model(model))
-    return names.most_common(1)[0][0] if names else model
+def _official_names(board: Board) -> dict[str, str]:
+    """What papers call the models: the name that most published rows of each have.
+
+    Weights of a folder ("sha256:...") are the user's own, whatever they are called, and no two
+    models share a name.
+    """
+    found: dict[str, str] = {}
+    for entry in board.entries:
+        names = Counter(row.system for row in rows_of_model(entry.model))
+        if names and not any(run.weights.startswith("sha256:") for run in entry.runs):
+            found.setdefault(entry.model, names.most_common(1)[0][0])
+        else:
+            found[entry.model] = entry.model
+    shared = Counter(found.values())
+    return {model: name if shared[name] == 1 else model for model, name in found.items()}
 
 
 def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[TableRow]:
@@ -194,15 +233,13 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
         if row.group == "published":
             yield row
             continue
-        ours = [each for each in rows if each.group == row.group and each.model != row.model]
-        name = row.model if row.official in {each.official for each in ours} else row.official
         same = [each for each in rows if each.group == row.group and each.model == row.model]
         parts = [
             row.fact(fact)
             for fact in ("recipe", "precision")
             if fact not in facts and len({each.fact(fact) for each in same}) > 1
         ]
-        yield replace(row, official=f"{name} ({', '.join(parts)})" if parts else name)
+        yield replace(row, official=f"{row.official} ({', '.join(parts)})") if parts else row
 
 
 def _score(board: Board, entry: Entry, choice: Choice) -> TableCell:
@@ -215,15 +252,15 @@ def _score(board: Board, entry: Entry, choice: Choice) -> TableCell:
     return TableCell(value=shown(entry.score), spread=spread, best=best)
 
 
-def _build_cell(board: Board, entry: Entry, *, task: str, choice: Choice) -> TableCell:
+def _build_cell(entry: Entry, *, task: str, best: str, choice: Choice) -> TableCell:
     cell: Cell | None = entry.cells.get(task)
     if cell is None:
         return TableCell()
     value = shown(cell.median)
     is_tied = full_label(entry) in choice.ties.get(task, ())
-    best = entry.competes and (value == board.best(task) or is_tied)
+    is_best = entry.competes and cell.has_learned and (value == best or is_tied)
     spread = _spread(cell.spread) if choice.spread else ""
-    return TableCell(value=value, spread=spread, best=best)
+    return TableCell(value=value, spread=spread, best=is_best)
 
 
 def _spread(spread: float | None) -> str:
@@ -298,6 +335,7 @@ def _notes(
     columns: Sequence[str],
     facts: Sequence[str],
     choice: Choice,
+    names: Mapping[str, str],
 ) -> Iterator[str]:
     """The protocol: of what the values are, and what a reader must know of some."""
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
@@ -305,7 +343,7 @@ def _notes(
     number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else ""
     median = f", the median over {number} seed{'s' if several else ''}" if counts else ""
     is_spread = several and choice.spread
-    spread = "; ± is the sample standard deviation" if is_spread else ""
+    spread = f"; {SPREAD_NOTE}" if is_spread else ""
     yield f"Values are times 100{median}{spread}."
     yield from _metric_notes(board, [name for name in columns if name != SCORE])
     if SCORE in columns:
@@ -317,17 +355,17 @@ def _notes(
     if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
     if "recipe" not in facts:
-        yield from _recipe_notes(board)
-    yield from _flag_notes(board, columns)
+        yield from _recipe_notes(board, names)
+    yield from _flag_notes(board, columns, names)
 
 
-def _recipe_notes(board: Board) -> Iterator[str]:
+def _recipe_notes(board: Board, names: Mapping[str, str]) -> Iterator[str]:
     """How the models were fine-tuned: "Recipes: paper (minilm); lr 3e-4 (tiny)."."""
     found: dict[str, list[str]] = {}
     for entry in board.entries:
         if entry.competes:
             recipe = ", ".join((entry.shown_recipe, *entry.selection_labels))
-            found.setdefault(recipe, []).append(entry.model)
+            found.setdefault(recipe, []).append(names.get(entry.model, entry.model))
     if len(found) == 1:
         yield f"Recipe: {next(iter(found))}."
     elif found:
@@ -366,13 +404,14 @@ _METRICS = {
 }
 
 
-def _flag_notes(board: Board, columns: Iterable[str]) -> Iterator[str]:
+def _flag_notes(board: Board, columns: Iterable[str], names: Mapping[str, str]) -> Iterator[str]:
     """What is odd with some runs: "1 of 5 seeds collapsed (constant predictions): tiny WNLI"."""
     found: dict[str, list[str]] = {}
     for entry in board.entries:
+        name = names.get(entry.model, entry.model)
         for task in columns:
             for note in entry.cells[task].notes if task in entry.cells else ():
-                found.setdefault(note, []).append(f"{entry.model} {title_of(task)}")
+                found.setdefault(note, []).append(f"{name} {title_of(task)}")
     for note, places in found.items():
         yield f"{note[:1].upper()}{note[1:]}: {', '.join(places)}."
 

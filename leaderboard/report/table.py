@@ -284,7 +284,7 @@ def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
         href="#" + group_anchor(entry, cell.runs[0].task),
         note=_lined(numbers.sentence, _interval_note(_cell_intervals(entry, column.task))),
         flags="; ".join(cell.notes),
-        best=entry.competes and numbers.median == best,
+        best=entry.competes and cell.has_learned and numbers.median == best,
         parts=dict(_parts(cell, column)),
         ends=_ends(_cell_intervals(entry, column.task), cell.values),
     )

@@ -13,6 +13,7 @@ from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.exports.latex import latex_escaped, to_latex
 from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.result import RunRow
+from benchharness.models import MODELS
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row, make_rows, one_board
@@ -44,14 +45,19 @@ def test_a_table_has_what_a_paper_needs(board: Board) -> None:
     for word in (r"\toprule", r"\bottomrule", r"\caption{GLUE on hub data.}", r"\label{tab:glue}"):
         assert text.count(word) == 1
     rows = _rows(text)
-    assert rows["RoBERTa-base"][0] == r"\textbf{80.0}", "its name in papers, and the best in bold"
+    assert rows["RoBERTa-base"][0] == r"\textbf{80.0}$_{10.0}$", "its name, and the best in bold"
     assert rows["ours"][-2:] == [r"\textbf{99.0}", "{--}"]
     assert "textbf" not in "".join(rows["majority"])
     assert r"\emph{Baselines}" in text
     assert "MRPC, QQP: the mean of F1 and accuracy" in text
     assert "the median over 1-3 seeds" in text
-    assert text.count(r"\ensuremath{\pm}10.0") == 10
-    assert "pm" not in to_latex([board], Choice(spread=False))
+    assert text.count("$_{10.0}$") == 10
+    assert "the index is the sample" in text
+    assert "_{" not in to_latex([board], Choice(spread=False))
+    narrow = to_latex([board], Choice(columns=("rte", "cola")), caption=r"\emph{Ours}.", label="x")
+    assert narrow.count(r"\ensuremath{\pm}10.0") == 2
+    assert r"\caption{\emph{Ours}.}" in narrow
+    assert r"\label{x}" in narrow
 
 
 def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
@@ -139,6 +145,53 @@ def _suite(name: str, models: Iterable[str], seeds: int) -> Board:
     return board
 
 
+def test_a_folder_is_called_as_its_user_calls_it() -> None:
+    rows = make_rows("minilm", [0.6], weights="sha256:" + "ab" * 32)
+    rows += make_rows("bert-base-uncased", [0.5], flags={"glue/rte": ("unread",)})
+    text = to_latex([one_board(rows)])
+    assert "MiniLM" not in text
+    assert "minilm" in text
+    assert "bert-base-uncased" not in text, "notes call models as rows do"
+    assert "BERT-base" in text.partition("bottomrule")[2]
+
+
+def test_what_is_empty_or_collapsed_does_not_stand_out() -> None:
+    """A board of two tasks of GLUE's nine has two columns, and what learned nothing is not bold."""
+    rows = [
+        make_row(model, task, scores=score, data="hub", flags={task: flags})
+        for task, scores, flags in (
+            ("glue/cola", (-0.079, 0.2), ("constant predictions",)),
+            ("glue/rte", (0.5, 0.6), ()),
+        )
+        for model, score in zip(("one", "two"), scores, strict=True)
+    ]
+    board = one_board(rows)
+    text = to_latex([board])
+    assert r"Model & {CoLA} & {RTE} \\" in text
+    assert "GLUE-9" not in text
+    assert _rows(text) == {"two": ["20.0", r"\textbf{60.0}"], "one": ["$-$7.9", "50.0"]}
+    assert board.best("glue/cola") == ""
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
+def test_24_models_beside_published_rows_fit_two_pages(tmp_path: Path) -> None:
+    models = [name for name in MODELS if name != "tiny"][:24]
+    rows = [
+        make_row(model, task, seed, dict.fromkeys(names, 0.5 + 0.017 * place + 0.011 * seed))
+        for place, model in enumerate(models)
+        for task in SUITES["glue"].tasks
+        for names in [SUITES["glue"].rule.cells.get(task, ("mcc",))]
+        for seed in range(5)
+    ]
+    rows = [replace(row, data="hub") for row in rows]
+    text = to_latex(build_boards(rows, SUITES["glue"]), WITH_PUBLISHED)
+    assert text.count(r"\begin{table*}") <= 2
+    assert text.count(r"\begin{tabular}") <= 2
+    assert text.startswith("% \\usepackage{booktabs} in the preamble\n% \\usepackage{graphicx}")
+    assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "graphicx"]) == []
+    assert "Output written on paper.pdf (2 pages" in (tmp_path / "paper.log").read_text("latin-1")
+
+
 def _boards() -> list[Board]:
     """GLUE, SuperGLUE, and boards of several kinds of rows with names of every length."""
     rows = make_rows("roberta-base", [0.7, 0.81, 0.902], data="hub") + _floor()
@@ -172,7 +225,7 @@ def test_no_box_is_overfull(tmp_path: Path, options: str) -> None:
     columns = ("rank", "recipe", "seeds", "score", "rte", "cb", "squad/v2.0")
     choices = (Choice(), Choice(spread=False), WITH_PUBLISHED, Choice(columns=columns))
     text = "\n\\clearpage\n".join(to_latex(boards, choice) for choice in choices)
-    assert _complaints(tmp_path, text, options, ["booktabs"]) == []
+    assert _complaints(tmp_path, text, options, ["booktabs", "graphicx"]) == []
 
 
 @pytest.mark.soak  # siunitx takes ten seconds
@@ -181,7 +234,7 @@ def test_no_box_is_overfull(tmp_path: Path, options: str) -> None:
 def test_columns_of_siunitx_fit(tmp_path: Path, choice: Choice) -> None:
     text = to_latex(_boards()[:3], choice, siunitx=True)
     assert "S[table-format=2.1" in text
-    assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "siunitx"]) == []
+    assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "graphicx", "siunitx"]) == []
 
 
 def _complaints(folder: Path, text: str, options: str, packages: Iterable[str]) -> list[str]:
