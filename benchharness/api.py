@@ -75,6 +75,7 @@ from benchharness.tasks.examples import (
     TagPrediction,
 )
 from benchharness.tasks.own.tables import hub_table, split_of
+from benchharness.tasks.passwords import shown_place
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
@@ -118,7 +119,7 @@ class Results:
 
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        return f"<{len(self.keys)} runs in {self.db}{failed}>"
+        return f"<{len(self.keys)} runs in {shown_place(self.db)}{failed}>"
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{escape(line)}</p>" for line in (*self.said, *self.failures))

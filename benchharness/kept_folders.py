@@ -15,10 +15,12 @@ import fcntl
 import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import EMLINK
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
@@ -26,7 +28,7 @@ from typing import Any
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.text import flush_to_disk
 from benchharness.models.weights import file_digest
-from benchharness.tasks.errors import JobError
+from benchharness.tasks.errors import JobError, StoreError
 
 MANIFEST = "manifest.json"
 
@@ -38,6 +40,9 @@ SNAPSHOTS = "snapshots"
 
 LOCKS = "locks"
 """The name of the folder beside the database that says who uses the others."""
+
+_LOCK = re.compile(r"[0-9a-f]{64}(\.encoder)?")
+"""What is deleted of that folder: the locks of jobs and of their encoders, by their keys."""
 
 EVERY_SECONDS = 300.0
 """How often a job keeps its state unless told otherwise: so much work a crash may cost."""
@@ -195,7 +200,8 @@ def delete_checkpoint(folder: Path) -> None:
     """Deletes a checkpoint and the drafts of it that a killed process has left."""
     # Without its manifest it is no checkpoint, should the rest take a while or fail.
     with suppress(OSError):
-        (folder / MANIFEST).unlink()
+        if not folder.is_symlink():
+            (folder / MANIFEST).unlink()
     for path in (folder, *folder.parent.glob(f"{folder.name}.*")):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -253,6 +259,11 @@ class Holds:
     """
 
     def __init__(self, folder: Path) -> None:
+        if folder.is_symlink():
+            raise StoreError(
+                f"the locks folder {folder} is a link, and files would be made and deleted where "
+                "it leads: delete the link."
+            )
         self._folder = folder
         self._held: dict[str, int | None] = {}
 
@@ -301,10 +312,14 @@ class Holds:
         for name in tuple(self._held):
             self.release(name)
         with suppress(OSError):
-            for path in tuple(self._folder.iterdir()):
+            for path in filter(_is_lock, tuple(self._folder.iterdir())):
                 with suppress(OSError):
                     _unlock(_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB), path)
             self._folder.rmdir()
+
+
+def _is_lock(path: Path) -> bool:
+    return _LOCK.fullmatch(path.name) is not None
 
 
 def _locked(path: Path, how: int) -> int:
@@ -312,7 +327,7 @@ def _locked(path: Path, how: int) -> int:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = _opened(path)
         except FileNotFoundError:  # the folder was deleted, because it was empty
             continue
         try:
@@ -323,6 +338,24 @@ def _locked(path: Path, how: int) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # whoever had it before has deleted the file
+
+
+def _opened(path: Path) -> int:
+    """A file that is no other one's name; OSError where the file or its folder is a link.
+
+    It will be emptied and deleted, and others may be able to write to the folder.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(
+            path.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder
+        )
+    finally:
+        os.close(folder)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise FileExistsError(EMLINK, os.strerror(EMLINK), str(path))
+    return descriptor
 
 
 def _is_there(descriptor: int, path: Path) -> bool:

@@ -13,6 +13,8 @@ step. Anything that is not a BenchError is a bug of ours and keeps its traceback
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from benchharness.tasks.passwords import without_passwords
+
 
 def one_line(sentence: object) -> str:
     """The sentence, also where a name in it has line breaks."""
@@ -23,9 +25,13 @@ class BenchError(Exception):
     """Something the user can mend; `exit_code` is the process's exit status.
 
     Each argument is a sentence and a line, whatever line breaks the names in it have.
+    None shows a password of an URL.
     """
 
     exit_code = 2
+
+    def __init__(self, *sentences: object) -> None:
+        super().__init__(*(without_passwords(str(each)) for each in sentences))
 
     def __str__(self) -> str:
         return "\n".join(map(one_line, self.args))
@@ -59,8 +65,8 @@ class StoreError(BenchError):
     exit_code = 5
 
 
-class DamagedStoreError(StoreError):
-    """The leaderboard's database is corrupt, and stays so however long one waits."""
+class BusyStoreError(StoreError):
+    """Another process has the leaderboard's database, or its server is away: waiting may help."""
 
 
 def unknown_name(

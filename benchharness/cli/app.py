@@ -2,12 +2,15 @@
 
 import atexit
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
@@ -210,14 +213,37 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
+    if sys.stdout is None:  # closed: nobody wants to see anything
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (for as long as the process)
     if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack the sign of a spread, or a name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="bench")
+        try:
+            app(prog_name="bench")
+        except OSError:
+            _finish_output("\n")  # finds no room again where that is what was wrong
+            raise
+        finally:
+            _finish_output()
     except BenchError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)
+
+
+def _finish_output(more: str = "") -> None:
+    """Raises BenchError where what was printed found no room, whatever has noticed it first."""
+    try:
+        sys.stdout.write(more)
+        sys.stdout.flush()
+    except OSError as error:
+        # Nor does the interpreter find any at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != EPIPE:  # else who reads it has seen enough
+            raise BenchError(
+                f"what was to be printed could not be written ({error.strerror}): give stdout "
+                "another file."
+            ) from error
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

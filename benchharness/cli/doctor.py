@@ -17,6 +17,7 @@ from benchharness.engines.slots import find_gpus
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit
 from benchharness.tasks.errors import StoreError
+from benchharness.tasks.passwords import shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
@@ -71,7 +72,7 @@ def _hub() -> Iterator[Finding]:
     start = time.monotonic()
     silent = go_offline_if_unreachable()
     seconds = time.monotonic() - start
-    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    endpoint = shown_place(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     if silent:
         hint = "use `--data DIR` or `--data mini` and checkpoint folders, or what is cached"
         yield Finding("hub", "warning", f"{endpoint} gave no answer in {seconds:.1f} s; {hint}")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchharness.plugins import load_plugins
+from benchharness.tasks.passwords import shown_place
 
 BASELINE = "results/baseline.json"
 DATABASE = "results/leaderboard.sqlite"
@@ -48,8 +49,11 @@ Database = Annotated[
 
 
 def in_this_database(db: str) -> list[str]:
-    """The words that a command needs to be about the same database; none where it is anyway."""
-    return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", db]
+    """The words that a command needs to be about the same database; none where it is anyway.
+
+    An URL has no password in them: what is printed goes into logs, and libpq has other ways.
+    """
+    return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
 
 Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML report to write.")]

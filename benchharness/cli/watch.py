@@ -25,6 +25,7 @@ from benchharness.driver.live import Followed, is_alive, live_files
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import JobError
+from benchharness.tasks.passwords import shown_place
 
 LOOK_SECONDS = 0.25
 """How often it is looked for news."""
@@ -50,7 +51,7 @@ def watch(*, once: Once = False, db: Database = DATABASE, as_json: AsJson = Fals
     known: set[Path] = set()
     runs = list(_opened(folder, known))
     if not runs:
-        typer.echo(visible(f"no run goes on beside {db}."), err=True)
+        typer.echo(visible(f"no run goes on beside {shown_place(db)}."), err=True)
         return
     shown = _JsonLines() if as_json else _Screen(Console())
     if once:

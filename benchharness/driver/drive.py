@@ -22,11 +22,11 @@ from benchharness.kept_folders import EVERY_SECONDS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS
-from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import Store, as_store_error, open_store
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
-from benchharness.tasks.errors import DamagedStoreError, ModelError, StoreError
+from benchharness.tasks.errors import BusyStoreError, DataError, ModelError, StoreError
 from benchharness.worker.fork_server import modules_of
 
 TIMEOUT_SECONDS = 1800.0
@@ -316,13 +316,15 @@ class _Keeping:
     """Stores what jobs leave; what the store does not take waits beside it, or else in memory.
 
     What waits enters the store when the next job ends, or with the last one, which waits as long
-    as any write does. Use it as a context manager: at its end StoreError says what waits still.
+    as any write does where another process has the store. Use it as a context manager: at its end
+    StoreError says what waits still.
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:
         self._store, self._watcher, self._force = store, watcher, force
         self._patient, self._hurried = map(store.hurried, (PATIENCE_SECONDS, HURRIED_SECONDS))
         self._waiting = 0
+        self._folders: dict[str, None] = {}
         self._in_memory: list[Outcome] = []
         self._error: StoreError | None = None
         self._patience = float(BUSY_SECONDS)
@@ -367,22 +369,31 @@ class _Keeping:
 
     def _keep(self, outcome: Outcome, error: StoreError) -> None:
         self._error = error
+        where = "memory"
         try:
-            self._store.keep(outcome, force=self._force)
-        except OSError:
+            where = self._write(outcome)
+        except (OSError, DataError):
             self._in_memory.append(outcome)
         if not self._waiting:
-            where = self._store.kept_folder if self.is_safe(outcome) else "memory"
+            self._hurried = self._store.hurried(
+                HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
+            )
             self._tell(
                 outcome, f"has ended, and what it left waits in {where}, because {self._error}"
             )
         self._waiting += 1
 
+    def _write(self, outcome: Outcome) -> str:
+        """Writes an outcome to a file; gives the folder."""
+        folder = str(self._store.keep(outcome, force=self._force).parent)
+        self._folders[folder] = None
+        return folder
+
     def _take_within(self, seconds: float) -> bool:
-        """Whether the store takes all that waits; asks again and again until then."""
+        """Whether the store takes all that waits; asks again and again where that may help."""
         end = time.monotonic() + seconds
         while not self._take():
-            if isinstance(self._error, DamagedStoreError) or time.monotonic() >= end:
+            if not isinstance(self._error, BusyStoreError) or time.monotonic() >= end:
                 return False
             time.sleep(min(1.0, seconds))
         return True
@@ -401,8 +412,8 @@ class _Keeping:
     def _write_out(self) -> None:
         """Writes what is in memory beside the store after all, where that has room by now."""
         for outcome in tuple(self._in_memory):
-            with suppress(OSError):
-                self._store.keep(outcome, force=self._force)
+            with suppress(OSError, DataError):
+                self._write(outcome)
                 self._in_memory.remove(outcome)
 
     def _sentence(self) -> str:
@@ -412,8 +423,8 @@ class _Keeping:
         if kept:
             jobs = "a job" if kept == 1 else f"{kept} jobs"
             parts.append(
-                f"What {jobs} left waits in {self._store.kept_folder} and enters the leaderboard "
-                "with the next command that writes to it."
+                f"What {jobs} left waits in {' and '.join(self._folders)} and enters the "
+                "leaderboard with the next command that writes to it."
             )
         if lost:
             parts.append(
@@ -429,10 +440,11 @@ class _Keeping:
 
 def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:
     """Stores an outcome; without force only where no other driver has stored a result before."""
-    if not force:
-        return store.add_missing(outcome)
-    if isinstance(outcome, Result):
-        store.add_result(outcome)
-    else:
-        store.add_failure(outcome)
-    return True
+    with as_store_error(f"what {job_name(outcome.job)} left"):
+        if not force:
+            return store.add_missing(outcome)
+        if isinstance(outcome, Result):
+            store.add_result(outcome)
+        else:
+            store.add_failure(outcome)
+        return True

@@ -8,6 +8,7 @@ interrupted leaves it, and the same check by the same code resumes from there.
 import hashlib
 import itertools
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -338,8 +339,9 @@ def _store_of(planned: Plan) -> Iterator[str]:
 def _delete_old(root: Path) -> None:
     """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
     for path in list(root.iterdir()):
+        is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
         with suppress(OSError):  # another check may delete it at the same time
-            if path.stat().st_mtime + KEPT_SECONDS < time.time():
+            if is_ours and path.lstat().st_mtime + KEPT_SECONDS < time.time():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

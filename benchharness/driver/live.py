@@ -13,6 +13,7 @@ import json
 import math
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -411,12 +412,18 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 def delete_dead(folder: Path) -> None:
     """Deletes what killed processes have left, and the folder where nothing else is in it."""
+    if folder.is_symlink():
+        return
     with suppress(OSError):
-        for path in (*folder.glob("*.jsonl"), *folder.glob("*.new")):
+        for path in filter(_is_ours, tuple(folder.iterdir())):
             with suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
         folder.rmdir()
+
+
+def _is_ours(path: Path) -> bool:
+    return re.fullmatch(r"[0-9]+-[0-9]+\.(jsonl|new)", path.name) is not None
 
 
 class Followed:

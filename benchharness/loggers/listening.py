@@ -13,6 +13,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.loggers.logger import LoggedRun, Logger, Loggers, curve_of, facts_of
 from benchharness.progress import Progress, Watcher
+from benchharness.tasks.passwords import without_passwords
 
 SECONDS_BETWEEN_LOSSES = 1.0
 """Of one job, while it trains; its whole learning curve follows at its end."""
@@ -141,7 +142,7 @@ class _LoggerThread:
             logger.close()
             place = logger.place
         except Exception as error:  # noqa: BLE001  (whatever a tracker raises, the run continues)
-            reason = " ".join(str(error).split())[:300]
+            reason = without_passwords(" ".join(str(error).split()))[:300]
             self._warn(
                 f"--log {self._name} has failed and gets nothing more "
                 f"({type(error).__name__}: {reason}); the run continues."

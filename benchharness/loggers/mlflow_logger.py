@@ -8,6 +8,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 
 from benchharness.loggers.logger import LoggedRun, Value
+from benchharness.tasks.passwords import shown_place
 
 LONGEST = 500
 """Characters of a parameter's or a tag's value, which older servers refuse beyond."""
@@ -38,7 +39,7 @@ class MlflowLogger:
     @property
     def place(self) -> str:
         """The tracking server, without a password."""
-        return self._uri.rpartition("@")[2]
+        return shown_place(self._uri)
 
     def begin(self, run: LoggedRun) -> None:
         """Opens a run, whose parameters are the settings."""

@@ -5,6 +5,7 @@ Where memory runs out, predictions go on in smaller batches, and a training says
 
 import ctypes
 import gc
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +25,11 @@ from benchharness.training.meter import DivergedError
 
 T = TypeVar("T")
 
-SIGNS = ("out of memory", "can't allocate memory", "ALLOC_FAILED", "cublasCreate", "std::bad_alloc")
-"""What CUDA, torch's CPU allocator, CUDA's libraries and C++ say in a plain RuntimeError.
+SIGNS = re.compile(
+    "out of memory|can't allocate memory|ALLOC_FAILED|cublasCreate|std::bad_alloc|"
+    "could not create a (primitive|memory)(?! descriptor)"
+)
+"""What CUDA, torch's CPU allocator, CUDA's libraries, C++ and oneDNN say in a plain RuntimeError.
 
 CUDA's own is no torch.OutOfMemoryError: a full GPU has no room for a context, a graph or a kernel.
 cuBLAS calls itself not initialized then.
@@ -129,7 +133,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    if isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS):
+    if isinstance(error, RuntimeError) and SIGNS.search(str(error)):
         return True
     return error.__context__ is not None and is_out_of_memory(error.__context__)
 

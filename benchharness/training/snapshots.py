@@ -23,6 +23,9 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 
 NUMBERS = "numbers.json"
 
+NAMED = "step-" + "[0-9]" * 10 + "*"
+"""What is deleted: snapshots, and drafts of them."""
+
 NUMBER_KEPT = 2
 """The newest may be damaged by what stopped the job."""
 
@@ -148,7 +151,7 @@ class Snapshots:
                 return
             self.report(Progress(phase="saving", step=state.step))
             try:
-                path = self.folder / f"step-{state.step:010}"  # names sort as steps do
+                path = self.folder / f"step-{state.step:010}"  # NAMED; names sort as steps do
                 facts = {
                     "run": self.key,
                     "step": state.step,
@@ -163,7 +166,7 @@ class Snapshots:
                 self._tell(is_kept=True, note="saves its state again")
                 self.position = state.position
                 self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
-                for other in path.parent.iterdir():
+                for other in path.parent.glob(NAMED):
                     if other not in self.ours:
                         shutil.rmtree(other, ignore_errors=True)
             finally:  # where it failed too: not every step is to try a full disk again
@@ -173,7 +176,7 @@ class Snapshots:
         """Those on the disk, the newest first; deletes drafts of a process that was killed."""
         if self.folder is None or not self.folder.is_dir():
             return []
-        found = sorted(self.folder.iterdir(), reverse=True)
+        found = sorted(self.folder.glob(NAMED), reverse=True)
         # A draft has the process's number and a kind behind its name.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)

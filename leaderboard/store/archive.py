@@ -3,10 +3,15 @@
 import gzip
 import hashlib
 import json
+import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from stat import S_ISDIR
+from tempfile import gettempdir
 from typing import IO, Any, NamedTuple
+
+from platformdirs import user_data_path
 
 from benchharness.leaderboard.store.record import StoredRun, run_to_stored, stored_to_run
 from benchharness.leaderboard.store.schema import Run, to_text
@@ -32,6 +37,8 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
         line = (
             to_text({name: value for name, value in vars(run).items() if value is not None}) + "\n"
         )
+        if len(line) >= LONGEST_LINE:
+            raise DataError(f"run {run.key[:12]} has too many predictions for an archive.")
         digest.update(line.encode("ascii"))
         count += 1
         yield line
@@ -51,8 +58,9 @@ def write_archive(file: IO[bytes], runs: Iterable[StoredRun], **facts: Any) -> i
     return count
 
 
-LONGEST_LINE = 2**30
-"""Bytes: the predictions of a million rows are a tenth of it; more is no run but a bomb."""
+LONGEST_LINE = 2**27
+"""Bytes: the predictions of a million rows, twice QQP's dev and test split. More is a bomb, which
+is refused before it is parsed: twice as much memory is all that it takes."""
 
 
 def check_archive(path: Path) -> int:
@@ -92,7 +100,7 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
 def _runs(path: Path) -> Iterator[StoredRun]:
     digest, count = hashlib.sha256(), 0
     with gzip.open(path, "rb") as file:
-        line = file.readline(LONGEST_LINE)
+        line = _next_line(path, file, 1)
         header = _parsed(path, line, 1)
         if header.get("format") != _FORMAT:
             raise DataError(
@@ -106,7 +114,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 "that wrote it, or a newer one."
             )
         digest.update(line)
-        while line := file.readline(LONGEST_LINE):
+        while line := _next_line(path, file, count + 2):
             data = _parsed(path, line, count + 2)
             if "sha256" in data:
                 _check_end(path, data, count, digest.hexdigest(), file.read(1))
@@ -124,6 +132,16 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 )
             yield StoredRun(**data)
     raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
+
+
+def _next_line(path: Path, file: IO[bytes], number: int) -> bytes:
+    line = file.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+        raise DataError(
+            f"line {number} of {path} has more than {LONGEST_LINE // 2**20} MiB, and no run has: "
+            "expected a benchharness archive."
+        )
+    return line
 
 
 def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
@@ -152,21 +170,57 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
 _KEPT = ".jsonl.gz"
 
 
-def write_kept(folder: Path, run: Run, *, force: bool) -> Path:
-    """Keep a run in a file of its own, whole or not at all; raises OSError.
+def kept_elsewhere(name: str) -> list[Path]:
+    """The folders for a store whose disk is full: in the user's data, and in TMPDIR."""
+    roots = (user_data_path("benchharness"), Path(gettempdir()))
+    name = f"benchharness-unstored-{os.geteuid()}-{name}"
+    return [root / name for root in roots if root.is_absolute()]
 
-    With `force` it is another attempt, wherever its job has a result.
+
+def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
+    """Keep a run in a file of its own, in the first folder with room; raises OSError.
+
+    It is there whole or not at all. With `force` it is another attempt, wherever its job has a
+    result. All folders but the first are the user's alone: results that others put there would be
+    taken for ours.
     """
     run.attempt = 1
-    path = folder / f"{run.job_key[:12]}-{run.digest[:12]}{_KEPT}"
-    folder.mkdir(parents=True, exist_ok=True)
-    flush_to_disk(folder.parent)
-    with whole_file(path) as file:
-        write_archive(file, [run_to_stored(run)], force=force)
-    return path
+    failed = OSError()
+    for folder in folders:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
+            if folder != folders[0] and not _is_private(folder):
+                continue
+            flush_to_disk(folder.parent)
+            path = folder / f"{run.job_key[:12]}-{run.digest[:12]}{_KEPT}"
+            with whole_file(path) as file:
+                write_archive(file, [run_to_stored(run)], force=force)
+        except OSError as error:
+            failed = error
+        else:
+            return path
+    raise failed
 
 
-def kept_files(folder: Path) -> list[Path]:
+def _is_private(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def own_folders(folders: Sequence[Path]) -> list[Path]:
+    """Those that may be read and emptied: the one beside the store, and what is the user's."""
+    return [
+        folder
+        for number, folder in enumerate(folders)
+        if (_is_private(folder) if number else not folder.is_symlink())
+    ]
+
+
+def kept_files(folders: Sequence[Path]) -> list[Path]:
     """The files that `write_kept` has left there, the oldest first."""
 
     def written(path: Path) -> int:
@@ -175,7 +229,9 @@ def kept_files(folder: Path) -> list[Path]:
         except OSError:  # another process has stored it meanwhile
             return 0
 
-    return sorted(folder.glob(f"*{_KEPT}"), key=written)
+    named = "[0-9a-f]" * 12
+    found = (path for each in own_folders(folders) for path in each.glob(f"{named}-{named}{_KEPT}"))
+    return sorted(found, key=written)
 
 
 def read_kept(path: Path) -> tuple[Run, bool]:
@@ -187,7 +243,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
     try:
         (stored,) = read_archive(path)
         with gzip.open(path, "rb") as file:
-            facts = _parsed(path, file.readline(LONGEST_LINE), 1)
+            facts = _parsed(path, _next_line(path, file, 1), 1)
         return stored_to_run(stored), bool(facts.get("force"))
     except (BenchError, OSError, ValueError) as error:
         if not path.exists():

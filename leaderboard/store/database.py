@@ -2,11 +2,13 @@
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 from sqlalchemy import (
@@ -25,6 +27,7 @@ from sqlalchemy.exc import (
     DatabaseError,
     IntegrityError,
     NoResultFound,
+    OperationalError,
     ProgrammingError,
 )
 from sqlalchemy.orm import Session
@@ -33,7 +36,8 @@ from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.schema import DamagedError
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
-from benchharness.tasks.errors import BenchError, DamagedStoreError, StoreError
+from benchharness.tasks.errors import BenchError, BusyStoreError, StoreError
+from benchharness.tasks.passwords import LIBPQ, SECRET, shown_place
 
 BUSY_SECONDS = 300
 """How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more
@@ -56,7 +60,7 @@ def open_engine(url_or_path: str | Path) -> Engine:
             return _sqlite_engine(url, BUSY_SECONDS)
         return _server_engine(url)
     except (ArgumentError, ImportError) as error:
-        raise _unusable(url.render_as_string(hide_password=True), error) from error
+        raise _unusable(str(url_or_path), error) from error
 
 
 def file_of(engine: Engine) -> Path | None:
@@ -66,15 +70,18 @@ def file_of(engine: Engine) -> Path | None:
 
 
 def name_of(engine: Engine) -> str:
-    """How messages call the database: its path, or its URL without the password."""
-    return str(file_of(engine) or engine.url.render_as_string(hide_password=True))
+    """How messages call the database: its path, or its URL without passwords."""
+    return str(file_of(engine) or shown_place(engine.url.render_as_string(hide_password=False)))
 
 
-def hurried(engine: Engine, seconds: float) -> Engine:
-    """The same database, for transactions that wait for others' no longer than so long."""
+def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
+    """The same database, for transactions that wait for others' no longer than so long.
+
+    `since` is the moment of the monotonic clock from which on others have had it.
+    """
     if file_of(engine) is not None:
         engine = _sqlite_engine(engine.url, seconds)
-    return engine.execution_options(bench_patience=seconds)
+    return engine.execution_options(bench_patience=seconds, bench_since=since)
 
 
 def _patience(options: Mapping[str, Any]) -> float:
@@ -103,34 +110,47 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Session]:
 
 def _parse(url_or_path: str | Path) -> URL:
     text = str(url_or_path)
-    if isinstance(url_or_path, Path) or "://" not in text:
+    if isinstance(url_or_path, Path) or ("://" not in text and shown_place(text) == text):
         return URL.create("sqlite", database=str(_path(text)))
     try:
         url = make_url(text)
         url.get_dialect()
     except (ArgumentError, ImportError) as error:
-        raise _unusable(_without_password(text), error) from error
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise _unusable(text, error) from error
+    except ValueError:  # it repeats the port, which may be a part of a password
+        raise _unusable(text, ValueError("what follows the host's : is no port")) from None
+    if url.get_backend_name() == "postgresql":
+        _check_server(url, text)
+    elif url.get_backend_name() != "sqlite":
+        raise _unusable(text, ValueError("a leaderboard is kept in SQLite or PostgreSQL"))
+    elif url.query or not url.database:
         raise StoreError(
-            f"{_without_password(text)!r} is not a database that can be used here: a leaderboard "
-            "is kept in SQLite or PostgreSQL."
-        )
-    if url.get_backend_name() == "sqlite" and (url.query or not url.database):
-        raise StoreError(
-            f"{text!r} must name a file and nothing more, such as "
+            f"{shown_place(text)!r} must name a file and nothing more, such as "
             "sqlite:///results/leaderboard.sqlite."
         )
     return url
 
 
-def _unusable(url: str, error: Exception) -> StoreError:
+def _check_server(url: URL, text: str) -> None:
+    """Refuses what the driver would misread, and what it would not know: it repeats both."""
+    user, before = text.partition("://")[2].partition(":")[0], text.partition("@")[0]
+    is_misread = url.password is not None and ("@" in user or re.search(r"\?[\w%]+=", before))
+    if is_misread or "@" in str(url.host):
+        raise _unusable(text, ValueError("in a password @ is written %40, and ? is %3F"))
+    if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
+        shown = re.split("[?&=]", shown_place(text))
+        named = " or ".join(repr(name) for name in unknown if name in shown) or "of a name in it"
+        raise _unusable(text, ValueError(f"PostgreSQL has no option {named}"))
+
+
+def _unusable(text: str, error: Exception) -> StoreError:
     """What is wrong with an URL, or with what it needs."""
     if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
         step = "install it with `pip install 'benchharness[postgresql]'`"
     else:
         step = "give a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
-    reason = str(error).splitlines()[0]
-    return StoreError(f"{url!r} is not a database that can be used here ({reason}): {step}.")
+    reason, name = str(error).splitlines()[0], shown_place(text)
+    return StoreError(f"{name!r} is not a database that can be used here ({reason}): {step}.")
 
 
 def _path(text: str) -> Path:
@@ -141,11 +161,6 @@ def _path(text: str) -> Path:
             f"the leaderboard {text} cannot be reached: there is no such home folder. Give a path "
             "without ~."
         ) from error
-
-
-def _without_password(text: str) -> str:
-    scheme, _, rest = text.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _sqlite_engine(url: URL, seconds: float) -> Engine:
@@ -194,10 +209,16 @@ def _explained(engine: Engine) -> Iterator[None]:
     """Turn what the user can mend into a StoreError; a broken constraint is a bug of ours."""
     try:
         yield
-    except (IntegrityError, ProgrammingError):
-        raise
     except DatabaseError as error:
-        raise _store_error(engine, str(error.orig)) from error
+        code = str(getattr(error.orig, "sqlstate", None) or "")
+        # Without a statement it is what the driver says of the URL.
+        is_ours = isinstance(error, ProgrammingError) and error.statement is not None
+        if isinstance(error, IntegrityError) or (is_ours and code not in _CHANGED_BY_OTHERS):
+            raise
+        is_away = isinstance(error, OperationalError) and file_of(engine) is None
+        said = _store_error(engine, str(error.orig), code=code, is_away=is_away)
+        # A driver may repeat what it was given, and a traceback would show it.
+        raise said from (None if _repeats_a_secret(engine.url, str(error)) else error)
     except sqlite3.DatabaseError as error:
         raise _store_error(engine, str(error)) from error
     except (DamagedError, NoResultFound) as error:
@@ -205,24 +226,48 @@ def _explained(engine: Engine) -> Iterator[None]:
         raise _store_error(engine, str(error), damaged=True) from error
 
 
-def _store_error(engine: Engine, reason: str, *, damaged: bool = False) -> StoreError:
+_NO_RIGHT, _FULL = "42501", "53100"
+_CHANGED_BY_OTHERS = {_NO_RIGHT, "42P01", "42703", "3F000"}
+"""Rights that are lacking; tables, columns and schemas that are gone (PostgreSQL, appendix A)."""
+
+
+def _repeats_a_secret(url: URL, text: str) -> bool:
+    secrets = [url.password, *(url.query.get(name) for name in SECRET)]
+    given = [one for each in secrets for one in ([each] if isinstance(each, str) else each or ())]
+    return any(form in text for each in given if each for form in (each, quote(each, safe="")))
+
+
+def _store_error(
+    engine: Engine, reason: str, *, code: str = "", is_away: bool = False, damaged: bool = False
+) -> StoreError:
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
     if "locked" in reason or "lock timeout" in reason:
-        seconds = _patience(engine.get_execution_options())
-        return StoreError(
-            f"the leaderboard {name} was locked by another process for {seconds:g} seconds; "
-            "try again when that one has ended."
+        options = engine.get_execution_options()
+        since = options.get("bench_since")
+        seconds = _patience(options) if since is None else time.monotonic() - since
+        return BusyStoreError(
+            f"the leaderboard {name} was locked by another process for "
+            f"{round(seconds, 0 if seconds > 1 else 2):g} seconds; try again when that one has "
+            "ended."
         )
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
-        return DamagedStoreError(
+        return StoreError(
             f"the leaderboard {name} is damaged ({reason}) and was left as it is: put a backup in "
             "its place, or save what can be read (docs/store.md)."
         )
     advice = "Check that the disk has room and that the file and its folder can be written."
-    if file_of(engine) is None:
+    if code == _NO_RIGHT:
+        advice = (
+            f"The role {engine.url.username} needs SELECT, INSERT, UPDATE and DELETE on its tables "
+            "and USAGE on their sequences, and CREATE on the schema to make them."
+        )
+    elif file_of(engine) is None:
         advice = "Check the URL, and that the server is up."
-    return StoreError(f"the leaderboard {name} could not be used: {reason}. {advice}")
+    if _repeats_a_secret(engine.url, reason):
+        reason = "the server refuses it"
+    kind = BusyStoreError if is_away and code != _FULL else StoreError
+    return kind(f"the leaderboard {name} could not be used: {reason}. {advice}")
 
 
 def copy_sqlite(engine: Engine, target: Path) -> None:
@@ -304,10 +349,12 @@ def is_there(url_or_path: str | Path) -> bool:
 def check_writable(url_or_path: str | Path) -> None:
     """Raises StoreError, with the reason, where the file could not be made or written.
 
-    Nothing is changed, and a server is not asked. SQLite writes a journal beside the file.
+    Nothing is changed. A server is asked for its rights. SQLite writes a journal beside the file.
     """
-    path = file_of(open_engine(url_or_path))
+    engine = open_engine(url_or_path)
+    path = file_of(engine)
     if path is None:
+        _check_rights(engine)
         return
     try:
         if _is_there(path) and path.is_file():
@@ -320,6 +367,16 @@ def check_writable(url_or_path: str | Path) -> None:
             f"the leaderboard {path} cannot be {verb}: {error.strerror or error}. Give another "
             "path with --db or $BENCH_DB."
         ) from error
+
+
+def _check_rights(engine: Engine) -> None:
+    with reading(engine) as session:
+        right = "has_schema_privilege(current_schema(), 'CREATE')"
+        if inspect(session.connection()).has_table("runs"):
+            right = "has_table_privilege('runs', 'INSERT')"
+        asked = f"SELECT {right} AND NOT current_setting('transaction_read_only')::bool"
+        if not session.scalar(text(asked)):
+            raise _store_error(engine, "nothing can be written to it", code=_NO_RIGHT)
 
 
 def revisions() -> tuple[str, ...]:
@@ -376,6 +433,7 @@ def _create_file(path: Path) -> None:
                 try:
                     for leftover in leftovers:  # of a process that was killed at this place
                         leftover.unlink(missing_ok=True)
+                    new.touch()  # by the umask, where SQLite would let nobody else write
                     with writing(open_engine(new), check_keys=False) as session:
                         _run_migrations(session)
                     new.rename(path)

@@ -4,7 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,14 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from benchharness.leaderboard.job import PAPER, Setting, define_task
 from benchharness.leaderboard.result import Failure, Result, RunRow
-from benchharness.leaderboard.store.archive import Taken, kept_files, read_kept, write_kept
+from benchharness.leaderboard.store.archive import (
+    Taken,
+    kept_elsewhere,
+    kept_files,
+    own_folders,
+    read_kept,
+    write_kept,
+)
 from benchharness.leaderboard.store.database import (
     archive_runs,
     check_new,
@@ -242,6 +249,20 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
     return Store(engine, store.take_kept()) if create else store
 
 
+@contextmanager
+def as_store_error(left: str) -> Iterator[None]:
+    """Whatever a database raises when it is to take what a job has left: that must be kept."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        reason = " ".join((str(error).splitlines() or [""])[0].split())
+        raise StoreError(
+            f"the leaderboard does not take {left} ({type(error).__name__}: {reason})."
+        ) from error
+
+
 class Store:
     """A leaderboard's database, ready for use; open it with `open_store`, in a `with` statement.
 
@@ -294,9 +315,12 @@ class Store:
             append_run(session, run)
             return True
 
-    def hurried(self, seconds: float) -> "Store":
-        """The same store, which raises StoreError where another process holds it so long."""
-        return Store(hurried(self._engine, seconds))
+    def hurried(self, seconds: float, since: float | None = None) -> "Store":
+        """The same store, which raises StoreError where another process holds it so long.
+
+        `since` is the moment from which on it has been held.
+        """
+        return Store(hurried(self._engine, seconds, since))
 
     @property
     def kept_folder(self) -> Path:
@@ -305,23 +329,31 @@ class Store:
         if file is not None:
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
-        url = self._engine.url
-        name = digest([url.host, url.port, url.database])[:12]
-        return Path("results").absolute() / f"{name}.unstored"
+        return Path("results").absolute() / f"{self._digest}.unstored"
+
+    @property
+    def _digest(self) -> str:
+        url, file = self._engine.url, file_of(self._engine)
+        return digest([str(file.resolve())] if file else [url.host, url.port, url.database])[:12]
+
+    @property
+    def _kept_folders(self) -> list[Path]:
+        return [self.kept_folder, *kept_elsewhere(self._digest)]
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
         """Write an outcome that the store does not take now to a file, whole or not at all.
 
-        The next process that opens the store to write takes it in, as `add_missing` does, or with
-        `force` as another attempt. Raises OSError where there is no room for it either, and
-        StoreError for what no database can keep unchanged.
+        It is beside the store, or where that has no room in the user's data or TMPDIR. The next
+        process that opens the store to write takes it in, as `add_missing` does, or with `force` as
+        another attempt. Raises OSError where no folder has room, DataError for what is too large
+        for an archive, and StoreError for what no database can keep unchanged.
         """
-        return write_kept(self.kept_folder, _to_run(outcome), force=force)
+        return write_kept(self._kept_folders, _to_run(outcome), force=force)
 
     def take_kept(self) -> Taken:
         """Store what was kept, and delete its files; what is damaged stays where it is."""
         added, needless, faults = 0, 0, list[str]()
-        for path in kept_files(self.kept_folder):
+        for path in kept_files(self._kept_folders):
             try:
                 run, force = read_kept(path)
             except FileNotFoundError:  # another process was first
@@ -329,19 +361,20 @@ class Store:
             except StoreError as error:
                 faults.append(str(error))
                 continue
-            with writing(self._engine) as session:
+            with as_store_error(str(path)), writing(self._engine) as session:
                 is_new = append_missing(session, run, force=force)
             added, needless = added + is_new, needless + (not is_new)
             # Where it cannot be deleted it is found stored the next time.
             with suppress(OSError):
                 path.unlink()
-        with suppress(OSError):  # where damaged ones are left in it, or it is not there
-            self.kept_folder.rmdir()
+        for folder in own_folders(self._kept_folders):
+            with suppress(OSError):  # where damaged ones are left in it, or it is not there
+                folder.rmdir()
         return Taken(added, needless, tuple(faults))
 
     def kept_faults(self) -> Iterator[str]:
         """A sentence for each outcome that was kept and is damaged."""
-        for path in kept_files(self.kept_folder):
+        for path in kept_files(self._kept_folders):
             try:
                 read_kept(path)
             except FileNotFoundError:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from benchharness.kept_folders import Holds
 
+JOB, ANOTHER = "a" * 64, "b" * 64
+ENCODER = f"{JOB}.encoder"
+
 HOLDER = """
 import sys
 from pathlib import Path
 from benchharness.kept_folders import Holds
 holds = Holds(Path(sys.argv[1]))
-print(holds.take("job"), flush=True)
+print(holds.take("a" * 64), flush=True)
 sys.stdin.read()
 """
 
@@ -32,13 +35,13 @@ def holder(folder: Path) -> "subprocess.Popen[str]":
 
 def test_one_has_it_alone_and_lets_go(tmp_path: Path) -> None:
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
-    assert first.take("job")
-    assert first.take("job")
-    assert not second.take("job")
-    assert second.take("another")
-    assert second.holder("job").startswith(f"process {os.getpid()} on ")
-    first.release("job")
-    assert second.take("job")
+    assert first.take(JOB)
+    assert first.take(JOB)
+    assert not second.take(JOB)
+    assert second.take(ANOTHER)
+    assert second.holder(JOB).startswith(f"process {os.getpid()} on ")
+    first.release(JOB)
+    assert second.take(JOB)
     second.close()
     first.close()
     assert list(tmp_path.iterdir()) == [], "no lock is left"
@@ -46,61 +49,61 @@ def test_one_has_it_alone_and_lets_go(tmp_path: Path) -> None:
 
 def test_many_share_it_and_none_of_them_has_it_alone(tmp_path: Path) -> None:
     first, second, third = (Holds(tmp_path / "locks") for _ in range(3))
-    first.share("encoder")
-    second.share("encoder")
-    assert not third.take("encoder")
-    first.release("encoder")
-    assert not third.take("encoder")
-    assert not first.take("encoder")
+    first.share(ENCODER)
+    second.share(ENCODER)
+    assert not third.take(ENCODER)
+    first.release(ENCODER)
+    assert not third.take(ENCODER)
+    assert not first.take(ENCODER)
     second.close()
-    assert first.take("encoder")
+    assert first.take(ENCODER)
     first.close()
     assert not (tmp_path / "locks").exists()
 
 
 def test_what_a_killed_process_held_is_free_and_its_files_are_deleted(tmp_path: Path) -> None:
     process, holds = holder(tmp_path / "locks"), Holds(tmp_path / "locks")
-    assert not holds.take("job")
-    assert holds.holder("job").startswith(f"process {process.pid} on ")
+    assert not holds.take(JOB)
+    assert holds.holder(JOB).startswith(f"process {process.pid} on ")
     process.kill()
     process.communicate()
-    assert (tmp_path / "locks" / "job").exists()
-    assert holds.take("another")
+    assert (tmp_path / "locks" / JOB).exists()
+    assert holds.take(ANOTHER)
     holds.close()
     assert not (tmp_path / "locks").exists()
-    assert holds.take("job")
+    assert holds.take(JOB)
     holds.close()
 
 
 def test_it_is_held_until_all_who_have_inherited_it_have_ended(tmp_path: Path) -> None:
     first, second = Holds(tmp_path), Holds(tmp_path)
-    assert first.take("job")
-    descriptor = first.descriptor("job")
+    assert first.take(JOB)
+    descriptor = first.descriptor(JOB)
     assert descriptor is not None
     worker = subprocess.Popen(("sleep", "60"), pass_fds=[descriptor])
     os.close(descriptor)  # as the kernel does where the driver is killed
-    assert not second.take("job")
+    assert not second.take(JOB)
     worker.kill()
     worker.wait()
-    assert second.take("job")
+    assert second.take(JOB)
 
 
 def test_those_who_wait_for_a_deleted_lock_do_not_both_have_it(tmp_path: Path) -> None:
     """Whoever opened the file before it was deleted has a lock that nobody else sees."""
     first, second, third = (Holds(tmp_path) for _ in range(3))
-    assert first.take("job")
-    old = os.open(tmp_path / "job", os.O_RDWR)
-    first.release("job")
-    assert second.take("job")
-    assert not third.take("job")
+    assert first.take(JOB)
+    old = os.open(tmp_path / JOB, os.O_RDWR)
+    first.release(JOB)
+    assert second.take(JOB)
+    assert not third.take(JOB)
     os.close(old)
 
 
 def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("a file in the place of the folder")
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
-    first.share("encoder")
-    assert first.take("job")
-    assert second.take("job")
-    assert first.descriptor("job") is None
+    first.share(ENCODER)
+    assert first.take(JOB)
+    assert second.take(JOB)
+    assert first.descriptor(JOB) is None
     first.close()

@@ -3,11 +3,13 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -16,8 +18,11 @@ PROGRAMS = Path("/usr/lib/postgresql")
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """The URL of an empty database; skips the test where there is no PostgreSQL."""
+def server(password: str = "") -> Iterator[str]:
+    """The URL of an empty database; skips the test where there is no PostgreSQL.
+
+    With a password, which is in the URL, it is reached over a port of this machine.
+    """
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     programs = _programs()
     # Not in pytest's folder, which only the user of the tests may enter: root may run no server.
@@ -26,16 +31,34 @@ def server() -> Iterator[str]:
         if os.geteuid() == 0:
             owner = pwd.getpwnam(_user())
             os.chown(folder, owner.pw_uid, owner.pw_gid)
-        _run(programs / "initdb", "--pgdata", folder / "data", "--auth=trust", "--username=bench")
-        options = f"-c listen_addresses='' -c max_connections=200 -k {folder}"
+        (folder / "password").write_text(password or "-")
+        auth = ("--auth=scram-sha-256" if password else "--auth=trust", "--username=bench")
+        made = ("--pgdata", folder / "data", "--pwfile", folder / "password")
+        _run(programs / "initdb", *made, *auth)
+        (folder / "password").unlink()
+        port = _free_port() if password else 5432
+        heard = f"127.0.0.1 -p {port}" if password else "''"
+        options = f"-c max_connections=200 -k {folder} -c listen_addresses={heard}"
         start = ("--pgdata", folder / "data", "--log", folder / "log", "--wait")
         _run(programs / "pg_ctl", *start, "--options", options, "start")
         try:
-            yield f"postgresql+psycopg://bench@/postgres?host={folder}"
+            quoted = quote(password, safe="")
+            yield (
+                f"postgresql+psycopg://bench:{quoted}@127.0.0.1:{port}/postgres"
+                if password
+                else f"postgresql+psycopg://bench@/postgres?host={folder}"
+            )
         finally:
             _run(programs / "pg_ctl", *start, "--mode", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _programs() -> Path:

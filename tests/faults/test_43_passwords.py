@@ -1,0 +1,298 @@
+"""Fault 43: no command, and no call from Python, shows a database's password or leaves it behind.
+
+Every command of the tree runs in this process on a PostgreSQL server, with the password before the
+host, in the query and in BENCH_DB: with success, with a role that is refused, and with no server.
+"""
+
+import gzip
+import inspect
+import os
+import re
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from sqlalchemy import text
+
+import benchharness as bh
+from benchharness.cli.app import COMMANDS, load_command
+from benchharness.leaderboard.job import Stage
+from benchharness.leaderboard.store.archive import write_archive
+from benchharness.leaderboard.store.database import open_engine, writing
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.passwords import shown_place
+from tests.helpers.compared_runs import made
+from tests.helpers.postgres import server
+
+pytestmark = pytest.mark.timeout(900)
+
+WORDS = ("Geheimnis", "Kennwort", "Losung")
+PASSWORD = "{}@{}/+ {}%&".format(*WORDS)
+QUOTED = quote(PASSWORD, safe="")
+
+RUN = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
+CALLS: Mapping[str, Sequence[str]] = {
+    "run": (*RUN, "--log", "tensorboard"),
+    "watch": ("--once",),
+    "show": ("{key}",),
+    "leaderboard": (),
+    "report": (),
+    "ensemble": ("one",),
+    "compare": ("one", "other"),
+    "predictions": ("one",),
+    "which": ("--among", "tiny,bert", "--task", "glue/rte", "--data", "mini", "--minutes", "0.001"),
+    "curve": ("small", "--task", "glue/rte"),
+    "plan": ("one", "other"),
+    "baseline": ("--model", "one", "--allow-weak"),
+    "check": ("--model", "tiny", "--task", "glue/cola"),
+    "score": ("rte.tsv", "--task", "glue/rte", "--data", "mini", "--store", "--model", "mine"),
+    "submit": ("--model", "one", "--suite", "glue"),
+    "export": ("--all", "all.jsonl.gz"),
+    "import": ("one.jsonl.gz",),
+    "rename": ("other", "renamed"),
+    "hide": ("one",),
+    "delete": ("--model", "renamed", "--yes"),
+    "doctor": (),
+    "task init": ("rows.csv",),
+    "fetch": (),
+    "list suites": (),
+    "list tasks": (),
+    "list models": (),
+    "list published": (),
+    "list runs": (),
+    "db check": (),
+    "db backup": ("copy.jsonl.gz",),
+    "db merge": ("{url}",),
+}
+"""The words of each command; a new one is to be added here."""
+
+CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2}
+"""What a command exits with that has nothing to do here."""
+
+
+def tree(command: Any, *words: str) -> Iterator[tuple[str, bool]]:
+    """Every command below one, and whether it has --db."""
+    if not hasattr(command, "commands"):
+        yield " ".join(words), any("--db" in param.opts for param in command.params)
+    for name, below in getattr(command, "commands", {}).items():
+        yield from tree(below, *words, name)
+
+
+COMMAND_LINES = dict(line for name in COMMANDS for line in tree(load_command(name), name))
+
+
+def test_43_every_command_is_among_them() -> None:
+    assert CALLS.keys() == COMMAND_LINES.keys()
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[str]:
+    """A server's URL, with a password, and a database `filled` with a few runs."""
+    with server(PASSWORD) as url:
+        _administer(url, "CREATE DATABASE filled")
+        with open_store(url.replace("/postgres", "/filled")) as store:
+            store.add_results(
+                made(model, "glue/rte", seed, {seed, *wrong})
+                for model, wrong in (("one", {7}), ("other", {5, 6}))
+                for seed in range(3)
+            )
+            store.add_results(
+                made(
+                    f"small/step-{step}",
+                    "glue/rte",
+                    0,
+                    {step},
+                    weights=f"sha256:{step}",
+                    stage=Stage(run="small", step=step, tokens=step, family="bert"),
+                )
+                for step in (1, 2, 3)
+            )
+        yield url
+
+
+def _administer(url: str, statement: str) -> None:
+    with open_engine(url).connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").execute(text(statement))
+
+
+@pytest.fixture
+def url(filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A copy of that database, and the files that commands want."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_ENDPOINT", f"http://me:{QUOTED}@127.0.0.1:9")
+    _administer(filled, "CREATE DATABASE board TEMPLATE filled")
+    extra = made("extra", "glue/rte", 0, {1})
+    with open_store(tmp_path / "o.sqlite") as store, Path("one.jsonl.gz").open("wb") as file:
+        store.add_result(extra)
+        write_archive(file, store.stored_runs())
+    Path("o.sqlite").unlink()
+    answers = [f"{n}\t{p['label']}\n" for n, p in enumerate(extra.evaluations[0].predictions)]
+    Path("rte.tsv").write_text("index\tprediction\n" + "".join(answers))
+    rows = [f"film {number},{'yes' if number % 2 else 'no'}\n" for number in range(60)]
+    Path("rows.csv").write_text("text,label\n" + "".join(rows))
+    yield filled.replace("/postgres", "/board")
+    _administer(filled, "DROP DATABASE board WITH (FORCE)")
+
+
+def forms(url: str) -> Mapping[str, tuple[str, str]]:
+    """--db and BENCH_DB, one of which is empty, by where the password is."""
+    in_query = url.replace(f":{QUOTED}@", "@") + f"?connect_timeout=9&password={QUOTED}"
+    return {"before the host": (url, ""), "in the query": (in_query, ""), "in BENCH_DB": ("", url)}
+
+
+def tells(content: str | bytes) -> list[str]:
+    """Which words of the password stand in what was printed or written, in whatever form."""
+    if isinstance(content, bytes):
+        content = content.decode("utf-8", "replace")
+    return [word for word in WORDS if word.lower() in content.lower()]
+
+
+def assert_nothing_is_left(folder: Path, url: str = "") -> None:
+    """No file tells it, and no row of the database."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            packed = content[:2] == b"\x1f\x8b"
+            assert not tells(gzip.decompress(content) if packed else content), path
+    for table in ("runs", "headlines", "marks", "scores") if url else ():
+        with writing(open_engine(url)) as session:
+            for row in session.execute(text(f"SELECT t::text FROM {table} t")):
+                assert not tells(row[0]), table
+
+
+class Caller:
+    """Calls commands of the tree, and looks at what they print."""
+
+    def __init__(self, bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._bench, self._patch = bench, monkeypatch
+
+    def __call__(self, name: str, given: tuple[str, str], more: Mapping[str, str]) -> Any:
+        option, variable = given
+        self._patch.setenv("BENCH_DB", variable)
+        if not variable:
+            self._patch.delenv("BENCH_DB")
+        words = [word.format(**more) for word in CALLS[name]]
+        if option and COMMAND_LINES[name]:
+            words += ["--db", option]
+        ended = self._bench(*name.split(), *words)
+        assert not tells(ended.out + ended.err), (name, ended)
+        assert "Traceback" not in ended.err
+        return ended
+
+
+@pytest.fixture
+def call(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Caller:
+    return Caller(bench, monkeypatch)
+
+
+@pytest.mark.parametrize("form", forms(""))
+def test_43_no_command_tells_a_password(call: Caller, url: str, tmp_path: Path, form: str) -> None:
+    given = forms(url)[form]
+    with open_store(url) as store:
+        key = store.runs(model="one")[0].key
+    ended = {name: call(name, given, {"key": key[:12], "url": "".join(given)}) for name in CALLS}
+    assert [(name, *e) for name, e in ended.items() if e.code != CODES.get(name, 0)] == []
+    assert_nothing_is_left(tmp_path, url)
+
+
+@pytest.mark.parametrize("fault", ["refused", "away"])
+def test_43_nor_does_one_that_fails(call: Caller, url: str, tmp_path: Path, fault: str) -> None:
+    bad = url.replace("bench:", "nobody:") if fault == "refused" else re.sub(r":\d+/", ":1/", url)
+    given = list(forms(bad).values())
+    for number, name in enumerate(CALLS):
+        ended = call(name, given[number % 3], {"key": "abc", "url": bad})
+        assert ended.code or name == "watch" or not COMMAND_LINES[name], (name, ended)
+    assert_nothing_is_left(tmp_path)
+
+
+PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
+    "run": (("majority",), {"task": "glue/rte", "data": "mini", "baselines": False}),
+    "which": ((), {"among": ["tiny", "bert"], "minutes": 1, "suite": "glue", "data": "mini"}),
+    "board": (("glue",), {}),
+    "boards": ((), {}),
+    "compare": (("one", "other"), {}),
+    "curve": (("abc",), {}),
+    "predictions": (("abc",), {}),
+    "runs": ((), {}),
+}
+
+
+@pytest.mark.parametrize("form", ["before the host", "in the query"])
+def test_43_nor_does_python(url: str, tmp_path: Path, form: str) -> None:
+    """With `__cause__`, as a notebook prints it."""
+    calls = {name for name in bh.__all__ if inspect.isfunction(getattr(bh, name))}
+    assert PYTHON.keys() == {
+        name for name in calls if "db" in inspect.signature(getattr(bh, name)).parameters
+    }
+    for number, (name, (words, options)) in enumerate(PYTHON.items()):
+        bad = url.replace("bench:", "nobody:") if number % 2 else re.sub(r":\d+/", ":1/", url)
+        with pytest.raises(BenchError) as raised:
+            getattr(bh, name)(*words, **options, db=forms(bad)[form][0])
+        said = "".join(traceback.format_exception(raised.value))
+        assert not tells("\n".join(line for line in said.splitlines() if line[:6] != "  File"))
+        assert not tells(repr(raised.value))
+    found = bh.run("majority", **PYTHON["run"][1], db=forms(url)[form][0])
+    assert not tells(repr(found) + found._repr_html_())
+    assert len(found.frame()) == 1
+    assert_nothing_is_left(tmp_path, url)
+
+
+@pytest.mark.soak
+def test_43_nor_does_any_tracker(url: str, tmp_path: Path) -> None:
+    """In a process of its own, whose words some trackers would keep."""
+    trackers = ("tensorboard", "mlflow", "trackio", "wandb")
+    logs = [word for name in trackers for word in ("--log", name)]
+    program = "from benchharness.cli.app import main; main()"
+    quiet = {"WANDB_MODE": "offline", "TRACKIO_DIR": str(tmp_path / "trackio")}
+    ran = subprocess.run(
+        (sys.executable, "-P", "-c", program, "run", *RUN, *logs, "--db", url),
+        env=os.environ | quiet,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert not tells(ran.stdout + ran.stderr)
+    assert "has failed" not in ran.stderr
+    assert_nothing_is_left(tmp_path, url)
+
+
+SECRET = "Geheimnis"
+HOST = "postgresql+psycopg://rw@127.0.0.1:5432/b2"
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (f"postgresql+psycopg://rw:{SECRET}@127.0.0.1:5432/b2", HOST),
+        (f"postgresql+psycopg://rw:a@{SECRET}@127.0.0.1:5432/b2", HOST),
+        (f"postgresql+psycopg://rw:a/?{SECRET}@127.0.0.1:5432/b2", HOST),
+        (f"{HOST}?password={SECRET}", HOST),
+        (
+            f"{HOST}?sslmode=require&%70assword=a@{SECRET}&host=/x",
+            f"{HOST}?sslmode=require&host=/x",
+        ),
+        (f"{HOST}?sslpassword=a&{SECRET}=1&passfile=/home/{SECRET}", HOST),
+        (f"{HOST}?options=-c%20password%3D{SECRET}", HOST),
+        (f"postgresql://127.0.0.1:5432/b2?password=a@{SECRET}", "postgresql://127.0.0.1@"),
+        (f"postgresql://rw:{SECRET}/b2", "postgresql://rw/b2"),
+        (f"postgresql:rw:{SECRET}@h/b2", "postgresql:rw@h/b2"),
+        (f"host=h password={SECRET} dbname=b2", "host=h "),
+        (f"mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3D{SECRET}", "mssql+pyodbc:///"),
+        ("results/leaderboard.sqlite", "results/leaderboard.sqlite"),
+        ("postgresql://[::1]:5432/b2", "postgresql://[::1]:5432/b2"),
+    ],
+)
+def test_43_any_form_of_url(bench: Any, place: str, shown: str) -> None:
+    assert shown_place(place) == shown
+    if SECRET in place:
+        for words in (("show", "glue/rte", "nothing"), ("watch",), ("show", place), ("--db",)):
+            ended = bench(*words, "--db", place)
+            assert SECRET not in ended.out + ended.err

@@ -1,0 +1,41 @@
+"""Fault 51: what is printed finds no room, or nobody reads it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+
+
+@pytest.mark.parametrize("words", [("list", "suites"), ("list", "models", "--json"), ("--help",)])
+def test_51_a_full_disk_under_stdout_is_one_sentence(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            (*BENCH, *words), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("bench: what was to be printed could not be written (No space")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_51_a_reader_that_has_seen_enough_is_no_fault() -> None:
+    ended = subprocess.run(
+        ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "-", *BENCH, "list", "models"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode in (0, 1)
+    assert ended.stderr == ""
+
+
+def test_51_no_stdout_at_all() -> None:
+    ended = subprocess.run(
+        ["bash", "-c", '"$@" >&-', "-", *BENCH, "list", "suites"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in ended.stderr

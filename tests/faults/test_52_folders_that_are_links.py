@@ -1,0 +1,132 @@
+"""Fault 52: a folder of ours is a link, or has files of others: nothing of theirs is deleted."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.driver import gate
+from benchharness.driver.live import delete_dead
+from benchharness.kept_folders import Holds, SnapshotFolder
+from benchharness.leaderboard.store.store import open_store
+from tests.helpers.results import make_job, make_result
+
+KEY = "0123456789abcdef" * 4
+RUN = ("run", "--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder of somebody else's, with files that are named as ours, and some that are not."""
+    folder = tmp_path / "victim"
+    folder.mkdir()
+    for name in ("precious", "a.jsonl", "1-2.jsonl", "1-2.new", KEY, f"{KEY}.encoder"):
+        (folder / name).write_text("keep")
+    return folder
+
+
+def is_untouched(folder: Path) -> bool:
+    files = list(folder.iterdir())
+    return len(files) == 6 and all(file.read_text() == "keep" for file in files)
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_52_locks_behind_a_link_are_refused(
+    bench: Any, victim: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "locks").symlink_to("../victim")
+    ended = bench(*RUN, *words)
+    assert (ended.code, ended.err.count("bench: ")) == (5, 1), ended
+    assert "is a link" in ended.err
+    assert is_untouched(victim)
+
+
+def test_52_nor_is_a_link_followed_that_is_made_later(victim: Path, tmp_path: Path) -> None:
+    holds = Holds(tmp_path / "locks")
+    (tmp_path / "locks").symlink_to(victim)
+    assert holds.take(KEY), "as good as held"
+    holds.close()
+    assert is_untouched(victim)
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_52_a_lock_that_is_a_link_is_not_written_to(
+    victim: Path, tmp_path: Path, link: Any
+) -> None:
+    (tmp_path / "locks").mkdir()
+    link(tmp_path / "locks" / KEY, victim / "precious")
+    holds = Holds(tmp_path / "locks")
+    assert holds.take(KEY)
+    assert holds.descriptor(KEY) is None
+    holds.share(f"{KEY}.encoder")
+    holds.close()
+    assert is_untouched(victim)
+
+
+def test_52_files_of_others_among_the_locks_stay(tmp_path: Path) -> None:
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    for name in ("precious", KEY[:63], f"{KEY}.txt", KEY, f"{KEY}.encoder"):
+        (locks / name).touch()
+    Holds(locks).close()
+    assert {path.name for path in locks.iterdir()} == {"precious", KEY[:63], f"{KEY}.txt"}
+
+
+def test_52_what_is_watched(victim: Path, tmp_path: Path) -> None:
+    (tmp_path / "live").symlink_to(victim)
+    delete_dead(tmp_path / "live")
+    assert is_untouched(victim)
+    delete_dead(victim)
+    assert {path.name for path in victim.glob("*.*")} == {"a.jsonl", f"{KEY}.encoder"}
+
+
+def test_52_checks(victim: Path) -> None:
+    for path in (*victim.iterdir(), victim):
+        os.utime(path, (0, time.time() - 2 * gate.KEPT_SECONDS))
+    (victim / KEY[:32]).mkdir()
+    os.utime(victim / KEY[:32], (0, 0))
+    gate._delete_old(victim)
+    assert is_untouched(victim)
+
+
+def test_52_snapshots(tmp_path: Path) -> None:
+    mine = tmp_path / "snapshots" / KEY
+    (tmp_path / "victim" / "sub").mkdir(parents=True)
+    mine.parent.mkdir()
+    mine.symlink_to(tmp_path / "victim")
+    SnapshotFolder(root=mine.parent).delete_all([KEY])
+    assert (tmp_path / "victim" / "sub").is_dir()
+
+
+def test_52_what_was_kept(tmp_path: Path) -> None:
+    """An archive of one run that somebody has made by that name is not taken, nor deleted."""
+    with open_store(tmp_path / "x.sqlite") as store:
+        kept = store.keep(make_result())
+        kept.rename(kept.parent / "mine.jsonl.gz")
+        assert store.take_kept().added == 0
+        assert (kept.parent / "mine.jsonl.gz").exists()
+        kept.parent.rename(tmp_path / "elsewhere")
+        kept.parent.symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere" / "mine.jsonl.gz").rename(kept)
+        assert store.take_kept().added == 0
+        assert kept.exists()
+
+
+def test_52_a_folder_that_others_could_have_filled_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "everybody's"
+    elsewhere.mkdir(mode=0o777)
+    elsewhere.chmod(0o777)
+    monkeypatch.setattr(
+        "benchharness.leaderboard.store.store.kept_elsewhere", lambda _: [elsewhere]
+    )
+    with open_store(tmp_path / "x.sqlite") as store:
+        store.keep(make_result(make_job())).rename(elsewhere / f"{KEY[:12]}-{KEY[:12]}.jsonl.gz")
+        assert store.take_kept().added == 0
+        (tmp_path / "x.sqlite.unstored").touch()
+        with pytest.raises(OSError, match="exists"):
+            store.keep(make_result())
