@@ -342,7 +342,7 @@ class _Keeping:
             return
         self._write_out()
         if kind is None:
-            raise StoreError(self._sentence())
+            raise StoreError(*self._sentences())
 
     @property
     def store(self) -> Store:
@@ -416,7 +416,7 @@ class _Keeping:
                 self._write(outcome)
                 self._in_memory.remove(outcome)
 
-    def _sentence(self) -> str:
+    def _sentences(self) -> list[str]:
         lost = [job_name(outcome.job) for outcome in self._in_memory]
         kept = self._waiting - len(lost)
         parts = [str(self._error)]
@@ -431,7 +431,7 @@ class _Keeping:
                 f"There was no room for what {', '.join(lost)} left: the same command runs "
                 "it again, from its newest state."
             )
-        return "\n".join(parts)
+        return parts
 
     def _tell(self, outcome: Outcome, note: str) -> None:
         progress = Progress(phase="saving", note=note.rstrip("."))

@@ -134,7 +134,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
     raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
 
 
-def _next_line(path: Path, file: IO[bytes], number: int) -> bytes:
+def _next_line(path: Path, file: gzip.GzipFile, number: int) -> bytes:
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
         raise DataError(
