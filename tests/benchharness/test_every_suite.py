@@ -9,6 +9,7 @@ import pytest
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks import mini
 from benchharness.tasks.suites import TASKS, find_suites
+from tests.helpers.doc_blocks import DOCS
 
 SEEDS = ("run", "--model", "tiny", "--suite", "seeds", "--seed", "1", "--db", "board.sqlite")
 SHORT = (
@@ -17,6 +18,12 @@ SHORT = (
 )
 TRAINED = {name for name, task in TASKS.items() if task.has_train}
 SEEDS_SUITES = {suite.name: suite for suite in find_suites("seeds")}
+
+
+FROM_OVERLAP = {
+    "glue/mrpc", "glue/stsb", "glue/mnli", "glue/rte", "superglue/rte", "superglue/boolq",
+}  # fmt: skip
+"""Tasks that docs/tasks.md names: the bag of words stands above the tiny encoder."""
 
 
 class OneProcess:
@@ -75,3 +82,23 @@ def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkey
 
     again = bench(*SEEDS, *SHORT, "--data", mini.folder())
     assert "stored already: nothing is missing." in again.out, "both sources give the same jobs"
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_mini_data_teach_the_tiny_encoder(bench):
+    """By its own recipe no run collapses, and none but the named ones is below its bag of words."""
+    ended = bench(*SEEDS, "--data", "mini", "--json")
+    assert ended.code == 0, ended.err
+    boards = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
+    medians, collapsed = {}, set()
+    for entry in (entry for board in boards for entry in board["entries"]):
+        for task in entry["tasks"].keys() & TRAINED:
+            medians[entry["model"], task] = entry["tasks"][task]["median"]
+            if entry["tasks"][task]["collapsed"]:
+                collapsed.add(task)
+    below = {t for t in TRAINED if medians["tiny", t] <= medians["bag-of-words", t]}
+    assert (collapsed, below - FROM_OVERLAP) == (set(), set())
+    page = (DOCS / "tasks.md").read_text(encoding="utf-8")
+    assert all(TASKS[task].title in page for task in FROM_OVERLAP)

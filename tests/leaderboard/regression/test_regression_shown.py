@@ -57,3 +57,8 @@ def test_json_has_everything():
     assert rte["examples"] == 104
     assert {flip["example"] for flip in rte["flips"]} == {"b|<b>c", "d\u202e", "e"}
     assert facts["unjudged"][0]["exit_code"] == 4
+
+
+def test_a_link_stays_text_and_round_brackets_stay_as_they_are():
+    text = to_markdown(verdict(notes=["[x](https://example.org) (4 seeds)!"]))
+    assert "* \\[x\\](https://example.org) (4 seeds)!" in text
