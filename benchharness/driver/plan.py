@@ -60,8 +60,12 @@ class Plan:
         return {digest: counts.used for digest, counts in self.rows.items()}
 
     def left_out_rows(self) -> dict[str, int]:
-        """How many rows the benchmarks' conventions leave out, by "task:split", where any."""
-        splits = {name: digest for job in self.jobs for name, digest in job.fingerprints.items()}
+        """How many rows the benchmarks' conventions leave out, by "task:split", where any.
+
+        What a task of one's own leaves out was said where it was found.
+        """
+        jobs = (job for job in self.jobs if job.definition is None)
+        splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
         return {
             name: self.rows[digest].left_out
             for name, digest in splits.items()

@@ -11,7 +11,7 @@ from benchharness.leaderboard.boards.grouping import group_by_data, group_by_rec
 from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import ScoreRule, Suite
+from benchharness.tasks.suites import TASKS, ScoreRule, Suite
 
 _KINDS = ("model", "scored", "ensemble", "zero-shot", "floor")
 """The order in which a board shows its entries; only what was trained here is ranked."""
@@ -45,6 +45,11 @@ class Board:
         sources = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
+
+    @property
+    def has_score(self) -> bool:
+        """Whether the score is shown: of a task of one's own that stands alone it is the task's."""
+        return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
     @property
     def is_whole(self) -> bool:

@@ -250,6 +250,8 @@ def _dim(*cells: str) -> list[Text]:
 
 
 def _score(board: Board, entry: Entry, spreads: _Spreads) -> Text:
+    if not board.has_score:
+        return Text()
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
         return Text(f"{there} of {len(board.rule.cells)}", style="dim")
@@ -278,6 +280,8 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     if missing:
         names = ", ".join(map(title_of, missing))
         yield f"no score ({visible(board.rule.name)}): nobody has run {names}. data: {data}."
+    elif not board.has_score:
+        yield f"data: {data}."
     else:
         yield f"score: {visible(board.rule.name)}, over each task's median; data: {data}."
         if any(entry.score is None for entry in board.entries):

@@ -119,7 +119,7 @@ def build_tables(
 
 def _default(board: Board) -> Iterator[str]:
     """The score, where the board has every task of it, and its tasks."""
-    if set(board.rule.cells) <= set(board.tasks):
+    if board.has_score and set(board.rule.cells) <= set(board.tasks):
         yield SCORE
     yield from board.tasks
 

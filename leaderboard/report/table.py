@@ -248,6 +248,8 @@ def _details(entry: Entry) -> str:
 
 
 def _score(board: Board, entry: Entry) -> CellView:
+    if not board.has_score:
+        return CellView(text="")
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
         missing = ", ".join(map(title_of, entry.missing))

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from benchharness.tasks.examples import (
     SpanExample,
     TagExample,
 )
+
+Words = tuple[str, ...]
 
 LIKE = 0.85
 """How much of two texts agrees where they are nearly the same."""
@@ -75,30 +78,32 @@ def near_groups(examples: Sequence[Example], *, is_near: bool) -> list[int]:
 
     Rows of one context are of one text, whatever is asked about it.
     """
-    keys = [
+    keys = tuple(
         tuple(re.findall(r"\w+", e.context.lower()))
         if isinstance(e, ChoiceExample) and e.context
         else words_of(e)
         for e in examples
-    ]
-    groups = {words: number for number, words in enumerate(dict.fromkeys(keys))}
-    if is_near:
-        texts = list(groups)
-        parents = list(range(len(texts)))
-
-        def root(number: int) -> int:
-            while parents[number] != number:
-                parents[number] = parents[parents[number]]
-                number = parents[number]
-            return number
-
-        for words, text in _near(texts, texts, ()):
-            parents[root(groups[words])] = root(groups[text])
-        groups = {words: root(number) for words, number in groups.items()}
+    )
+    groups = _groups(keys) if is_near else {words: n for n, words in enumerate(dict.fromkeys(keys))}
     return [groups[words] for words in keys]
 
 
-Words = tuple[str, ...]
+@lru_cache(maxsize=1)
+def _groups(keys: tuple[Words, ...]) -> dict[Words, int]:
+    """The group of each text; kept, because train and dev are read one after the other."""
+    texts = list(dict.fromkeys(keys))
+    place = {words: number for number, words in enumerate(texts)}
+    parents = list(range(len(texts)))
+
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    for words, text in _near(texts, texts, ()):
+        parents[root(place[words])] = root(place[text])
+    return {words: root(number) for words, number in place.items()}
 
 
 def _near(

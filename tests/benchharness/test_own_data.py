@@ -27,7 +27,7 @@ from benchharness.worker.job import run_job
 from tests.helpers.fake_worker import make_job
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_server import serve_hub
-from tests.helpers.own_files import ASKED, GOOD, HOSTILE, TWO
+from tests.helpers.own_files import ASKED, GOOD, HOSTILE, TWO, as_csv
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, outcome_of, start, wait_for_step
 
 RUN = (
@@ -291,3 +291,23 @@ def test_a_data_set_of_the_hub_is_found_at_one_commit_and_run(tmp_path):
     with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
         definition = store.result(found["key"]).job.definition
     assert (definition["hub"], definition["revision"]) == ("org/reviews", commit)
+
+
+# What is said once.
+
+
+def test_a_task_that_stands_alone_has_no_score_column_and_left_out_rows_are_said_once(
+    bench, tmp_path
+):
+    rows = [[text if n % 9 else "", label] for n, (text, label) in enumerate(TWO)]
+    (tmp_path / "gaps.csv").write_text(as_csv([["text", "label"], *rows]))
+    words = ["run", "--model", "majority", "--no-baselines", "--seeds", "1", "--data-file"]
+    ended = bench(*words, str(tmp_path / "gaps.csv"))
+    assert ended.code == 0, ended.err
+    both = ended.out + ended.err
+    assert both.count("left out of train") == 1
+    assert "leaves out" not in both
+    (head,) = (line for line in ended.out.splitlines() if line.startswith("model"))
+    assert head.split() == ["model", "gaps"]
+    table = bench("export", "--suite", "gaps", "--format", "markdown").out
+    assert "score" not in table

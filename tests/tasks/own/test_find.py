@@ -423,3 +423,109 @@ def test_a_folder_without_train_and_one_with_two_are_refused(tmp_path):
         table(tmp_path, [["text", "label"], *TWO], name)
     with pytest.raises(DataError, match=r"has train.csv and train.tsv, which are both train"):
         find_own(str(tmp_path))
+
+
+def test_near_duplicates_stay_on_one_side_of_a_split_that_is_made(tmp_path):
+    texts = [sentence(n) for n in range(100)]
+    near = plant(texts, random.Random(2))
+    rows = [[t, "ab"[n % 2]] for n, t in enumerate([*texts, *near])]
+    found = find_own(table(tmp_path, [["text", "label"], *rows]))
+    assert found.leaks == {"dev": (0, 0)}
+    dev = read(found.task, "dev", parse_data(found.data)).examples
+    assert 30 <= len(dev) <= 40
+    numbers = {(int(e.id) - 2) % 100 for e in dev}
+    assert len(numbers) <= len(dev) / 2 + 3  # both of nearly every two
+
+
+def test_texts_that_are_nearly_all_one_are_split_and_said(tmp_path):
+    rows = [
+        [f"please book a table for {n} people at the place now", "ab"[n % 2]] for n in range(80)
+    ]
+    found = find_own(table(tmp_path, [["text", "label"], *rows]))
+    assert found.leaks["dev"][1] > 10
+    assert "which we made both" in found.sentences[-1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "said"),
+    [
+        ("text,label,split", [("x", "train"), ("x", "")], "''"),
+        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one word each"),
+        ("text,label,split", [("x", "1"), ("x", "2")], "take the column out"),
+    ],
+)
+def test_a_split_column_that_cannot_be_used_is_refused(columns, rows, said, tmp_path):
+    made = [[sentence(n), n % 2, rows[n % len(rows)][1]] for n in range(60)]
+    with pytest.raises(DataError, match="in the column 'split'") as caught:
+        find_own(table(tmp_path, [columns.split(","), *made]))
+    assert said in str(caught.value)
+
+
+def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
+    rows = [[sentence(n), n % 2, n % 3, ["train", "test"][n % 4 == 0]] for n in range(80)]
+    path = table(tmp_path, [["text", "label", "other", "split"], *rows])
+    found = find_own(path, columns="text=text,label=label")
+    assert "rows: 48 train, 12 dev, 20 test (column 'split')" in found.sentences[1 + 1]
+
+
+def test_an_archive_is_read_as_the_folder_in_it(tmp_path):
+    folder = tmp_path / "deep" / "films"
+    for split, span in {"train": range(40), "test": range(40, 60)}.items():
+        for number in span:
+            place = folder / split / ("pos" if number % 2 else "neg")
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{number}.txt").write_text(sentence(number))
+    packed = shutil.make_archive(str(tmp_path / "films"), "gztar", tmp_path / "deep")
+    found = find_own(packed)
+    assert found.own.title == "films"
+    assert "rows: 32 train, 8 dev, 20 test" in found.sentences[1]
+    examples = read(found.task, "test", parse_data(found.data)).examples
+    assert {e.label for e in examples} == {"neg", "pos"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda task: task["annotations"].append({"result": []}), "annotations that differ"),
+        (lambda task: task["annotations"][0]["result"][0].pop("value"), "Label Studio"),
+    ],
+)
+def test_an_export_that_says_two_things_or_is_damaged_is_refused(change, said, tmp_path):
+    value = {"from_name": "mood", "type": "choices", "value": {"choices": ["a"]}}
+    tasks = [{"data": {"text": "t"}, "annotations": [{"result": [value]}]} for _ in range(9)]
+    copied = json.loads(json.dumps(tasks))
+    change(copied[3])
+    (tmp_path / "export.json").write_text(json.dumps(copied))
+    with pytest.raises(DataError, match=said):
+        find_own(str(tmp_path / "export.json"))
+
+
+@pytest.mark.parametrize(
+    ("spans", "said"),
+    [([[0, 3, "A"], [2, 9, "B"]], "overlaps"), ([[50, 60, "A"]], "has no word")],
+)
+def test_marked_stretches_that_are_no_tags_are_refused(spans, said, tmp_path):
+    rows = [{"text": "one two three", "label": [[0, 3, "A"]]}] * 9 + [
+        {"text": "one two three", "label": spans}
+    ]
+    (tmp_path / "spans.jsonl").write_text(as_jsonl(rows))
+    with pytest.raises(DataError, match=said):
+        find_own(str(tmp_path / "spans.jsonl"))
+
+
+def test_a_stretch_that_cuts_a_word_takes_all_of_it_and_that_is_said(tmp_path):
+    rows = [{"text": sentence(n), "label": [[1, 3, "A"]]} for n in range(40)]
+    (tmp_path / "spans.jsonl").write_text(as_jsonl(rows))
+    found = find_own(str(tmp_path / "spans.jsonl"))
+    assert any("within a word" in each for each in found.sentences)
+    example = read(found.task, "dev", parse_data(found.data)).examples[0]
+    assert example.tags[:2] == ("B-A", "O")
+
+
+def test_no_header_is_of_tables(tmp_path):
+    path = GOOD["lists of tags"].write(tmp_path)
+    with pytest.raises(BenchError, match="--no-header is of tables"):
+        find_own(str(path), no_header=True)
+    bare = table(tmp_path, [[sentence(n), n % 2] for n in range(40)], "bare.csv")
+    with pytest.raises(DataError, match="--no-header"):
+        find_own(bare, columns="text=1,label=2")

@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.metrics import load_script
+from benchharness.tasks.own.metrics import load_script, metric_names
 from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -145,3 +145,22 @@ def test_f1_of_one_class_can_count(tmp_path):
     ]
     guesses = [PairPrediction(id=e.id, label="pos") for e in examples]
     assert found.task.metrics[0].compute(guesses, examples) == pytest.approx(2 / 3)
+
+
+def test_two_metrics_of_one_name_are_two_numbers():
+    assert metric_names(["f1", "evaluate:f1,average=weighted"]) == ["f1", "f1_weighted"]
+    assert metric_names(["evaluate:f1", "f1:pos", "accuracy"]) == ["f1", "f1_pos", "accuracy"]
+    assert metric_names(["accuracy", "evaluate:./accuracy.py"]) == ["accuracy", "evaluate_accuracy"]
+
+
+@pytest.mark.parametrize("words", [["f1", "f1"], ["f1", "evaluate:f1", "evaluate:x/f1"]])
+def test_what_is_said_twice_is_refused_before_rows_are_read(words):
+    with pytest.raises(BenchError, match="twice"):
+        find_own("nowhere.csv", metrics=words)
+
+
+def test_a_script_with_two_imports_on_a_line_is_told_what_to_write(tmp_path):
+    script = tmp_path / "two.py"
+    script.write_text("import evaluate, datasets\n\nclass Two(evaluate.Metric):\n    pass\n")
+    with pytest.raises(DataError, match="one import a line"):
+        load_script(str(script), None, None)
