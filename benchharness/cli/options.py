@@ -155,8 +155,8 @@ DataFile = Annotated[
     typer.Option(
         "--data-file",
         metavar="FILE|DIR",
-        help="Rows of your own, whose task is found: CSV, TSV, JSON lines, Parquet, CoNLL's "
-        "columns, SQuAD's JSON, or a folder with train, dev and test.",
+        help="Rows of your own, whose task is found: CSV, TSV, JSON lines, Parquet, Excel, CoNLL's "
+        "columns, SQuAD's JSON, an annotation tool's export, or a folder or archive of them.",
     ),
 ]
 HubData = Annotated[

@@ -24,7 +24,7 @@ from operator import contains
 from typing import Any, Literal
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.tables import SPLIT_NAMES, Table, split_of
+from benchharness.tasks.own.tables import CONLLU, SPLIT_NAMES, Table, split_of
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 
@@ -348,8 +348,10 @@ def _spans(columns: Sequence[Column]) -> Iterator[Reading]:
 def _tag_lists(columns: Sequence[Column]) -> Iterator[Reading]:
     lists = [column for column in columns if column.is_list]
     if all(re.fullmatch(r"\d+", column.name) for column in lists) and len(lists) == len(columns):
-        if len(lists) > 1:  # CoNLL's columns: the word first, its tag last
-            found = {"words": (lists[0].name,), "tags": (lists[-1].name,)}
+        if len(lists) > 1:  # CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth
+            is_u = len(lists) == CONLLU and {value[0] for value in lists[0].known} == {"1"}
+            word, tag = (lists[1], lists[3]) if is_u else (lists[0], lists[-1])
+            found = {"words": (word.name,), "tags": (tag.name,)}
             yield Reading(kind="tags", columns=found)
         return
     words = _only(lists, TOKENS)
@@ -437,9 +439,21 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[Reading]:
         answer = _only(rest, RIGHT)
         if len(options) < 2 or answer is None or answer.is_list or answer.is_text:
             continue
+        _check_counting(answer, len(options))
         rows = zip(answer.values, *(column.values for column in options), strict=True)
         if all(place_of(right, given) is not None for right, *given in rows if right):
             yield from _choice(columns, options, answer)
+
+
+def _check_counting(answer: Column, options: int) -> None:
+    """DataError where the answers are places from 1: "1" would be read as the second one."""
+    if answer.is_whole and {1.0, float(options)} <= set(answer.numbers or ()) <= {
+        float(place + 1) for place in range(options)
+    }:
+        raise DataError(
+            f"the answers in {answer.name!r} count the {options} options from 1: write them from "
+            "0, or as letters."
+        )
 
 
 def _choice(
@@ -544,7 +558,7 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     best = [pair for pair in fitting if pair[0].key in CLASS]
-    named = [pair for pair in fitting if pair[0].key in NAMED | NUMBER]
+    named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED | NUMBER)]
     flags = [column for column, _ in fitting if column.is_flag]
     if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
         names = tuple(column.name for column in flags)
@@ -552,6 +566,11 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
     chosen = best or named or fitting
     return [{role: (column.name,)} for column, roles in chosen for role in roles]
+
+
+def _words_of(column: Column) -> set[str]:
+    """What its name says, whole and word by word: of "airline_sentiment" also "sentiment"."""
+    return {column.key, *re.split(r"[\W_]+", column.name.lower())}
 
 
 def _label_roles(column: Column) -> tuple[str, ...]:

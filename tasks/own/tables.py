@@ -333,14 +333,15 @@ def _text_kind(text: str) -> str:
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-Lines = list[tuple[int, Sequence[Any]]]
+Lines = Sequence[tuple[int, Sequence[Any]]]
 """Rows of a table with the numbers of their lines."""
 
 
 def _delimited(path: Place, text: str) -> Lines:
     is_tabs = _ending(path) in (".tsv", ".tab")
-    delimiter = "\t" if is_tabs else _delimiter(path, text)
-    rows: Lines = list(_table_rows(path, text, delimiter))
+    said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's way to name what cuts the rows
+    delimiter = said[1] if said else "\t" if is_tabs else _delimiter(path, text)
+    rows = list(_table_rows(path, text, delimiter))[bool(said) :]
     for number, fields in rows:
         if len(fields) != len(rows[0][1]):
             raise DataError(
@@ -539,6 +540,10 @@ def _squad(path: Place, document: Mapping[str, Any]) -> Table:
 # CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
 
 
+CONLLU = 10
+"""The columns of CoNLL-U: the word is the second, its part of speech the fourth."""
+
+
 def _conll(path: Place, text: str) -> Table:
     sentences: list[list[list[str]]] = [[]]
     ids: list[str] = []
@@ -549,6 +554,8 @@ def _conll(path: Place, text: str) -> Table:
             if sentences[-1]:
                 sentences.append([])
             continue
+        if len(fields) == CONLLU and re.fullmatch(r"\d+[-.]\d+", fields[0]):
+            continue  # CoNLL-U: a contraction, whose words follow, or a word that is not there
         width = width or len(fields)
         if len(fields) != width or width == 1:
             expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
