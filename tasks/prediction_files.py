@@ -39,7 +39,8 @@ from benchharness.tasks.submission.answer_file import (
     decoded,
 )
 from benchharness.tasks.submission.json_lines import Option
-from benchharness.tasks.submission.race import LETTERS, read_race
+from benchharness.tasks.submission.race import HEADER as RACE_HEADER
+from benchharness.tasks.submission.race import LETTERS
 from benchharness.tasks.submission.reading import NOTHING, read_conversations
 from benchharness.tasks.submission.squad import read_answers
 from benchharness.tasks.task import (
@@ -105,6 +106,13 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
         more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
         raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
     return tuple(str(fault) for fault in faults)
+
+
+def _decoded(path: Path) -> tuple[str, tuple[str, ...]]:
+    """A file's text, with notes; DataError where it is none."""
+    faults = Faults(path.name)
+    text = decoded(content_of(path), faults)
+    return text or "", require_clear(path, faults.all())
 
 
 # SQuAD's predictions.json, with na_prob.json or null_odds.json beside it or without.
@@ -198,10 +206,8 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
     The words, where there is a column of them, must be those of the examples, so that no tag is
     taken for that of another word.
     """
-    faults = Faults(path.name)
-    text = decoded(content_of(path), faults)
-    notes = require_clear(path, faults.all())
-    sentences = list(_sentences(text or ""))
+    text, notes = _decoded(path)
+    sentences = list(_sentences(text))
     examples = [example for example in rows.examples if isinstance(example, TagExample)]
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if len(own) != len(examples):
@@ -299,12 +305,10 @@ def read_roles(path: Path, task: RoleTask, rows: SplitRows) -> PredictionFile:
     A predicate that the file leaves out has no argument, and one that is none is skipped, as the
     script does both. Sentences without a predicate may stand in the file or not.
     """
-    faults = Faults(path.name)
-    text = decoded(content_of(path), faults)
-    notes = require_clear(path, faults.all())
+    text, notes = _decoded(path)
     examples = [example for example in rows.examples if isinstance(example, RoleExample)]
     asked = [list(group) for _, group in groupby(examples, key=lambda example: example.sentence)]
-    told = [s for s in _sentences(text or "") if any(w.columns[0] != "-" for w in s)]
+    told = [s for s in _sentences(text) if any(w.columns[0] != "-" for w in s)]
     if len(told) != len(asked):
         raise DataError(
             f"{path} has {len(told)} sentences with predicates, expected {len(asked)}: an empty "
@@ -353,12 +357,10 @@ BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 
 def read_clusters(path: Path, task: CorefTask, rows: SplitRows) -> PredictionFile:
     """The predicted clusters of every document, from the last column of its lines."""
-    faults = Faults(path.name)
-    text = decoded(content_of(path), faults)
-    notes = require_clear(path, faults.all())
+    text, notes = _decoded(path)
     documents: dict[str, list[Word]] = {}
     words: list[Word] = []
-    for number, line in enumerate((text or "").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if begun := BEGIN.match(line):
             name = f"{begun[1]}/{int(begun[2]):03}"
             if name in documents:
@@ -420,10 +422,7 @@ def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Pre
 
     Of ReCoRD some may be missing, as for its script.
     """
-    content = content_of(path)
-    if task.suite == "race":
-        return _race(path, content, rows)
-    file = _file_for(path, task, rows)
+    content, file = content_of(path), _file_for(path, task, rows)
     files = [file]
     if isinstance(file.answers, Text):
         files.append(replace(file, missing_are_wrong=True))
@@ -453,6 +452,8 @@ def _file_for(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Answe
     file = OFFICIAL.get(task.name) or AnswerFile(
         name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
+    if task.suite == "race":
+        file = replace(file, header=RACE_HEADER)
     answers = file.answers
     if isinstance(answers, Number):  # only a submission is clipped
         answers = Number(low=-math.inf, high=math.inf)
@@ -471,10 +472,11 @@ def _file_for(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Answe
 
 
 def _plain(task: PairTask | ChoiceTask, rows: SplitRows) -> Answers:
-    """Labels by their names, options by their numbers from 0, or the number of a regression."""
+    """Labels by their names, options from 0 or by RACE's letters, or a regression's number."""
     if isinstance(task, ChoiceTask):
-        counts = (len(e.options) for e in rows.examples if isinstance(e, ChoiceExample))
-        return Labels(written={str(number): str(number) for number in range(max(counts))})
+        count = max(len(e.options) for e in rows.examples if isinstance(e, ChoiceExample))
+        options = LETTERS[:count] if task.suite == "race" else map(str, range(count))
+        return Labels(written={option: option for option in options})
     if not task.labels:
         return Number(low=-math.inf, high=math.inf)
     return Labels(written={name: name for name in task.labels})
@@ -517,7 +519,7 @@ def _prediction(file: AnswerFile, example: Example, answer: Any) -> Prediction:
     names = {str(text): name for name, text in file.answers.written.items()}
     name = names[str(written)]
     if isinstance(example, ChoiceExample):
-        return ChoicePrediction(id=example.id, option=int(name))
+        return ChoicePrediction(id=example.id, option=list(file.answers.written).index(name))
     return PairPrediction(id=example.id, label=name)
 
 
@@ -527,17 +529,6 @@ def _option(example: ChoiceExample, text: str) -> int:
         return example.options.index(text)
     alike = [normalise(option) for option in example.options]
     return alike.index(normalise(text)) if normalise(text) in alike else -1
-
-
-def _race(path: Path, content: bytes, rows: SplitRows) -> PredictionFile:
-    reading = read_race(path.name, content, [example.id for example in rows.examples])
-    notes = require_clear(path, reading.faults)
-    letters = dict(reading.answers or ())
-    predictions = tuple(
-        ChoicePrediction(id=example.id, option=LETTERS.index(letters[example.id]))
-        for example in rows.examples
-    )
-    return PredictionFile(predictions=predictions, notes=notes)
 
 
 Reader = Callable[[Path, Any, SplitRows], PredictionFile]

@@ -188,6 +188,9 @@ def _more(times: int) -> str:
     return f" (and {times} more)" if times else ""
 
 
+HEADER = ("index", "prediction")
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnswerFile:
     """A file by the name that the server looks for.
@@ -196,7 +199,8 @@ class AnswerFile:
     on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "jsonl"
     an object a line with idx and label, "multirc" an object a line for each paragraph, of which
     there are `paragraphs` with `questions` in all (None: however many). With `missing_are_wrong`
-    rows may be left out: their answer is None. `names` are words for the rows' numbers.
+    rows may be left out: their answer is None. `names` are words for the rows' numbers, `header` a
+    table's columns.
     """
 
     name: str
@@ -210,6 +214,7 @@ class AnswerFile:
     questions: int | None = None
     missing_are_wrong: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
+    header: tuple[str, str] = HEADER
 
 
 @dataclass(frozen=True, kw_only=True)

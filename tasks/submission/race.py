@@ -31,11 +31,8 @@ def rewrite_race(answers: Sequence[tuple[str, str]]) -> bytes:
     return "".join("\t".join(row) + "\n" for row in [HEADER, *answers]).encode()
 
 
-def read_race(name: str, content: bytes, questions: Sequence[str] | None = None) -> Reading:
-    """The pairs of id and letter of a table by anybody, with what is wrong with it.
-
-    `questions` are the ids that it must have; without them it must be the whole test set.
-    """
+def read_race(name: str, content: bytes) -> Reading:
+    """The test set's pairs of id and letter in a table by anybody, with what is wrong with it."""
     faults = Faults(name)
     text = decoded(content, faults)
     if text is None:
@@ -46,12 +43,8 @@ def read_race(name: str, content: bytes, questions: Sequence[str] | None = None)
     for row in rows:
         _check_id(row, answers, faults)
         answers[str(row.place)] = _letter(row, faults)
-    count = QUESTIONS if questions is None else len(questions)
-    if len(answers) != count:
-        faults.add(f"it has {len(answers)} answers, expected {count}")
-    elif questions is not None and answers.keys() != set(questions):
-        odd = sorted(answers.keys() - set(questions))
-        faults.add(f"{len(odd)} of its ids are of no question here, such as {odd[0]}")
+    if len(answers) != QUESTIONS:
+        faults.add(f"it has {len(answers)} answers, expected {QUESTIONS}")
     return conclude(list(answers.items()), faults)
 
 

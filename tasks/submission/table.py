@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from benchharness.tasks.submission.answer_file import (
+    HEADER,
     AnswerFile,
     Faults,
     Line,
@@ -132,7 +133,6 @@ def _find_disorder(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Fault
             return
 
 
-HEADER = ("index", "prediction")
 INDEX_NAMES = ("index", "idx", "id", "")
 PAIR = ("uid", "pairid")
 """BLiMP's paradigm and number, which make an id with a slash between."""
@@ -155,7 +155,7 @@ def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
         if text is not None:
             faults.add(f"it is empty, expected {len(ids)} answers")
         return conclude(None, faults)
-    rows = read_rows(lines, faults)
+    rows = read_rows(lines, faults, file.header)
     known: dict[str, Understood] = {}
     meant = [Numbered(row.line, row.place, _answer(file, row, known, faults)) for row in rows]
     return conclude(in_order(meant, ids, faults, file.names), faults)
@@ -174,7 +174,7 @@ def _answer(
 
 
 def read_rows(
-    lines: Sequence[Line], faults: Faults, header: tuple[str, str] = HEADER
+    lines: Sequence[Line], faults: Faults, header: tuple[str, str]
 ) -> list[Numbered[str]]:
     """Index and prediction of each line below the header, which should be `header`."""
     split = _splitter(lines[0][1], faults)
