@@ -369,9 +369,10 @@ def _delimiter(path: Place, text: str) -> str:
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     """Rows below the names of their columns, which are numbers from 1 where no row has them."""
-    (_, header), *body = rows or [(1, [])]
+    header: Sequence[Any] = rows[0][1] if rows else []
+    body = rows if no_header else rows[1:]
     if no_header:
-        header, body = [str(number + 1) for number in range(len(header))], rows
+        header = [str(number + 1) for number in range(len(header))]
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
