@@ -100,6 +100,11 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
             ignore_mismatched_sizes=True,  # they are refused below, by their names
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
+        if "weights_only" in str(error):  # torch says how to run what is in it
+            raise ModelError(
+                f"the pickled weights in {folder} hold more than weights, and what it is was not "
+                "run: get model.safetensors, since --allow-pickle loads weights alone."
+            ) from None
         raise ModelError(
             f"the weights in {folder} cannot be loaded ({first_line(error)}): copy the checkpoint "
             "again."

@@ -50,6 +50,8 @@ CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't a
             True,
         ),
         (torch.AcceleratorError("CUDA error: out of memory"), True),
+        (RuntimeError("could not create a primitive"), True),
+        (RuntimeError("could not create a primitive descriptor for a matmul"), False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
         (ValueError("can't allocate memory"), False),
     ],

@@ -1,5 +1,6 @@
 """Fault 13: a folder that cannot be written, or no home: one sentence, exit code 5."""
 
+import os
 import re
 from errno import EROFS
 from pathlib import Path
@@ -105,3 +106,16 @@ def test_13_looking_for_room_leaves_nothing(tmp_path: Path) -> None:
     check_place(tmp_path / "a" / "b" / "page.html")
     check_writable(tmp_path / "c" / "board.sqlite")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o077])
+def test_13_who_else_may_write_is_what_the_umask_says(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        with open_store(tmp_path / "x.sqlite") as store:
+            store.add_result(make_result())
+            store.back_up(tmp_path / "copy.sqlite")
+    finally:
+        os.umask(before)
+    found = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("*.sqlite")}
+    assert found == dict.fromkeys(("x.sqlite", "copy.sqlite"), oct(0o666 & ~mask))

@@ -100,3 +100,13 @@ def test_15_on_a_gpu_that_is_really_full():
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert found.provenance["recipe"]["accumulation"] > 1
+
+
+def test_15_what_onednn_says_is_memory_too(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: Any, **__: Any) -> torch.Tensor:
+        raise RuntimeError("could not create a primitive")
+
+    monkeypatch.setattr(training, "_backward_part", refuse)
+    with pytest.raises(JobError, match="memory ran out") as raised:
+        run_job(small_job())
+    assert raised.value.kind == "memory"

@@ -4,6 +4,8 @@ import ast
 import gzip
 import io
 import stat
+import subprocess
+import sys
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -131,3 +133,23 @@ def test_37_a_gzip_bomb_of_one_line_is_no_archive(tmp_path: Path, monkeypatch: p
     assert path.stat().st_size < 100_000
     with pytest.raises(DataError, match=r"line 1 of .* has more than 0 MiB"):
         check_archive(path)
+
+
+def test_37_a_bomb_of_a_gigabyte_takes_little_memory(tmp_path: Path):
+    path = tmp_path / "runs.jsonl.gz"
+    path.write_bytes(gzip.compress(b"[" * 2**24) * 64)  # one line
+    program = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from benchharness.leaderboard.store.archive import check_archive\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n"
+        "    check_archive(Path(sys.argv[1]))\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    words = (sys.executable, "-P", "-c", program, str(path))
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "has more than 128 MiB" in said[0]
+    assert int(said[1]) < 300 * 2**10, "kilobytes"

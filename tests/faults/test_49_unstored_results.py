@@ -270,6 +270,43 @@ def test_49_what_no_store_could_hold_is_not_kept(path: Path, store: Store) -> No
     assert not folder(path).exists()
 
 
+def test_49_the_time_that_is_told_is_the_whole_time(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive, "BUSY_SECONDS", 1.5)
+    with held(path), pytest.raises(StoreError, match=r"locked .* for [23] seconds"):
+        driven(store, MadeEngine(), jobs_of(1))
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_49_a_full_disk_is_not_waited_for_and_other_folders_are_taken(
+    path: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    """Beside the store, and where the user's data lie on the same disk, there is no room."""
+    temporary, data = tmp_path / "tmp", tmp_path / "data"
+    temporary.mkdir()
+    folder(path).touch()
+    if is_full:
+        data.touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(data))
+    monkeypatch.setattr("benchharness.leaderboard.store.archive.gettempdir", lambda: str(temporary))
+    monkeypatch.setattr(drive, "BUSY_SECONDS", 300)
+    monkeypatch.setattr(drive.time, "sleep", lambda _: pytest.fail("waits"))
+    jobs = jobs_of(3)
+    with (
+        room_for(path.stat().st_size // 2),
+        pytest.raises(StoreError, match="Check that the disk has room") as raised,
+    ):
+        driven(store, MadeEngine(), jobs)
+    where = temporary if is_full else data
+    assert f"What 3 jobs left waits in {where}" in str(raised.value)
+    assert all(path.stat().st_mode & 0o077 == 0 for path in where.rglob("*unstored*"))
+    with open_store(path) as again:
+        assert again.taken == (3, 0, ())
+    assert not list(where.rglob("*unstored*"))
+    assert seeds(path) == [0, 1, 2]
+
+
 # The command line, in a process of its own with fake workers.
 
 PROGRAM = """
