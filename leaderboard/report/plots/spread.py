@@ -14,7 +14,6 @@ from benchharness.leaderboard.report.plots.figure import (
     shortened,
 )
 from benchharness.leaderboard.report.plots.point import NamedEntry
-from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.statistics import LEAST_SEEDS, Interval, median_interval
 from benchharness.tasks.suites import find_task, title_of
 
@@ -54,7 +53,7 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
 
 
 def _mark(named: NamedEntry, cell: Cell, x: Axis, y: float) -> Mark:
-    collapsed = [_is_collapsed(cell, place) for place in range(len(cell.runs))]
+    collapsed = [run.has_collapsed(cell.task) for run in cell.runs]
     places = [x(100 * value) for value in cell.values]
     # Lines of no length, which a round cap makes dots: the shortest way to draw many.
     dots = _joined(f"M{at:g},{y:g}h0" for at, bad in zip(places, collapsed, strict=True) if not bad)
@@ -103,11 +102,6 @@ def _line(interval: Interval | None, x: Axis, y: float) -> str:
     low, high = (x(min(max(end, x.low), x.high)) for end in ends)
     caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
     return f"M{low:g},{y:g}H{high:g}{_joined(caps)}"
-
-
-def _is_collapsed(cell: Cell, place: int) -> bool:
-    run = cell.runs[place]
-    return run.is_single and bool(COLLAPSED & set(run.flags.get(cell.task, ())))
 
 
 def _texts(cell: Cell) -> tuple[str, str, str]:
