@@ -7,6 +7,7 @@ from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import column_title, score_names
+from benchharness.leaderboard.report.plots.cost import count_text
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
@@ -77,7 +78,12 @@ class RowView:
     def orders(self) -> tuple[str, ...]:
         """What each column is sorted by, from left to right."""
         numbers = (cell.order for cell in (self.score, *self.cells))
-        return (self.rank, self.name, *numbers)
+        return (self.rank, self.name, self.size, *numbers)
+
+    @property
+    def shown_size(self) -> str:
+        """The parameters as people write them: "110M"."""
+        return count_text(float(self.size) * 1e6) if self.size else "–"
 
 
 @dataclass(frozen=True, kw_only=True)

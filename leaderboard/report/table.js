@@ -89,6 +89,7 @@ function isMatch({ words, facets }, board) {
 function drawGroup(board, group) {
   const filtered = isFiltered(board);
   const found = filtered ? group.records.filter((record) => isMatch(record, board)) : group.records;
+  sayFound(board, group, filtered ? found.length : null);
   const records = group.visible ? ordered(found, board) : [];
   const open = group.open || filtered;
   group.shown = open ? records.slice(0, group.limit) : [];
@@ -98,6 +99,15 @@ function drawGroup(board, group) {
   group.head.querySelector("button").ariaExpanded = String(open);
   group.body.replaceChildren(group.head, ...rows, ...(left ? [moreRow(board, group, left)] : []));
   return records.length;
+}
+
+// How many rows of a kind match, in its head and at the box that shows it.
+function sayFound(board, { body, head, records }, found) {
+  const all = count(records.length);
+  const box = board.section.querySelector(`.kinds [value="${CSS.escape(body.id)}"]`);
+  for (const place of [head, box.parentElement]) {
+    place.querySelector(".found").textContent = found === null ? all : `${count(found)} of ${all}`;
+  }
 }
 
 function moreRow(board, group, left) {

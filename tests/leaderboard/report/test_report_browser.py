@@ -90,6 +90,9 @@ def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> N
     box.fill("Base 3 seeds")
     assert report.names() == ["roberta-base", "bert-base"]
     assert count.inner_text() == "2 of 194 rows match"
+    head, chip = "tbody.measured .kind .found", "label.measured .found"
+    for place in (head, chip):
+        assert report.page.locator(place).inner_text() == "2 of 5"
     box.fill("ALBERT papers")
     assert count.inner_text() == "0 of 194 rows match"
     box.fill("albert")
@@ -97,6 +100,15 @@ def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> N
     box.fill("")
     assert len(report.names()) == 5
     assert count.inner_text() == ""
+    assert report.page.locator(head).inner_text() == "5"
+
+
+def test_rows_are_sorted_by_their_parameters(report: Opened) -> None:
+    sizes = report.page.locator("tbody.measured td.size")
+    report.page.get_by_role("button", name="params", exact=True).click()
+    assert [text[-1] for text in sizes.all_inner_texts()] == ["M"] * 5
+    values = sizes.evaluate_all("(cells) => cells.map((cell) => Number(cell.dataset.value))")
+    assert values == sorted(values)
 
 
 def test_kinds_of_rows_can_be_left_out_and_folded(report: Opened) -> None:
