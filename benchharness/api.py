@@ -113,6 +113,13 @@ class Results:
         with open_store(self.db, create=False) as store:
             return runs_frame(store.runs_with(self.keys))
 
+    @property
+    def truncated(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """By key and "task:split", how many rows lost words, and of how many; no other split."""
+        with open_store(self.db, create=False) as store:
+            found = store.runs_with(self.keys)
+            return {row.key: dict(row.truncated) for row in found if row.truncated}
+
     def boards(self) -> "list[BoardTable]":
         """The boards of their suites, with all that the store has of them."""
         return boards(self.suites, db=self.db)

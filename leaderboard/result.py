@@ -1,6 +1,6 @@
 """What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -29,7 +29,7 @@ from benchharness.tasks.examples import (
     TagPrediction,
 )
 from benchharness.tasks.metrics.classification import CONSTANT
-from benchharness.tasks.suites import TASKS, find_task
+from benchharness.tasks.suites import TASKS, find_task, split_title
 from benchharness.tasks.task import ending_of, suffix_of
 
 
@@ -240,6 +240,44 @@ class Measure(NamedTuple):
     metric: str
 
 
+def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
+    """Where rows have lost words, by "task:split": how many, and how many rows there were.
+
+    Nothing of a run that did not count them.
+    """
+    splits = provenance.get("data") if isinstance(provenance, dict) else None
+    found = splits.items() if isinstance(splits, dict) else ()
+    return {
+        str(name): (lost, rows)
+        for name, said in found
+        if isinstance(said, dict)
+        for lost, rows in [(said.get("truncated"), said.get("rows"))]
+        if isinstance(lost, int) and lost and isinstance(rows, int)
+    }
+
+
+def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
+    """A sentence for models whose rows have lost words: "RTE dev 33 of 277 (minilm)"."""
+    by_split: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for name, (lost, count) in row.truncated.items():
+            words = f"{split_title(*name.rsplit(':', 1))} {lost:,} of {count:,}"
+            by_split.setdefault(words, {})[row.model] = None
+    by_models: dict[str, list[str]] = {}
+    for words, models in by_split.items():
+        by_models.setdefault(", ".join(models), []).append(words)
+    for names, found in by_models.items():
+        more = f" and {len(found) - MOST_SPLITS} more" * (len(found) > MOST_SPLITS)
+        yield (
+            f"rows that are longer than max_tokens and lose words: {', '.join(found[:MOST_SPLITS])}"
+            f"{more} ({names})."
+        )
+
+
+MOST_SPLITS = 20
+"""So many are named in a sentence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """One stored run without its predictions and curves: what lists and boards are made of.
@@ -254,7 +292,7 @@ class RunRow:
     `start_task` and `start_variant` are what a board tells of that run (see grouping.py).
     `settings` are as in Job where the recipe's name does not say its values, else empty. `model` is
     what the user has renamed it to, if so; `is_named` says that this is the name of its row alone,
-    `is_hidden` that boards leave it out.
+    `is_hidden` that boards leave it out. `truncated` is as `truncated_rows` has it.
     """
 
     key: str
@@ -290,6 +328,7 @@ class RunRow:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     is_hidden: bool = False
     is_named: bool = False
+    truncated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:

@@ -12,7 +12,13 @@ import typer
 from benchharness.leaderboard.boards.published import PublishedRow
 from benchharness.leaderboard.boards.systems import System, rows_of_model
 from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM
-from benchharness.leaderboard.result import Failure, Result, RunRow, curve_flags
+from benchharness.leaderboard.result import (
+    Failure,
+    Result,
+    RunRow,
+    curve_flags,
+    truncated_rows,
+)
 from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
@@ -178,6 +184,10 @@ def _shown_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**settings, START_FROM: {**start, "value": PRETRAINED}}
 
 
+def _by_split(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {split_title(*name.rsplit(":", 1)): value for name, value in found.items()}
+
+
 def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
     return {distinct_title(task): value for task, value in found.items()}
 
@@ -189,8 +199,9 @@ _SHOWN: Mapping[str, Callable[[Any], Any]] = {
     "together": lambda tasks: [distinct_title(task) for task in tasks],
     "scores": _by_title,
     "settings": _shown_settings,
-    "evaluations": lambda found: {
-        split_title(*name.rsplit(":", 1)): value for name, value in found.items()
+    "evaluations": _by_split,
+    "truncated": lambda found: {
+        name: f"{of['rows']:,} of {of['of']:,} rows" for name, of in _by_split(found).items()
     },
 }
 
@@ -299,6 +310,7 @@ def run_facts(row: RunRow) -> dict[str, Any]:
         "finished": row.finished,
         "error": row.error,
         **({"selection": asdict(row.selection)} if row.selection else {}),
+        **({"truncated": _lost_words(row.truncated)} if row.truncated else {}),
     }
 
 
@@ -328,11 +340,16 @@ def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
         }
     return head | {
         "evaluations": {e.name: _evaluation(e) for e in outcome.evaluations},
+        "truncated": _lost_words(truncated_rows(outcome.provenance)),
         "flags": list(curve_flags([point.loss for point in outcome.curve])),
         "curve": [asdict(point) for point in outcome.curve],
         "cost": asdict(outcome.cost),
         "provenance": dict(outcome.provenance),
     }
+
+
+def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    return {name: {"rows": lost, "of": count} for name, (lost, count) in found.items()}
 
 
 def _evaluation(evaluation: Any) -> Mapping[str, Any]:

@@ -66,7 +66,7 @@ from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.engines.choice import EngineChoice
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.result import Failure, truncated_words
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
@@ -379,6 +379,7 @@ def _conclude(
     boards = gained(gather_boards(store, _suites_of(schedule), of=own), store)
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
+    tell_notes(truncated_words(store.runs_with(finished)))
     if not is_large and (outcomes or not is_reported(store, out, boards)):
         from benchharness.stored.report import make_report  # noqa: PLC0415  (numpy, the plots)
 

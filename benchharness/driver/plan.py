@@ -22,6 +22,7 @@ from benchharness.recipes.resolve import (
 )
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.examples import ChoiceExample, Example, PairExample
 from benchharness.tasks.read import document_digest, has_split, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
@@ -174,13 +175,15 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     resolved = _Resolved(single=recipes, shared=resolver.together(shared), teachers=teachers)
 
     # ---- Read the rows, and make the jobs.
-    parts = _read_parts(_Reader(source, limit, splits, learned), wanted, resolved, teacher)
+    reader = _Reader(source, limit, splits, learned)
+    parts = _read_parts(reader, wanted, resolved, teacher)
     parts.check_shots()
     trained = parts.trainings(encoders, leading, seeds, resolve_precision(precision, gpu=gpu))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
-    notes = _unused_values(jobs.values(), overrides or {}, recipe) if jobs else ()
+    notes = list(_unused_values(jobs.values(), overrides or {}, recipe)) if jobs else []
+    notes += _long_rows(jobs.values(), reader.words)
     return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=tuple(notes))
 
 
@@ -197,6 +200,22 @@ def _unused_values(
             f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
             "are left out."
         )
+
+
+def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Where rows of the user's own have more words than are read, a sentence for each length.
+
+    A word is a token at least, so that as many rows lose words; the run counts them all.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for job in jobs:
+        most = int(job.settings["max_tokens"].value) if "max_tokens" in job.settings else None
+        counts = [words[digest] for digest in job.fingerprints.values() if digest in words]
+        if most is not None and (lost := sum(n > most for split in counts for n in split)):
+            rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
+            said = f"{rows} are longer than the {most:,} tokens that are read, and lose words"
+            found.setdefault(said, {})[job.model] = None
+    yield from (f"{said} ({', '.join(models)})." for said, models in found.items())
 
 
 # Tasks that are trained together: one job of each model and seed, before those of single tasks.
@@ -654,7 +673,7 @@ class _Resolver:
             ):
                 yield with_start(point, model, task, recipe=self.recipe, start_from=start_from)
         if 0 in self.shots or not task.is_trained:
-            yield zero_shot_recipe(task.name)
+            yield zero_shot_recipe(task.name, model)
 
     def together(self, tasks: Sequence[Task]) -> SharedRecipes:
         """Each model's recipe for tasks together, from the weights that it has; none for none."""
@@ -717,7 +736,8 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
 class _Reader:
     """Reads splits of one source for their digests; `rows` counts what it has read.
 
-    `documents` are the digests of what the sentences of tagging tasks stand in, by "task:split".
+    `documents` are the digests of what the sentences of tagging tasks stand in, by "task:split",
+    and `words` how many each row of the user's own has, by fingerprint, where it may be cut.
     """
 
     def __init__(
@@ -728,6 +748,7 @@ class _Reader:
         self._splits = splits
         self.rows: dict[str, RowCounts] = {}
         self.documents: dict[str, str] = {}
+        self.words: dict[str, Sequence[int]] = {}
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
         """The digests of the train split, if it is needed, and of all that the job predicts.
@@ -765,9 +786,26 @@ class _Reader:
     def _fingerprint(self, task: Task, split: str) -> str:
         rows = read(task, split, self.source, self.limit)
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
+        if task.definition:
+            self.words[rows.fingerprint] = [*map(_count_words, rows.examples)]
         if task.head == "tag":
             self.documents[f"{task.name}:{split}"] = document_digest(rows.examples)
         return rows.fingerprint
+
+
+def _count_words(example: Example) -> int:
+    """The words of a row that is read whole, and cut where it is too long; 0 of any other."""
+    match example:
+        case PairExample():
+            return sum(len(text.split()) for text in (example.text_a, example.text_b or ""))
+        case ChoiceExample():
+            options = [len(option.split()) for option in example.options]
+            return (
+                len(example.context.split())
+                + len(example.question.split())
+                + max(options, default=0)
+            )
+    return 0
 
 
 def _train_splits(task: str, learned: Collection[str]) -> list[str]:

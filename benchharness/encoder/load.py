@@ -20,7 +20,7 @@ from benchharness.encoder.network import (
     takes_input,
 )
 from benchharness.encoder.packing import first_position
-from benchharness.models.find import checkpoint_files
+from benchharness.models.find import NO_LIMIT, checkpoint_files, is_unbounded
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.models.weights import download
 from benchharness.tasks.errors import ModelError
@@ -132,14 +132,24 @@ def longest_input(network: nn.Module, config: Any, tokenizer: Any) -> int:
     """The longest input that both take.
 
     RoBERTa and its kin count positions from the padding index on, so 514 of them are 512 tokens.
-    XLNet and T5 have no limit of their own, which transformers writes as -1 or leaves out.
+    Plans know it by `models.find.longest_row`, from the files alone.
     """
-    # transformers writes 10**30 where a tokenizer has no limit, more than numpy's integers hold.
-    limits = [int(min(tokenizer.model_max_length, 10**9))]
+    if is_unbounded(config.model_type, config.to_dict()):
+        return NO_LIMIT
+    limits = [int(min(tokenizer.model_max_length, NO_LIMIT))]
     positions = getattr(config, "max_position_embeddings", None) or -1
     if positions > 0:
         limits.append(positions - first_position(network))
     return min(limits)
+
+
+def check_reach(max_tokens: int, reach: int) -> None:
+    """Raises ModelError where a job was planned with longer rows than its checkpoint reads."""
+    if max_tokens > reach:
+        raise ModelError(
+            f"this checkpoint reads at most {reach} tokens, and the job has max_tokens="
+            f"{max_tokens}: --set max_tokens={reach}."
+        )
 
 
 # An encoder's tokenizer, with what its network needs to see of it.

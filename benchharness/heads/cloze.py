@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchharness.encoder.language_model import LanguageModel, Reading
-from benchharness.encoder.load import TYPES
+from benchharness.encoder.load import TYPES, check_reach
 from benchharness.heads.tokens import telling_refusals
 from benchharness.recipes.zero_shot import PATTERN, WORD
 from benchharness.tasks.errors import JobError
@@ -330,18 +330,21 @@ def predict_untrained(  # noqa: PLR0913, PLR0917  (who is asked what, and how)
     values: Mapping[str, Any],
     compute: Compute,
     report: Callable[[int], None] = lambda _: None,
+    shortened: Callable[[str], None] = lambda _: None,
 ) -> tuple[Prediction, ...]:
     """A prediction for each example, in their order: the candidate with the highest score.
 
     `values` are the job's: the pattern, its words and `max_tokens`. `report` is told how many
-    examples are done. Of equal scores the first candidate's counts.
+    examples are done, and `shortened` the id of each one that lost words. Of equal scores the
+    first candidate's counts.
     """
-    limit = min(int(values["max_tokens"]), model.max_tokens)
+    limit = int(values["max_tokens"])
+    check_reach(limit, model.max_tokens)
     predictions: list[Prediction] = []
     for start in range(0, len(examples), CHUNK):
         chunk = examples[start : start + CHUNK]
         scoring, counts = Scoring(model), []
-        for found in _encoded(model, task, chunk, values, limit):
+        for found in _encoded(model, task, chunk, values, limit, shortened):
             counts.append(len(found))
             for each in found:
                 scoring.add(each)
@@ -352,8 +355,13 @@ def predict_untrained(  # noqa: PLR0913, PLR0917  (who is asked what, and how)
     return tuple(predictions)
 
 
-def _encoded(
-    model: LanguageModel, task: Task, chunk: Sequence[Any], values: Mapping[str, Any], limit: int
+def _encoded(  # noqa: PLR0913, PLR0917  (as `predict_untrained`)
+    model: LanguageModel,
+    task: Task,
+    chunk: Sequence[Any],
+    values: Mapping[str, Any],
+    limit: int,
+    shortened: Callable[[str], None],
 ) -> Iterator[list[Encoded]]:
     """The candidates of each example; all texts at once, if they fit, as tokenizers like it."""
     texts = [candidates(task, example, values) for example in chunk]
@@ -362,6 +370,7 @@ def _encoded(
         encoded = [next(found) for _ in them]
         if max(len(each.token_ids) for each in encoded) > limit:
             encoded = fitted(model, task, example, values, limit)
+            shortened(example.id)
         yield encoded
 
 

@@ -39,19 +39,24 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> F
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
     frame = Frame.of(tokenizer, texts=len(_texts(examples[0])))
+    rows, truncated = _rows(examples, tokenizer, limits, frame)
     return Features(
-        **join(_rows(examples, tokenizer, limits, frame), frame),
+        **join(rows, frame),
         pad_id=tokenizer.pad_token_id or 0,
         max_tokens=limits.max_tokens,
+        truncated=truncated,
     )
 
 
 def _rows(
     examples: Sequence[PairExample], tokenizer: Any, limits: Limits, frame: Frame
-) -> list[tuple[Ids, Ids]]:
+) -> tuple[list[tuple[Ids, Ids]], NDArray[np.bool_]]:
+    """A row for every example, and which of them have lost words."""
     ids = tokenize_ids((text for example in examples for text in _texts(example)), tokenizer)
     room = limits.max_tokens - frame.size
-    return [frame.row(*_cut([ids[text] for text in _texts(e)], room)) for e in examples]
+    texts = [[ids[text] for text in _texts(example)] for example in examples]
+    truncated = np.array([sum(map(len, parts)) > room for parts in texts])
+    return [frame.row(*_cut(parts, room)) for parts in texts], truncated
 
 
 def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
@@ -206,11 +211,13 @@ def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limi
     texts = [text for example in examples for text in _texts(example)]
     tokens = tokenize(texts, tokenizer)
     frame = Frame.of(tokenizer, texts=len(_texts(examples[0])))
-    rows, marks = [], []
-    for example in examples:
+    rows, marks, room = [], [], limits.max_tokens - frame.size
+    truncated = np.zeros(len(examples), dtype=np.bool_)
+    for number, example in enumerate(examples):
         parts = [tokens[text] for text in _texts(example)]
         found = [_find(example, mark, parts) for mark in example.marks]
-        windows = list(_windows(example, parts, found, limits.max_tokens - frame.size))
+        windows = list(_windows(example, parts, found, room))
+        truncated[number] = sum(map(len, parts)) > room
         kept = [part.ids[window] for part, window in zip(parts, windows, strict=True)]
         rows.append(frame.row(*kept))
         marks.append([_place(stretch, windows, kept, frame) for stretch in found])
@@ -219,6 +226,7 @@ def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limi
         pad_id=tokenizer.pad_token_id or 0,
         max_tokens=limits.max_tokens,
         marks=np.array(marks, dtype=np.int64),
+        truncated=truncated,
     )
 
 
@@ -344,7 +352,9 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
         raise DataError(f"{examples[0].id} has marked words, and one order of its texts is read.")
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)
-    given, exchanged = (_rows(pairs, tokenizer, limits, frame) for pairs in orders)
+    (given, truncated), (exchanged, _) = (
+        _rows(pairs, tokenizer, limits, frame) for pairs in orders
+    )
     rows = [
         (np.concatenate([ids, other_ids]), np.concatenate([types, other_types]))
         for (ids, types), (other_ids, other_types) in zip(given, exchanged, strict=True)
@@ -353,6 +363,7 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
         **join(rows, frame),
         pad_id=tokenizer.pad_token_id or 0,
         max_tokens=2 * limits.max_tokens,
+        truncated=truncated,
     )
 
 

@@ -89,8 +89,9 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     frame = Frame.of(tokenizer, texts=2)
     texts = [text for example in examples for text in (example.question, example.context)]
     tokens = tokenize(texts, tokenizer)
+    most = _most_of_question(frame, limits)
     per_example = [
-        list(_windows(tokens[e.question].ids, tokens[e.context], e.lead, frame, limits))
+        list(_windows(tokens[e.question].ids[:most], tokens[e.context], e.lead, frame, limits))
         for e in examples
     ]
     windows = [window for found in per_example for window in found]
@@ -104,6 +105,8 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
         max_tokens=limits.max_tokens,
         windows=np.cumsum([0, *map(len, per_example)]),
         nulls=nulls - starts[:-1],
+        # Its context is in windows, which lose nothing.
+        truncated=np.array([len(tokens[example.question]) > most for example in examples]),
         **_of_context(windows, starts),
     )
     if any(example.lead for example in examples):
@@ -113,16 +116,21 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     return features
 
 
-def _windows(
-    question: Ids, context: Tokens, lead: int, frame: Frame, limits: Limits
-) -> Iterator[_Window]:
+def _most_of_question(frame: Frame, limits: Limits) -> int:
+    """How many tokens of a question stand in each window."""
     room = limits.max_tokens - frame.size
     if room < 2:
         raise ModelError(
             f"{limits.max_tokens} tokens have no room for a question and a context beside "
             f"{frame.size} special ones: give a larger max_tokens."
         )
-    question = question[: min(limits.max_question_tokens, room // 2)]
+    return min(limits.max_question_tokens, room // 2)
+
+
+def _windows(
+    question: Ids, context: Tokens, lead: int, frame: Frame, limits: Limits
+) -> Iterator[_Window]:
+    room = limits.max_tokens - frame.size
     # The tokens of the answers that are in every window, before the part of the context.
     ahead = int(np.searchsorted(context.ends, lead, side="right")) if lead else 0
     left = room - len(question) - ahead

@@ -147,6 +147,8 @@ class _Words:
         known = self._rows([text for answer in answers for text in answer], frame)
         targets = [known[answer[0]] if answer else np.zeros(0, np.int32) for answer in answers]
         lengths = np.array([len(target) for target in targets], dtype=np.int64)
+        said = tokenize_ids([text for answer in answers for text in answer], self.tokenizer)
+        cut = {text for text, found in said.items() if len(found) > self.longest - frame.size}
         return TextFeatures(
             **join([frame.row(ids[text][:room]) for text in texts], frame),
             pad_id=tokenizer.pad_token_id or 0,
@@ -154,6 +156,12 @@ class _Words:
             terms=lengths,
             target_ids=np.concatenate(targets),
             target_starts=np.cumsum([0, *lengths]),
+            truncated=np.array(
+                [
+                    len(ids[text]) > room or bool(cut.intersection(answer))
+                    for text, answer in zip(texts, answers, strict=True)
+                ]
+            ),
         )
 
     def _rows(self, answers: Sequence[str], frame: Frame) -> dict[str, Ids]:

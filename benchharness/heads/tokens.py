@@ -220,6 +220,9 @@ KEPT_TOKENS = 200_000
 
 KIND = "kind"
 
+FORM = 2
+"""Goes up when a file has something new: an old one would be read as having none of it."""
+
 
 def encode_once(
     encode: Callable[[Sequence[Any], Any, Limits], Features],
@@ -236,7 +239,7 @@ def encode_once(
     head = f"{encode.__module__}.{encode.__name__}"
     # An encoder's config says whether its tokenizer gives token types, and no digest of that does.
     kind = (type(tokenizer).__name__, "token_type_ids" in tokenizer.model_input_names)
-    words = (head, rows.fingerprint, identity, *kind, METHOD)
+    words = (head, rows.fingerprint, identity, *kind, METHOD, FORM)
     key = hashlib.sha256(json.dumps([words, asdict(limits)]).encode()).hexdigest()
     path = cache_folder("features") / f"{key}.npz"
     found = _read(path)

@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from glob import glob, has_magic
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchharness.leaderboard.job import Stage
@@ -39,6 +41,9 @@ _TOKENIZER_FILES = (
 _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 """Families, and all whose names hold one of these, that count positions as RoBERTa does."""
 
+_RELATIVE = ("deberta", "deberta-v2", "funnel", "mt5", "t5", "umt5", "xlnet")
+"""Families that know how far tokens are from each other, and take rows of any length."""
+
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
@@ -50,7 +55,7 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
         family=str(config["model_type"]),
         title=f"{config['model_type']} checkpoint in a folder",
         parameters=_count_parameters(weights),
-        max_tokens=_max_tokens(config),
+        max_tokens=longest_row(folder),
         trust=trust,
     )
 
@@ -191,13 +196,40 @@ def read_config(path: Path) -> Mapping[str, Any]:
     return config
 
 
-def _max_tokens(config: Mapping[str, Any]) -> int | None:
-    """Positions that a text can use: RoBERTa's first two (up to padding_idx) are not for tokens."""
-    positions = config.get("max_position_embeddings")
-    if not isinstance(positions, int):
+def longest_row(folder: Path) -> int | None:
+    """The most tokens of a row that the checkpoint of a folder reads; None without a limit.
+
+    Of its network's positions and its tokenizer's limit the smaller one counts.
+    """
+    config, limits = read_config(folder / "config.json"), []
+    if is_unbounded(config["model_type"], config):
         return None
-    counts_from_padding = any(name in config["model_type"] for name in _AS_ROBERTA)
-    return positions - (int(config.get("pad_token_id") or 0) + 1 if counts_from_padding else 0)
+    positions = config.get("max_position_embeddings", config.get("n_positions"))
+    if isinstance(positions, int) and positions > 0:
+        # RoBERTa's first ones, up to the padding's, are not for tokens; MPNet's is always 1.
+        family = config["model_type"]
+        padding = 1 if family == "mpnet" else int(config.get("pad_token_id") or 0)
+        as_roberta = any(name in family for name in _AS_ROBERTA)
+        limits.append(positions - (padding + 1) * as_roberta)
+    with suppress(OSError, ValueError, RecursionError, AttributeError):  # the worker says so
+        text = (folder / "tokenizer_config.json").read_text(encoding="utf-8")
+        limit = json.loads(text).get("model_max_length")
+        if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:
+            limits.append(int(limit))
+    return min(limits, default=None)
+
+
+NO_LIMIT = 10**9
+"""Tokens; transformers writes 10**30 where a tokenizer has no limit, more than numpy holds."""
+
+
+def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
+    """Whether a network of a family takes rows of any length, whatever its tokenizer says.
+
+    DeBERTa may have positions too, by a value of its config; the known checkpoints have none.
+    """
+    has_positions = "deberta" in family and config.get("position_biased_input", bool(config))
+    return family in _RELATIVE and not has_positions
 
 
 def _count_parameters(weights: list[Path]) -> float | None:

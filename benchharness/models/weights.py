@@ -5,11 +5,18 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from benchharness.models.find import check_loadable, checkpoint_files, read_config
+from benchharness.models.find import (
+    check_loadable,
+    checkpoint_files,
+    is_unbounded,
+    longest_row,
+    read_config,
+)
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
@@ -253,14 +260,38 @@ def count_layers(spec: ModelSpec) -> int | None:
 
 def config_of(spec: ModelSpec) -> Mapping[str, Any]:
     """What a checkpoint's config.json says; that of a model on the hub is fetched, once."""
+    return read_config(_config_folder(spec) / "config.json")
+
+
+def _config_folder(spec: ModelSpec) -> Path:
     if spec.is_builtin:
-        folder = _builtin_folder(spec)
-    elif spec.is_folder:
-        folder = Path(spec.checkpoint)
-    else:
-        commit = _resolve_commit(spec.checkpoint, spec.revision)
-        folder = _download(spec.checkpoint, commit, ["config.json"])
-    return read_config(folder / "config.json")
+        return _builtin_folder(spec)
+    if spec.is_folder:
+        return Path(spec.checkpoint)
+    return _config_on_hub(spec.checkpoint, spec.revision)
+
+
+@cache
+def _config_on_hub(hub_id: str, revision: str) -> Path:
+    commit = _resolve_commit(hub_id, revision)
+    return _download(hub_id, commit, ["config.json", "tokenizer_config.json"])
+
+
+def reach(spec: ModelSpec) -> int | None:
+    """The most tokens of a row that a model reads; None where it has no limit, or none is known.
+
+    That is so of a model on the hub that cannot be reached: no job of it can start either.
+    """
+    if spec.is_baseline:
+        return None
+    if not spec.is_hub:
+        return longest_row(_config_folder(spec))
+    if spec.max_tokens is not None:
+        return None if is_unbounded(spec.family) else spec.max_tokens
+    try:
+        return longest_row(_config_folder(spec)) if spec.revision else None
+    except ModelError:
+        return None
 
 
 def hub_revision(weights: str) -> str | None:

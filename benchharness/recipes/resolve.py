@@ -24,6 +24,7 @@ from benchharness.leaderboard.job import (
 from benchharness.models.find import has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import config_of, count_layers
+from benchharness.recipes.reach import MAX_TOKENS, for_own_rows, within_reach
 from benchharness.recipes.read import (
     FROZEN,
     Protocol,
@@ -368,6 +369,7 @@ class _Layers:
     `name` is what they go by, and `is_text` whether the user asked for answers in words.
     """
 
+    spec: ModelSpec
     name: str
     is_own: bool
     is_text: bool
@@ -403,13 +405,17 @@ class _Layers:
             packaged += _file_layers(packaged_names()[_TEXT], tables)
         if asked is False:
             over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
+        is_own = name not in (_PAPER, *_OVER)
+        if _cuts_own_rows(tables, packaged):
+            (packaged if is_own else over).append({MAX_TOKENS: for_own_rows(spec)})
         typed = {
             key: Setting(value=_multiplied(key, text, packaged + over), source="--set")
             for key, text in overrides.items()
         }
         return cls(
+            spec=spec,
             name=name,
-            is_own=name not in (_PAPER, *_OVER),
+            is_own=is_own,
             is_text=asked is True,
             packaged=packaged,
             over=over,
@@ -423,6 +429,16 @@ class _Layers:
         for layer in (*self.packaged, *self.over, self.typed):
             merged.update(layer)
         return merged
+
+
+def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
+    """Whether rows of the user's own would lose what is longer than a recipe's `max_tokens`.
+
+    Of the others a longer text is read in windows.
+    """
+    tasks = [TASKS[table] for table in tables if table in TASKS]
+    as_text = any(AS_TEXT in layer for layer in layers)
+    return any(t.definition and (as_text or t.head in ("pair", "choice")) for t in tasks)
 
 
 def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]]:
@@ -451,13 +467,13 @@ def _points_of(
     typed = dict(layers.typed)
     if choice is not None and choice.value == FINE_TUNED and not alone:
         typed.pop("lstm_size", None)  # of the others, which are frozen
-    points = _points([*named, typed, _only(choice)], heads, needless)
+    points = _points([*named, typed, _only(choice)], heads, needless, layers.spec)
     # What a command says that names the recipe, or gives all of its values over the model's own.
     said = layers.packaged if layers.is_own or len(points) > 1 else named
     differs = layers.typed or layers.is_own or not alone
     usual = set[str]()
     if differs:
-        usual.update(_points([*said, _only(choice)], heads, needless)[0].settings)
+        usual.update(_points([*said, _only(choice)], heads, needless, layers.spec)[0].settings)
         usual.update({FEATURES_SETTING} if any(FEATURES_SETTING in layer for layer in said) else ())
     name = Path(layers.name).stem if layers.is_own else layers.name
     for point in points:
@@ -558,7 +574,10 @@ class _Point:
 
 
 def _points(
-    layers: Iterable[Mapping[str, Setting]], heads: Sequence[str], needless: Set[str]
+    layers: Iterable[Mapping[str, Setting]],
+    heads: Sequence[str],
+    needless: Set[str],
+    spec: ModelSpec,
 ) -> list[_Point]:
     """Every point of the last values, each once and checked; all that is wrong is said at once."""
     merged: dict[str, Setting] = {}
@@ -568,7 +587,7 @@ def _points(
     problems: dict[str, None] = {}
     for point in expand_grid(merged):
         try:
-            checked = _checked(point)
+            checked = within_reach(_checked(point), spec)
         except BenchError as error:
             problems |= dict.fromkeys(str(error).splitlines())
             continue

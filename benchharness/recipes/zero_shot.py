@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from benchharness.leaderboard.job import ZERO_SHOT, Setting
+from benchharness.models.spec import ModelSpec
+from benchharness.recipes.reach import MAX_TOKENS, for_own_rows, within_reach
 from benchharness.recipes.resolve import ResolvedRecipe
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
@@ -106,8 +108,8 @@ _PATTERNS: Mapping[str, _Pattern] = MappingProxyType(
 )
 
 
-def zero_shot_recipe(task: str) -> ResolvedRecipe:
-    """The pattern of a task, the word for each of its labels, and how much is read of an example.
+def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
+    """The pattern of a task, the word for each label, and how much a model reads of an example.
 
     Raises BenchError for a task without candidates that a language model could score.
     """
@@ -121,4 +123,5 @@ def zero_shot_recipe(task: str) -> ResolvedRecipe:
     words = {WORD + label: word for label, word in known.words.items()}
     asked = {PATTERN: known.text, **words}
     settings = {name: Setting(value=value, source=known.source) for name, value in asked.items()}
-    return ResolvedRecipe(name=ZERO_SHOT, settings={**settings, "max_tokens": _MAX_TOKENS})
+    settings = {**settings, MAX_TOKENS: for_own_rows(spec) if found.definition else _MAX_TOKENS}
+    return ResolvedRecipe(name=ZERO_SHOT, settings=within_reach(settings, spec))

@@ -36,6 +36,7 @@ class Features:
     tagged word), one where it is None. `marks` (rows, marks, 2) are the first token and the one
     after the last of each marked stretch. `read` (tokens,) are those whose states a head on a
     frozen encoder reads, the others being there for the encoder alone; all where it is None.
+    `truncated` (examples,) are those that lost words to `max_tokens`; None where none can.
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
@@ -53,6 +54,7 @@ class Features:
     terms: NDArray[np.int64] | None = None
     marks: NDArray[np.int64] | None = None
     read: NDArray[np.bool_] | None = None
+    truncated: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -9,6 +9,7 @@ from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.layers import keep_layers, use_first_token
+from benchharness.encoder.load import check_reach
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Head, Limits, head_for
@@ -166,12 +167,12 @@ def network_of(
 
 
 def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
-    """The recipe's limits, within what the encoder takes."""
-    max_tokens = min(recipe.max_tokens, encoder.max_tokens)
+    """The recipe's limits; ModelError where the encoder does not take such long rows."""
+    check_reach(recipe.max_tokens, encoder.max_tokens)
     if recipe.stride is None or recipe.max_question_tokens is None:
-        return Limits(max_tokens=max_tokens)
+        return Limits(max_tokens=recipe.max_tokens)
     return Limits(
-        max_tokens=max_tokens,
+        max_tokens=recipe.max_tokens,
         stride=recipe.stride,
         max_question_tokens=recipe.max_question_tokens,
     )

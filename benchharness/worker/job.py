@@ -7,7 +7,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -221,6 +221,7 @@ def _prepare(  # noqa: PLR0913  (what a job is made of)
         for read_by in [_read_by(provenance, course.task, recipe, job)]
         for name in course.splits
     }
+    provenance["data"] = _with_truncated(provenance["data"], courses, rows, features)
     if taught is not None:
         taught.begin(network)
         taught.add_types(courses[0], rows, features, limits)
@@ -248,6 +249,27 @@ def _prepare(  # noqa: PLR0913  (what a job is made of)
         # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
         vocabulary=None if writer is None else vocabulary,
     )
+
+
+def _with_truncated(
+    splits: Mapping[str, Mapping[str, Any]],
+    courses: Iterable[Course],
+    rows: Mapping[str, SplitRows],
+    features: Mapping[str, Features],
+) -> dict[str, Mapping[str, Any]]:
+    """What is said of each split, with how many rows have lost words; held out ones are of train.
+
+    By their ids: a row may be trained on in both orders, or with each of its answers.
+    """
+    found: dict[str, int] = {}
+    for course in courses:
+        for name in course.splits:
+            examples, truncated = rows[name].examples, features[name].truncated
+            flags = [False] * len(examples) if truncated is None else truncated
+            ids = {e.id for e, is_cut in zip(examples, flags, strict=True) if is_cut}
+            split = name if name in (course.trained, *course.predicted) else course.trained
+            found[split] = found.get(split, 0) + len(ids)
+    return {name: {**facts, "truncated": found[name]} for name, facts in splits.items()}
 
 
 def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter) -> Result:

@@ -43,7 +43,11 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     evaluations = list[Evaluation]()
     for name, split in rows.items():
         task = find_task(name.rpartition(":")[0])
-        predictions = predict_untrained(model, task, split.examples, job.values, compute, tell)
+        shortened = list[str]()
+        predictions = predict_untrained(
+            model, task, split.examples, job.values, compute, tell, shortened.append
+        )
+        provenance["data"][name]["truncated"] = len(shortened)
         # Without flags: that an untrained model always says the same is what it is.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
         done += len(split.examples)

@@ -23,6 +23,7 @@ class ScoreLine:
 
     `score` is the median. A suite's score has the suite for a task and its rule for a metric; it
     stands for the medians of the tasks, as on the board, and mean and the others for its seeds.
+    `truncated` counts the split's rows that lost words, None where nobody counted any.
     `spread` is the sample standard deviation, None for one seed. `kind` is "model", "ensemble" or
     "floor", `source` says who measured it, `date` when its newest run ended, and `selection` how
     evaluations chose the weights, empty where they did not.
@@ -47,6 +48,7 @@ class ScoreLine:
     high: float
     date: str
     selection: str = ""
+    truncated: int | None = None
 
 
 def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
@@ -108,6 +110,14 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
             if task in entry.cells
             else ", ".join(entry.selection_labels)
         ),
+        truncated=max(
+            (
+                run.truncated[where][0]
+                for run in runs
+                if (where := f"{task}:{split}") in run.truncated
+            ),
+            default=None,
+        ),
     )
 
 
@@ -115,8 +125,8 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
-_SELDOM = "selection"
-"""Stands in an export only where some line of it has a value there."""
+_SELDOM = ("selection", "truncated")
+"""Stand in an export only where some line of it has a value there."""
 
 
 def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
@@ -124,7 +134,7 @@ def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
     text = io.StringIO()
     rows = _rows(lines, columns)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0] if rows else columns or [n for n in COLUMNS if n != _SELDOM])
+    writer.writerow(rows[0] if rows else columns or [n for n in COLUMNS if n not in _SELDOM])
     for row in rows:
         writer.writerow([_csv_value(value) for value in row.values()])
     return text.getvalue()
@@ -138,7 +148,7 @@ def _rows(lines: Iterable[ScoreLine], columns: Sequence[str]) -> list[dict[str, 
             f"{', '.join(COLUMNS)}."
         )
     rows = [asdict(line) for line in lines]
-    left_out = set() if any(row[_SELDOM] for row in rows) else {_SELDOM}
+    left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
     names = columns or [name for name in COLUMNS if name not in left_out]
     return [{name: row[name] for name in names} for row in rows]
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -27,6 +27,7 @@ from benchharness.leaderboard.result import (
     Selection,
     curve_flags,
     selection_labels,
+    truncated_rows,
 )
 from benchharness.tasks.suites import split_title
 
@@ -59,6 +60,7 @@ class RunSection:
     cost: tuple[tuple[str, str], ...]
     provenance: Mapping[str, Any]
     command: str
+    truncated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def build_run(run: Result | Failure) -> RunSection:
@@ -94,6 +96,7 @@ def build_run(run: Result | Failure) -> RunSection:
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,
+        truncated=truncated_rows(run.provenance),
     )
 
 

@@ -20,6 +20,7 @@ from benchharness.leaderboard.result import (
     curve_ends,
     flags_of_ends,
     measures_of,
+    truncated_rows,
 )
 from benchharness.leaderboard.store.labels import facts_of, metric_of
 from benchharness.leaderboard.store.schema import (
@@ -109,6 +110,7 @@ def headline_data(run: Run) -> dict[str, Any]:
         **{name: storable(run.facts[name]) for name in ("recipe", "source")},
         # What few runs have; without it a headline is what it was before there was such a thing.
         **({"selection": asdict(selection)} if selection else {}),
+        **({"truncated": truncated} if (truncated := truncated_rows(run.provenance)) else {}),
         **_stage_data(run.facts),
         **({"definition": run.facts["definition"]} if run.facts.get("definition") else {}),
         **_teacher_data(run.facts),
@@ -138,6 +140,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
         found = flags_of_ends(content.pop("losses"))
         flags = content.pop("flags")
         selection = Selection.from_json(content.pop("selection", None))
+        truncated = {name: tuple(of) for name, of in content.pop("truncated", {}).items()}
         scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
         stored = content.pop("scores")
         for task, _, _, name, value in stored:
@@ -157,6 +160,7 @@ def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
             scores=dict(scores),
             measures=_shared_measures(tuple(tuple(line[:4]) for line in stored)),
             selection=selection,
+            truncated=truncated,
             **content,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:

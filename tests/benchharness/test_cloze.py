@@ -169,7 +169,7 @@ def test_copies_that_are_alike_are_read_once() -> None:
 
 
 def texts_of(task: str, example) -> list[tuple[str, str | None, str]]:
-    values = {name: s.value for name, s in zero_shot_recipe(task).settings.items()}
+    values = {name: s.value for name, s in zero_shot_recipe(task, TINY).settings.items()}
     found = candidates(find_task(task), example, values)
     return [
         (
@@ -256,7 +256,8 @@ def test_a_long_text_is_cut_so_that_the_candidates_fit() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     task = find_task("boolq")
-    values = {n: s.value for n, s in zero_shot_recipe(task.name).settings.items()}
+    values = {n: s.value for n, s in zero_shot_recipe(task.name, TINY).settings.items()}
+    values["max_tokens"] = model.max_tokens
     long = PairExample(id="1", text_a="the car " * 300, text_b="did he sell it", label="True")
     (found,) = predict_untrained(model, task, [long], values, CPU)
     assert sum(found.scores) == pytest.approx(1.0)

@@ -1,0 +1,356 @@
+"""How long rows are read: as is stored, never more than the encoder takes, and who lost words."""
+
+import json
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import benchharness as bh
+from benchharness.api import Results
+from benchharness.driver.plan import Plan, plan_jobs
+from benchharness.encoder import load_encoder
+from benchharness.encoder.language_model import load_language_model
+from benchharness.encoder.load import NO_LIMIT
+from benchharness.heads import Head, Limits, head_for
+from benchharness.heads.cloze import predict_untrained
+from benchharness.heads.text import text_head
+from benchharness.heads.tokens import encode_once, tokenize_ids
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import truncated_rows
+from benchharness.models import MODELS, find_model
+from benchharness.models.weights import reach
+from benchharness.recipes.zero_shot import zero_shot_recipe
+from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
+from benchharness.tasks.own.find import find_own
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import TASKS
+from benchharness.training.compute import Compute
+from benchharness.worker.job import run_job
+from tests.helpers.bench_process import bench
+from tests.helpers.families import FAMILIES, save_family
+from tests.helpers.made_tokenizers import make_tokenizer
+
+RTE, SQUAD = TASKS["glue/rte"], TASKS["squad/v1.1"]
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory) -> str:
+    """A checkpoint that reads 68 tokens: it has 72 positions, as RoBERTa counts them."""
+    return str(save_family(tmp_path_factory.mktemp("short") / "short", "roberta"))
+
+
+def plan_of(*names: str, recipe: str | None = None, **values: str) -> Plan:
+    models = [find_model(name) for name in names]
+    return plan_jobs(models, [RTE], "mini", [1], recipe=recipe, overrides=values)
+
+
+def read_of(job: Job) -> tuple[object, str]:
+    setting = job.settings["max_tokens"]
+    return setting.value, setting.source
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_plan_knows_how_far_an_encoder_reads(tmp_path: Path, family: str) -> None:
+    folder = save_family(tmp_path / family, family)
+    loaded = load_encoder(str(folder), None, seed=1).max_tokens
+    assert (reach(find_model(str(folder))) or NO_LIMIT) == loaded
+
+
+def test_a_model_in_relative_positions_has_no_limit_by_its_name_either() -> None:
+    found = {name: reach(MODELS[name]) for name in ("t5-base", "xlnet-base-cased", "roberta-base")}
+    assert found == {"t5-base": None, "xlnet-base-cased": None, "roberta-base": 512}
+    assert reach(MODELS["deberta-v3-base"]) is None
+
+
+def test_a_tokenizers_limit_is_known_too(tmp_path: Path) -> None:
+    folder = save_family(tmp_path / "bert", "bert")
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 24}')
+    assert reach(find_model(str(folder))) == find_model(str(folder)).max_tokens == 24
+
+
+def test_what_is_typed_above_the_reach_is_refused_for_all_models_at_once(short: str) -> None:
+    with pytest.raises(BenchError) as caught:
+        plan_of("tiny", short, max_tokens="1024")
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "tiny reads at most 512 tokens",
+        "short reads at most 68 tokens",
+    ]
+    for value in ("128,1024", "x8"):
+        with pytest.raises(BenchError, match="tiny reads at most 512 tokens"):
+            plan_of("tiny", max_tokens=value)
+
+
+def test_every_command_refuses_it_before_anything_starts(tmp_path: Path) -> None:
+    what = ("--task", "glue/rte", "--data", "mini", "--set", "max_tokens=1024")
+    for words in (
+        ("run", "--model", "tiny", *what),
+        ("run", "--model", "tiny", *what, "--dry-run"),
+        ("which", "--among", "tiny,bert", "--minutes", "1", *what),
+    ):
+        code, _, error = bench(tmp_path, *words)
+        assert (code, error.count("at most 512 tokens")) == (2, 1 + (words[0] == "which")), error
+        assert not list(tmp_path.glob("*.sqlite"))
+    with pytest.raises(BenchError, match="tiny reads at most 512 tokens"):
+        bh.run(
+            "tiny", task="glue/rte", data="mini", set={"max_tokens": 1024}, db=tmp_path / "x.sqlite"
+        )
+
+
+def test_a_recipe_that_models_share_runs_at_each_ones_own(short: str, tmp_path: Path) -> None:
+    file = tmp_path / "long.toml"
+    file.write_text('[default]\nmax_tokens = { value = 1024, source = "ours" }\n')
+    tiny, own = plan_of("tiny", short, recipe=str(file)).jobs
+    assert [read_of(job)[0] for job in (tiny, own)] == [512, 68]
+    assert all("1024 by" in read_of(job)[1] for job in (tiny, own))
+    (same,) = plan_of("tiny", max_tokens="512").jobs
+    assert tiny.key == same.key
+    # Two values of a file that come to one are no sweep.
+    file.write_text('[default]\nmax_tokens = { value = [512, 1024], source = "ours" }\n')
+    (job,) = plan_of("tiny", recipe=str(file)).jobs
+    assert (job.key, job.is_sweep) == (same.key, False)
+
+
+def test_a_built_in_recipe_runs_and_stores_what_a_short_encoder_reads(short: str) -> None:
+    (job,) = plan_of(short).jobs
+    assert read_of(job)[0] == 68
+    assert "512 by fairseq" in read_of(job)[1]
+    (shots,) = plan_jobs([find_model(short)], [RTE], "mini", [1], shots=[0]).jobs
+    assert read_of(shots)[0] == 68
+
+
+def test_values_within_the_reach_stay_as_they_are() -> None:
+    assert read_of(plan_of("tiny").jobs[0]) == (
+        128,
+        "ours: nothing in the mini data is longer than about 60 tokens",
+    )
+
+
+def test_a_worker_refuses_a_job_that_was_planned_with_more() -> None:
+    (job,) = plan_of("tiny").jobs
+    settings = dict(job.settings)
+    object.__setattr__(settings["max_tokens"], "value", 1024)
+    with pytest.raises(ModelError, match="at most 512 tokens"):
+        run_job(job)
+
+
+# Rows of one's own.
+
+
+def write_long(folder: Path, rows: int = 40) -> Path:
+    """Texts of 300 words, of which only the last 150 tell the class."""
+    path = folder / "long.csv"
+    kinds = [("good", "bad")[n % 2] for n in range(rows)]
+    lines = [f"{n} {'the car ' * 75}{f'{kind} ' * 150},{kind}" for n, kind in enumerate(kinds)]
+    path.write_text("\n".join(["text,label", *lines]) + "\n")
+    return path
+
+
+def plan_own(path: Path, *names: str, recipe: str | None = None, **values: str) -> Plan:
+    own = find_own(str(path))
+    models = [find_model(name) for name in names]
+    return plan_jobs(models, [own.task], own.data, [1], recipe=recipe, overrides=values)
+
+
+def test_own_rows_are_read_as_far_as_the_encoder_reaches(short: str, tmp_path: Path) -> None:
+    path, file = write_long(tmp_path), tmp_path / "own.toml"
+    unbounded = str(save_family(tmp_path / "t5", "t5"))
+    file.write_text('[default]\nmax_tokens = { value = 100, source = "ours" }\n')
+    for options, expected in (
+        ({}, [512, 68, 512]),
+        ({"recipe": "fast"}, [512, 68, 512]),
+        ({"recipe": str(file)}, [100, 68, 100]),
+        ({"max_tokens": "64"}, [64, 64, 64]),
+    ):
+        jobs = plan_own(path, "tiny", short, unbounded, **options).jobs
+        assert [read_of(job)[0] for job in jobs] == expected
+
+
+def test_what_only_the_end_of_a_long_text_tells_is_learned(tmp_path: Path) -> None:
+    path = write_long(tmp_path)
+    options = {"learning_rate": "1e-3", "epochs": "8", "batch_size": "4", "evaluations": "1"}
+    scores = [
+        run_job(plan_own(path, "tiny", **options, **more).jobs[0]).evaluations[0].scores
+        for more in ({}, {"max_tokens": "128"})
+    ]
+    assert scores[0]["accuracy"] == 1.0
+    assert scores[1]["accuracy"] < 1.0
+
+
+# Rows that lost words.
+
+TOKENIZER = make_tokenizer("wordpiece")
+LONG, SHORT = "the car " * 40, "the car"
+
+
+def flags_of(task: str, examples: list, head: Head | None = None, **limits: int) -> list[bool]:
+    made = head or head_for(TASKS[task])
+    found = made.encode(examples, TOKENIZER, Limits(max_tokens=limits.pop("most", 40), **limits))
+    return [False] * len(examples) if found.truncated is None else found.truncated.tolist()
+
+
+def pair(text: str, other: str | None = None, *marks: Mark) -> PairExample:
+    return PairExample(id=text[:9], text_a=text, text_b=other, marks=marks)
+
+
+def test_every_head_that_cuts_says_which_rows_lost_words() -> None:
+    assert flags_of("glue/rte", [pair(SHORT, SHORT), pair(LONG, SHORT)]) == [False, True]
+    mark = Mark(text="a", start=0, end=3)
+    marked = [pair(SHORT, SHORT, mark), pair(SHORT, LONG, mark)]
+    assert flags_of("superglue/wic", marked) == [False, True]
+    added = head_for(TASKS["glue/mrpc"], orders="added")
+    assert flags_of("glue/mrpc", [pair(SHORT, LONG), pair(SHORT, SHORT)], added) == [True, False]
+    options = [
+        ChoiceExample(id=str(n), context=SHORT, question="", options=(SHORT, end), gold=(0,))
+        for n, end in enumerate((LONG, SHORT))
+    ]
+    assert flags_of("superglue/copa", options) == [True, False]
+
+
+def test_windows_lose_no_words_but_those_of_a_question() -> None:
+    asked = [
+        SpanExample(id=text[:9], question=text, context=LONG, answers=()) for text in (LONG, SHORT)
+    ]
+    assert flags_of("squad/v2.0", asked, max_question_tokens=10) == [True, False]
+    both = head_for(TASKS["squad/v2.0"], answerable_weight=0.5, beam_size=5)
+    assert flags_of("squad/v2.0", asked, both, max_question_tokens=10) == [True, False]
+    words = tuple(LONG.split())
+    assert flags_of("conll2003/ner", [TagExample(id="1", words=words)]) == [False]
+
+
+def test_rows_of_exactly_the_length_lose_nothing() -> None:
+    (row,) = tokenize_ids([LONG], TOKENIZER).values()
+    room = len(row) + 2  # a token before the text, and one behind it
+    assert flags_of("glue/sst2", [pair(LONG)], most=room) == [False]
+    assert flags_of("glue/sst2", [pair(LONG)], most=room - 1) == [True]
+
+
+def test_answers_in_words_are_counted_with_their_rows() -> None:
+    examples = [replace(pair(text, SHORT), label="entailment") for text in (LONG, SHORT)]
+    for most, answer, expected in ((60, 20, [True, False]), (400, 3, [True, True])):
+        head = text_head(TASKS["glue/rte"], TOKENIZER, answer)
+        assert flags_of("glue/rte", examples, head, most=most) == expected
+
+
+def test_kept_features_say_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr("benchharness.heads.tokens.KEPT_TOKENS", 1)
+    rows = read(RTE, "dev", parse_data("mini"))
+    read_rte = partial(
+        encode_once, head_for(RTE).encode, rows, TOKENIZER, "t", Limits(max_tokens=24)
+    )
+    made, kept = read_rte(), read_rte()
+    assert list(tmp_path.rglob("*.npz"))
+    assert made.truncated.tolist() == kept.truncated.tolist()
+    assert made.truncated.any()
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory) -> tuple[Results, dict[str, tuple[int, int]]]:
+    """A run on RTE at 24 tokens, and how many rows of each split are longer by its tokenizer."""
+    folder = tmp_path_factory.mktemp("cut")
+    values = {"epochs": 1, "max_tokens": 24, "evaluations": 1}
+    options = {"data": "mini", "seeds": 1, "set": values, "device": "cpu", "precision": "fp32"}
+    found = bh.run("tiny", task="glue/rte", db=folder / "cut.sqlite", **options)
+    tokenizer, counts = load_encoder("builtin:tiny", None, 1).tokenizer, {}
+    for split in ("train", "dev"):
+        examples = read(RTE, split, parse_data("mini")).examples
+        longer = [len(tokenizer(e.text_a, e.text_b)["input_ids"]) > 24 for e in examples]
+        counts[f"glue/rte:{split}"] = (sum(longer), len(examples))
+    return found, counts
+
+
+def test_a_run_counts_them_split_by_split_wherever_it_is_shown(
+    cut: tuple[Results, dict[str, tuple[int, int]]], tmp_path: Path
+) -> None:
+    ran, counts = cut
+    assert all(0 < lost < rows for lost, rows in counts.values())
+    assert ran.truncated[ran.keys[0]] == counts  # baselines cut nothing
+    lost, rows = counts["glue/rte:dev"]
+    said = f"{lost:,} of {rows:,} rows"
+    code, out, _ = bench(tmp_path, "show", ran.keys[0][:12], "--db", ran.db)
+    assert (code, f"dev: {said}\n" in out) == (0, True), out
+    shown = json.loads(bench(tmp_path, "show", ran.keys[0], "--json", "--db", ran.db)[1])
+    assert shown["truncated"]["glue/rte:dev"] == {"rows": lost, "of": rows}
+    words = ("export", "--format", "json", "--db", ran.db)
+    lines = json.loads(bench(tmp_path, *words)[1])
+    assert {
+        line["truncated"]
+        for line in lines
+        if line["kind"] == "model" and line["task"] == "glue/rte"
+    } == {lost}
+    assert bench(tmp_path, "report", "--db", ran.db, "--out", "page.html")[0] == 0
+    assert said in (tmp_path / "page.html").read_text()
+    again = ("run", "--model", "tiny", "--task", "glue/rte", "--data", "mini", "--seeds", "1")
+    values = ("--set", "epochs=1", "--set", "max_tokens=24", "--set", "evaluations=1")
+    where = ("--db", ran.db, "--device", "cpu", "--precision", "fp32", "--no-baselines")
+    code, _, error = bench(tmp_path, *again, *values, *where)
+    assert code == 0
+    assert f"dev {lost} of {rows}" in error
+
+
+def test_runs_that_did_not_count_them_say_nothing() -> None:
+    for provenance in (
+        {},
+        {"data": {"a:dev": {"rows": 3}}},
+        {"data": None},
+        None,
+        {"data": {"a:dev": 3}},
+    ):
+        assert truncated_rows(provenance) == {}
+
+
+def test_rows_in_both_orders_and_held_out_rows_count_once() -> None:
+    values = {"orders": "both", "max_tokens": "20", "evaluations": "2", "epochs": "1"}
+    chosen = {"best_checkpoint": "true", "select_on": "train:0.25"}
+    mrpc = partial(plan_jobs, [MODELS["tiny"]], [TASKS["glue/mrpc"]], "mini", [1])
+    plain, both = (
+        run_job(mrpc(overrides=overrides).jobs[0]).provenance["data"]["glue/mrpc:train"]
+        for overrides in (values | {"orders": "given"}, values | chosen)
+    )
+    assert plain["truncated"] == both["truncated"] > 0
+
+
+def test_a_language_model_that_nobody_trained_counts_them_too() -> None:
+    example = PairExample(id="7", text_a="the car " * 600, text_b="did he sell it", label="True")
+    model = load_language_model("builtin:tiny", None, 1)
+    values = {
+        n: s.value for n, s in zero_shot_recipe("superglue/boolq", MODELS["tiny"]).settings.items()
+    }
+    model.prepare(torch.device("cpu"))
+    found: list[str] = []
+    examples = [example, replace(example, id="8", text_a="a car")]
+    compute = Compute(device=torch.device("cpu"), precision="fp32")
+    predict_untrained(
+        model, TASKS["superglue/boolq"], examples, values, compute, shortened=found.append
+    )
+    assert found == ["7"]
+
+
+def test_a_plan_of_own_rows_says_how_many_lose_words_at_least(tmp_path: Path) -> None:
+    path = write_long(tmp_path)
+    (note,) = plan_own(path, "tiny", max_tokens="128").notes
+    assert "at least 40 of 40 rows" in note
+    assert not plan_own(path, "tiny").notes
+
+
+@pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
+@pytest.mark.skipif("BENCH_TEST_MODEL" not in os.environ, reason="BENCH_TEST_MODEL is not set")
+@pytest.mark.parametrize(
+    ("task", "most", "lost", "rows"),
+    [("glue/rte", 128, 33, 277), ("superglue/boolq", 256, 179, 3270)],
+)
+def test_benchmarks_lose_as_many_rows_as_their_tokenizer_says(
+    task: str, most: int, lost: int, rows: int
+) -> None:
+    folder = os.environ["BENCH_TEST_DATA"] + "/" + task.partition("/")[0]
+    examples = read(TASKS[task], "dev", parse_data(folder)).examples
+    tokenizer = load_encoder(os.environ["BENCH_TEST_MODEL"], None, 1).tokenizer
+    found = head_for(TASKS[task]).encode(examples, tokenizer, Limits(max_tokens=most))
+    assert (int(found.truncated.sum()), len(examples)) == (lost, rows)
