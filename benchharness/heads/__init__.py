@@ -8,9 +8,15 @@ from benchharness.heads.choice import CHOICE
 from benchharness.heads.coref import coref_head
 from benchharness.heads.head import Head, Limits, with_language_model
 from benchharness.heads.pair import PAIR, PAIR_ADDED
-from benchharness.heads.span import SPAN
+from benchharness.heads.span import SPAN, span_head
 from benchharness.heads.tag import TAG, tag_head
-from benchharness.recipes.recipe import ADDED_ORDERS, DOCUMENT, GIVEN_ORDER, SENTENCE
+from benchharness.recipes.recipe import (
+    ADDED_ORDERS,
+    DOCUMENT,
+    GIVEN_ORDER,
+    MAX_ANSWER_TOKENS,
+    SENTENCE,
+)
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import CorefTask, SpanTask, Task
 
@@ -27,6 +33,7 @@ def head_for(  # noqa: PLR0913  (the values of a recipe that are for heads)
     lm_weight: float = 0.0,
     answerable_weight: float = 0.0,
     beam_size: int = 0,
+    max_answer_tokens: int = MAX_ANSWER_TOKENS,
     lstm_size: int = 0,
     context: str = SENTENCE,
     training_segments: int | None = None,
@@ -41,12 +48,14 @@ def head_for(  # noqa: PLR0913  (the values of a recipe that are for heads)
         known = ", ".join(HEADS)
         raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
     if task.head == "span" and (answerable_weight or beam_size):
-        return _with_beside(answer_head(beam_size, answerable_weight), task)
+        return _with_beside(answer_head(beam_size, answerable_weight, max_answer_tokens), task)
+    if task.head == "span":
+        return _with_beside(span_head(max_answer_tokens), task)
     if task.head == "tag":
         return tag_head(lstm_size, in_documents=context == DOCUMENT)
     if task.head == "pair" and orders == ADDED_ORDERS:
         return with_language_model(PAIR_ADDED, lm_weight)
-    return with_language_model(_with_beside(HEADS[task.head], task), lm_weight)
+    return with_language_model(HEADS[task.head], lm_weight)
 
 
 def _with_beside(head: Head, task: Task) -> Head:

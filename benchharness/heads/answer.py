@@ -18,7 +18,8 @@ from torch.nn import functional
 from benchharness.encoder import Encoder
 from benchharness.heads import span
 from benchharness.heads.head import Head, Limits, binary_divergence
-from benchharness.heads.span import MAX_ANSWER_TOKENS, SpanFeatures, SpanNetwork
+from benchharness.heads.span import SpanFeatures, SpanNetwork
+from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
 from benchharness.training.compute import in_fp32
@@ -30,9 +31,13 @@ NEVER = -1e9
 """The logit of what cannot be. It is finite: a prediction with other numbers is refused."""
 
 
-def answer_head(beam_size: int, answerable_weight: float) -> Head:
-    """The span head with these values of a recipe, of which one at least is above 0."""
-    values = _Values(beam_size=beam_size, answerable_weight=answerable_weight)
+def answer_head(
+    beam_size: int, answerable_weight: float, max_answer_tokens: int = MAX_ANSWER_TOKENS
+) -> Head:
+    """The span head with these values of a recipe, of the first two of which one is above 0."""
+    values = _Values(
+        beam_size=beam_size, answerable_weight=answerable_weight, most=max_answer_tokens
+    )
     return Head(
         encode=encode_answers,
         targets=targets,
@@ -75,9 +80,16 @@ class AnswerNetwork(SpanNetwork):
 
     reads_targets = True
 
-    def __init__(self, encoder: Encoder, beam_size: int, *, has_classifier: bool) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        beam_size: int,
+        *,
+        has_classifier: bool,
+        most: int = MAX_ANSWER_TOKENS,
+    ) -> None:
         super().__init__(encoder)
-        self.beam_size = beam_size
+        self.beam_size, self.most = beam_size, most
         size = encoder.config.hidden_size
         self.last = _Beside(size) if beam_size else None
         self.no_answer = _Beside(size) if has_classifier else None
@@ -86,7 +98,7 @@ class AnswerNetwork(SpanNetwork):
         """Logits (rows, tokens, 2 + ends): of no answer, of a first token, and of last ones.
 
         The end is the token itself, given the targets' first token, or without a beam. Else, in
-        prediction, there are 30 ends: that token and those behind it, where it is the first one.
+        prediction, there are `most` ends: that token and those behind it, where it is the first.
         """
         marks, targets = inputs.pop("marks"), inputs.pop("targets", None)
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
@@ -113,7 +125,7 @@ class AnswerNetwork(SpanNetwork):
         return self.with_beside(torch.cat([first, lasts], -1), states)
 
     def _ends(self, firsts: Tensor, states: Tensor, is_open: Tensor) -> Tensor:
-        """Log probabilities (rows, tokens, 30) of an answer's end, that many tokens further on.
+        """Log probabilities (rows, tokens, most) of an answer's end, that many tokens further on.
 
         Only for the best first tokens, and of each only those of the best last ones.
         """
@@ -124,10 +136,10 @@ class AnswerNetwork(SpanNetwork):
         lasts = self.last(given[:, :, None], states[:, None])  # (rows, beam, tokens)
         lasts = lasts.masked_fill(~is_open[:, None], NEVER).log_softmax(-1)
         lasts = lasts.masked_fill(lasts < lasts.topk(beam).values[..., -1:], NEVER)
-        further = torch.arange(MAX_ANSWER_TOKENS, device=best.device)
-        beyond = functional.pad(lasts, (0, MAX_ANSWER_TOKENS), value=NEVER)
-        ends = beyond.gather(2, best + further)  # (rows, beam, 30)
-        table = ends.new_full((*firsts.shape, MAX_ANSWER_TOKENS), NEVER)
+        further = torch.arange(self.most, device=best.device)
+        beyond = functional.pad(lasts, (0, self.most), value=NEVER)
+        ends = beyond.gather(2, best + further)  # (rows, beam, most)
+        table = ends.new_full((*firsts.shape, self.most), NEVER)
         return table.scatter(1, best.expand_as(ends), ends)
 
 
@@ -155,13 +167,15 @@ class _Beside(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """A head's two values, and its functions that depend on them."""
+    """A head's values, and its functions that depend on them."""
 
     beam_size: int
     answerable_weight: float
+    most: int
 
     def network(self, encoder: Encoder, task: SpanTask) -> AnswerNetwork:  # noqa: ARG002
-        return AnswerNetwork(encoder, self.beam_size, has_classifier=self.answerable_weight > 0)
+        has_classifier = self.answerable_weight > 0
+        return AnswerNetwork(encoder, self.beam_size, has_classifier=has_classifier, most=self.most)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """One loss per window in fp32: that of the span, and the classifier's times its weight."""
@@ -203,6 +217,6 @@ class _Values:
             scores = lasts[: len(lasts) - size, size] if self.beam_size else lasts[size:, 0]
             return np.where(scores > NEVER / 2, scores, -np.inf).astype(np.float64)
 
-        found = span.best_answers(firsts, last, features)
+        found = span.best_answers(firsts, last, features, self.most)
         margins = nulls if self.answerable_weight else nulls - found.scores
         return span.predictions(examples, features, found, margins)

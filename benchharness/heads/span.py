@@ -6,7 +6,7 @@ trained on its own; a window without the answer is trained to point at the class
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +20,12 @@ from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
 from benchharness.training.batching import Features, expand
 from benchharness.training.compute import in_fp32
-
-MAX_ANSWER_TOKENS = 30
-"""The longest answer: google-research/bert run_squad.py, --max_answer_length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,17 +330,18 @@ def decode(
     features: SpanFeatures,
     examples: Sequence[SpanExample],
     task: SpanTask,  # noqa: ARG001  (as every head)
+    max_answer_tokens: int = MAX_ANSWER_TOKENS,
 ) -> tuple[SpanPrediction, ...]:
     """The best answer of every example's windows, read back from its context.
 
-    An answer is not longer than 30 tokens and begins where its first token has its best context; it
-    has the largest sum of two logits of all such. (run_squad.py looks only among the 20 best first
-    and last tokens, which by the model's own scores is never better.) The score of no answer is the
-    smallest of the windows' classification tokens, as there; an empty context leaves no other.
+    An answer has at most `max_answer_tokens` and begins where its first token has its best context;
+    it has the largest sum of two logits of all such. (run_squad.py looks only among the 20 best
+    first and last tokens, which by the model's own scores is never better.) The score of no answer
+    is the smallest of the windows' classification tokens; an empty context leaves no other.
     """
     # Logits are (tokens, 2), end to end as token_ids are.
     scores = logits.astype(np.float64)
-    found = best_answers(scores[:, 0], lambda size: scores[size:, 1], features)
+    found = best_answers(scores[:, 0], lambda size: scores[size:, 1], features, max_answer_tokens)
     null = scores[features.starts[:-1] + features.nulls].sum(-1)  # (windows, 2) -> (windows,)
     return predictions(examples, features, found, features.least_of_windows(null) - found.scores)
 
@@ -363,13 +362,14 @@ def best_answers(
     firsts: NDArray[np.float64],
     last: Callable[[int], NDArray[np.float64]],
     features: SpanFeatures,
+    most: int,
 ) -> Answers:
-    """The answers with the largest sum of two scores, of at most 30 tokens in one window.
+    """The answers with the largest sum of two scores, of at most so many tokens in one window.
 
     `firsts` (tokens,) are the scores of first tokens; `last(size)` (tokens - size,) those of the
     token that is `size` places behind each.
     """
-    scores, sizes = _best_spans(firsts, last, features)  # (tokens,) both
+    scores, sizes = _best_spans(firsts, last, features, most)  # (tokens,) both
     tokens = features.starts[features.windows]  # (examples + 1,), where each one's tokens begin
     best = np.maximum.reduceat(scores, tokens[:-1])  # (examples,)
     # The first token of each example that reaches its best: an example without an answer has -inf
@@ -384,6 +384,7 @@ def _best_spans(
     firsts: NDArray[np.float64],
     last: Callable[[int], NDArray[np.float64]],
     features: SpanFeatures,
+    most: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """For every first token the score of its best answer, -inf for none, and its further tokens."""
     firsts = np.where(features.is_answer & features.is_best, firsts, -np.inf)
@@ -391,7 +392,7 @@ def _best_spans(
     left = np.repeat(features.starts[1:], features.lengths) - np.arange(len(firsts))
     best, sizes = np.full(len(firsts), -np.inf), np.zeros(len(firsts), dtype=np.int64)
     # One pass over all tokens for each size: 30 in place of a loop over every first token.
-    for size in range(min(MAX_ANSWER_TOKENS, len(firsts))):
+    for size in range(min(most, len(firsts))):
         end = len(firsts) - size
         fits = (left[:end] > size) & features.is_answer[size:]
         if features.pieces is not None:  # no answer is of two fixed ones, or of one and the text
@@ -427,3 +428,10 @@ SPAN = Head(
     decode=decode,
     soft_loss=soft_loss,
 )
+
+
+def span_head(max_answer_tokens: int) -> Head:
+    """The head whose answers have at most so many tokens."""
+    if max_answer_tokens == MAX_ANSWER_TOKENS:
+        return SPAN
+    return replace(SPAN, decode=partial(decode, max_answer_tokens=max_answer_tokens))

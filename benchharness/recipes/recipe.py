@@ -83,6 +83,10 @@ _HELD_OUT = "train:"
 """Which rows choose among a run's evaluations: dev, or "train:SHARE", a part of train."""
 
 
+MAX_ANSWER_TOKENS = 30
+"""The longest answer: google-research/bert run_squad.py, --max_answer_length."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Every value that training depends on, besides model, data and seed.
@@ -146,6 +150,7 @@ class Recipe:
     `answerable_weight` is above 0, so many times the loss of a classifier of "no answer" is added,
     whose logit is then the score of no answer. Where `beam_size` is, an answer's last token is
     predicted beside its first, in prediction beside each of the best `beam_size` ones.
+    An answer has at most `max_answer_tokens`.
 
     Only tag tasks have `lstm_size`: where it is above 0, a bidirectional LSTM of two layers, of so
     many units each way, reads the states of a frozen encoder below the classifier. With `context`
@@ -201,6 +206,7 @@ class Recipe:
     max_question_tokens: int | None = None
     answerable_weight: float = 0.0
     beam_size: int = 0
+    max_answer_tokens: int = MAX_ANSWER_TOKENS
     sampling_power: float | None = None
     lstm_size: int = 0
     head_learning_rate: float | None = None
@@ -283,6 +289,7 @@ _RULES = {
     "steps": _NOT_NEGATIVE,
     "answerable_weight": _NOT_NEGATIVE,
     "beam_size": _NOT_NEGATIVE,
+    "max_answer_tokens": _COUNT,
     "sampling_power": _NOT_NEGATIVE,
     "lstm_size": _NOT_NEGATIVE,
     "head_learning_rate": _POSITIVE,
@@ -334,6 +341,7 @@ _OTHER_NAMES = {
     "max_length": "max_tokens",
     "doc_stride": "stride",
     "max_query_length": "max_question_tokens",
+    "max_answer_length": "max_answer_tokens",
     "hidden_dropout_prob": "dropout",
     "layerwise_learning_rate_decay": "layer_decay",
     "llrd": "layer_decay",

@@ -101,6 +101,7 @@ _ONLY = {
     "max_question_tokens": ("span",),
     "answerable_weight": ("span",),
     "beam_size": ("span",),
+    "max_answer_tokens": ("span",),
     "lstm_size": ("tag",),
     "context": ("tag",),
     "orders": ("pair",),
@@ -142,6 +143,7 @@ _CLASSIFIES = (
     "max_question_tokens",
     "answerable_weight",
     "beam_size",
+    "max_answer_tokens",
 )
 """Hyperparameters that mean nothing where the answer is said in words."""
 

@@ -101,6 +101,7 @@ def _head(task: Task, recipe: Recipe, encoder: Encoder) -> Head:
         lm_weight=recipe.lm_weight,
         answerable_weight=recipe.answerable_weight,
         beam_size=recipe.beam_size,
+        max_answer_tokens=recipe.max_answer_tokens,
         lstm_size=recipe.lstm_size,
         context=recipe.context,
         training_segments=recipe.training_segments,

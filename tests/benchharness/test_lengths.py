@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,6 +24,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import truncated_rows
 from benchharness.models import MODELS, find_model
 from benchharness.models.weights import reach
+from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
@@ -30,11 +32,12 @@ from benchharness.tasks.own.find import find_own
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
-from benchharness.training.compute import Compute
+from benchharness.training.predict import predict
 from benchharness.worker.job import run_job
 from tests.helpers.bench_process import bench
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.made_tokenizers import make_tokenizer
+from tests.helpers.training import CPU
 
 RTE, SQUAD = TASKS["glue/rte"], TASKS["squad/v1.1"]
 
@@ -326,9 +329,8 @@ def test_a_language_model_that_nobody_trained_counts_them_too() -> None:
     model.prepare(torch.device("cpu"))
     found: list[str] = []
     examples = [example, replace(example, id="8", text_a="a car")]
-    compute = Compute(device=torch.device("cpu"), precision="fp32")
     predict_untrained(
-        model, TASKS["superglue/boolq"], examples, values, compute, shortened=found.append
+        model, TASKS["superglue/boolq"], examples, values, CPU, shortened=found.append
     )
     assert found == ["7"]
 
@@ -354,3 +356,53 @@ def test_benchmarks_lose_as_many_rows_as_their_tokenizer_says(
     tokenizer = load_encoder(os.environ["BENCH_TEST_MODEL"], None, 1).tokenizer
     found = head_for(TASKS[task]).encode(examples, tokenizer, Limits(max_tokens=most))
     assert (int(found.truncated.sum()), len(examples)) == (lost, rows)
+
+
+# The longest answer.
+
+
+def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
+    """How many words the answer has where its ends are most probable; two windows never hold it."""
+    features = head.encode([example], TOKENIZER, Limits(max_tokens=120))
+    logits = np.full((len(features.token_ids), 2), -5.0, dtype=np.float32)
+    inside = np.flatnonzero(features.is_answer)
+    logits[inside[first], 0] = logits[inside[last], 1] = 9.0
+    (found,) = head.decode(logits, features, [example], SQUAD)
+    return len(found.text.split())
+
+
+def test_the_longest_answer_is_a_value_of_the_recipe() -> None:
+    example = SpanExample(id="1", question="who", context="a " * 60, answers=())
+    assert answered(head_for(SQUAD), example, 3, 42) < 30
+    assert answered(head_for(SQUAD, max_answer_tokens=64), example, 3, 42) == 40
+    assert head_for(SQUAD, max_answer_tokens=30) is head_for(SQUAD)
+
+
+def test_the_head_with_a_beam_has_it_too() -> None:
+    encoder = load_encoder("builtin:tiny", None, 1)
+    examples = [SpanExample(id="1", question="who", context="the car " * 30, answers=(("car", 4),))]
+    for most in (30, 64):
+        head = head_for(SQUAD, beam_size=5, max_answer_tokens=most)
+        features = head.encode(examples, encoder.tokenizer, Limits(max_tokens=100))
+        network = head.network(encoder, SQUAD).eval()
+        logits = predict(network, features, CPU, lambda _: None)
+        assert logits.shape[-1] == 2 + most
+        assert head.decode(logits, features, examples, SQUAD)[0].text
+
+
+def test_recipes_say_it_where_their_authors_have_another() -> None:
+    def said(model: str, **values: str) -> ResolvedRecipe:
+        return resolve_recipe(MODELS[model], SQUAD.name, None, values, "span")
+
+    for model in ("xlnet-large-cased", "xlnet-base-cased", "funnel-small"):
+        setting = said(model).settings["max_answer_tokens"]
+        assert (setting.value, "squad.py" in setting.source) == (64, True)
+    assert said("xlnet-base-cased", max_answer_tokens="30").off["max_answer_tokens"] == 30
+    # A job without it has the key that it had.
+    for model in ("bert", "electra-small-discriminator", "roberta-base"):
+        found = resolve_recipe(find_model(model), SQUAD.name, None, {}, "span").settings
+        assert "max_answer_tokens" not in found
+    assert (
+        "max_answer_tokens"
+        not in resolve_recipe(MODELS["xlnet-base-cased"], RTE.name, None, {}, "pair").settings
+    )
