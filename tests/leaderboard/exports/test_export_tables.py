@@ -59,7 +59,7 @@ def test_csv_is_read_back(board: Board) -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(lines)), strict=True))
     assert len(rows) == len(lines)
     for row, line in zip(rows, lines, strict=True):
-        assert (*row, "selection") == COLUMNS, "nothing was chosen: that column is left out"
+        assert (*row, "selection", "truncated") == COLUMNS, "nothing was chosen or cut"
         assert float(row["score"]) == line.score
         assert row["spread"] == ("" if line.spread is None else repr(line.spread))
         assert (row["model"], row["task"]) == (line.model, line.task)
@@ -70,7 +70,9 @@ def test_json_is_read_back(name: str) -> None:
     lines = score_lines([_hostile_board(name)])
     text = to_json(lines)
     assert text.isascii()
-    assert [{**row, "selection": ""} for row in json.loads(text)] == [vars(line) for line in lines]
+    assert [{**row, "selection": "", "truncated": None} for row in json.loads(text)] == [
+        vars(line) for line in lines
+    ]
 
 
 def _markdown_rows(text: str) -> list[list[str]]:
