@@ -311,3 +311,18 @@ def test_a_task_that_stands_alone_has_no_score_column_and_left_out_rows_are_said
     assert head.split() == ["model", "gaps"]
     table = bench("export", "--suite", "gaps", "--format", "markdown").out
     assert "score" not in table
+
+
+def test_a_file_without_a_header_is_run_from_the_command_and_from_python(bench, tmp_path):
+    path = tmp_path / "bare.csv"
+    path.write_text(as_csv(TWO))
+    refused = bench(*RUN, "--data-file", str(path), "--dry-run")
+    assert refused.code == 4
+    assert "--no-header" in refused.err
+    ended = bench(*RUN, "--data-file", str(path), "--no-header", "--dry-run", "--json")
+    assert "text classification: 1 -> 2 (2 classes: neg, pos)" in ended.err
+    assert bench("task", "init", str(path), "--no-header").code == 0
+    assert "no_header=True" in Path("bare.py").read_text()
+    options = {"columns": {"text": "1", "label": "2"}, "no_header": True, "seeds": 1}
+    found = bh.run("majority", data_file=path, db=tmp_path / "bare.sqlite", **options)
+    assert found.said[0].startswith("text classification: 1 -> 2")

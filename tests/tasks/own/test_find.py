@@ -4,6 +4,7 @@ import json
 import random
 import runpy
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -529,3 +530,12 @@ def test_no_header_is_of_tables(tmp_path):
     bare = table(tmp_path, [[sentence(n), n % 2] for n in range(40)], "bare.csv")
     with pytest.raises(DataError, match="--no-header"):
         find_own(bare, columns="text=1,label=2")
+
+
+def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    for name, said in {"a.xlsx": "xlsx", "a.csv.gz": "pack it again", "a.zip": "again"}.items():
+        (tmp_path / name).write_bytes(b"PK\x03\x04 nothing" * 9)
+        with pytest.raises(DataError, match=said) as caught:
+            find_own(str(tmp_path / name))
+        assert "\n" not in str(caught.value)
