@@ -74,7 +74,8 @@ from benchharness.tasks.examples import (
     SpanPrediction,
     TagPrediction,
 )
-from benchharness.tasks.own.tables import hub_table, split_of
+from benchharness.tasks.own.places import split_of
+from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.passwords import shown_place
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, PairExample, SpanExample
+from benchharness.tasks.own.columns import Column, to_number
 from benchharness.tasks.own.leaks import find_leaks
 from benchharness.tasks.own.metrics import (
     EVALUATE,
@@ -21,16 +22,15 @@ from benchharness.tasks.own.metrics import (
     metric_names,
     metric_of,
 )
+from benchharness.tasks.own.places import SPLIT_NAMES, split_files, split_of
 from benchharness.tasks.own.roles import (
     SPLIT,
-    Column,
     find_reading,
     parse_columns,
     separator_of,
     split_column,
-    to_number,
 )
-from benchharness.tasks.own.tables import SPLIT_NAMES, Table, split_files, split_of
+from benchharness.tasks.own.tables import Table
 from benchharness.tasks.own.task import (
     OwnData,
     add,

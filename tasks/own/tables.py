@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO, StringIO
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import label_studio_rows, words_of_spans
-from benchharness.tasks.sources.archives import open_archive
+from benchharness.tasks.own.places import ENDINGS, children, ending_of, kind_of, stamp_of
 from benchharness.tasks.sources.formats import DOCUMENT, content_of, squad_questions
 from benchharness.tasks.sources.source import Place
 
@@ -53,110 +52,6 @@ class Table:
         return f"{self.name} {self.unit} {self.ids[row]}"
 
 
-# Which file is which split.
-
-SPLIT_NAMES = {
-    "train": {"train", "training"},
-    "dev": {"dev", "devel", "development", "valid", "val", "validation", "testa"},
-    "test": {"test", "testing", "testb"},
-}
-
-ENDINGS = {
-    **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
-    **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".conllu"), "conll"),
-    ".parquet": "parquet",
-    ".xlsx": "workbook",
-    **dict.fromkeys((".txt", ".ft"), "text"),
-}
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
-
-
-def split_of(name: str) -> str:
-    """The split that a file's name says, empty where it says none."""
-    words = set(re.findall("[a-z]+", name.lower()))
-    found = [split for split, names in SPLIT_NAMES.items() if words & names]
-    return found[0] if len(found) == 1 else ""
-
-
-def split_files(path: Path) -> dict[str, list[Place]]:
-    """The files of each split of a folder or an archive; of one file "all".
-
-    Parts of one file, which differ in their digits alone, are read one after the other. A folder
-    whose folders are classes stands for a file.
-    """
-    if path.is_file() and not path.name.lower().endswith(ARCHIVES):
-        return {"all": [path]}
-    place = _archive(path, _stamp(path)) if path.is_file() else path
-    if _is_classes(place):
-        return {"all": [place]}
-    rows = [child for child in _children(place) if child.is_file() and _kind(child)]
-    found = _by_split([child for child in _children(place) if _is_classes(child)])
-    found = found if "train" in found else _by_split(rows)
-    for split, files in found.items():
-        if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
-            both = " and ".join(file.name for file in files[:2])
-            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
-    if "train" in found:
-        return {split: found[split] for split in SPLIT_NAMES if split in found}
-    if not found and len(rows) == 1:
-        return {"all": [*rows]}
-    held = ", ".join(file.name for file in rows[:4]) or "no file of rows"
-    raise DataError(
-        f"{path} has no train file (it holds {held}): call it train.csv, and the others dev and "
-        "test, or name one file; or give each class a folder of .txt files."
-    )
-
-
-def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
-    found: dict[str, list[Place]] = {}
-    for place in places:
-        if split := split_of(place.name):
-            found.setdefault(split, []).append(place)
-    return found
-
-
-@lru_cache(maxsize=2)
-def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
-    """An archive's folder, below folders that hold nothing but the next one."""
-    try:
-        place: Place = open_archive(path, path.name)
-    except DataError as error:
-        raise DataError(str(error).replace("get the official archive", "pack it again")) from error
-    while len(held := _children(place)) == 1 and held[0].is_dir():
-        place = held[0]
-    return place
-
-
-def _children(folder: Place) -> list[Place]:
-    if not folder.is_dir():
-        raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
-    try:
-        found = [p for p in folder.iterdir() if not p.name.startswith((".", "__MACOSX"))]
-    except OSError as error:
-        raise DataError(f"{folder} cannot be read: {error.strerror or error}.") from error
-    return sorted(found, key=lambda child: child.name)
-
-
-def _is_classes(folder: Place) -> bool:
-    """Whether its folders are classes: two or more that hold texts, none named as a split."""
-    classes = [p for p in _children(folder) if p.is_dir()] if folder.is_dir() else []
-    return len(classes) > 1 and all(
-        not split_of(place.name) and any(p.name.endswith(".txt") for p in place.iterdir())
-        for place in classes
-    )
-
-
-def _ending(path: Place) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def _kind(path: Place) -> str:
-    ending = _ending(path)
-    is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
-    return ENDINGS.get(ending, "text" if is_named else "")
-
-
 # Reading a file.
 
 
@@ -167,7 +62,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     line of a table is a row, which numbers its columns from 1. Raises DataError, with line and
     column, where a file is not what it seems to be.
     """
-    tables = [_read(path, encoding, no_header, _stamp(path)) for path in files]
+    tables = [_read(path, encoding, no_header, stamp_of(path)) for path in files]
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
@@ -182,27 +77,13 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     )
 
 
-def _stamp(path: Place) -> tuple[int, int]:
-    """What changes with a file's content, or with the files of a folder: size and time.
-
-    Members of an archive are others where that has changed.
-    """
-    if not isinstance(path, Path):
-        return 1, 0
-    try:
-        found = [each.stat() for each in (path.rglob("*") if path.is_dir() else [path])]
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return sum(each.st_size for each in found), max(each.st_mtime_ns for each in found)
-
-
 @lru_cache(maxsize=4)
 def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
     """A run looks at the same file for its columns, and for each of its splits."""
     if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
-    kind = "classes" if path.is_dir() else _kind(path)
+    kind = "classes" if path.is_dir() else kind_of(path)
     if not kind:
         raise DataError(
             f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
@@ -251,8 +132,8 @@ def _class_folders(folder: Place, encoding: str) -> Table:
     columns: dict[str, list[Any]] = {"text": [], "label": []}
     ids: list[str] = []
     notes: list[str] = []
-    for place in (child for child in _children(folder) if child.is_dir()):
-        for path in (child for child in _children(place) if child.name.endswith(".txt")):
+    for place in (child for child in children(folder) if child.is_dir()):
+        for path in (child for child in children(place) if child.name.endswith(".txt")):
             text, said = _text(path, content_of(path), encoding)
             notes += said
             columns["text"].append(text.strip())
@@ -338,7 +219,7 @@ Lines = Sequence[tuple[int, Sequence[Any]]]
 
 
 def _delimited(path: Place, text: str) -> Lines:
-    is_tabs = _ending(path) in (".tsv", ".tab")
+    is_tabs = ending_of(path) in (".tsv", ".tab")
     said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's way to name what cuts the rows
     delimiter = said[1] if said else "\t" if is_tabs else _delimiter(path, text)
     rows = list(_table_rows(path, text, delimiter))[bool(said) :]
@@ -432,7 +313,7 @@ def _open_quote(line: str, delimiter: str) -> int:
 
 def _json(path: Place, text: str) -> Table:
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    is_lines = _ending(path) != ".json" or (len(lines) > 1 and _is_object(lines[0][1]))
+    is_lines = ending_of(path) != ".json" or (len(lines) > 1 and _is_object(lines[0][1]))
     document = None if is_lines and not text.lstrip().startswith("[") else _parsed(path, text)
     match document:
         case None:

@@ -24,10 +24,12 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.metrics import to_iob2
+from benchharness.tasks.own.columns import to_number
 from benchharness.tasks.own.leaks import near_groups
 from benchharness.tasks.own.metrics import Script, known_metrics, metrics_of
-from benchharness.tasks.own.roles import SPLIT, Kind, Reading, place_of, reading_of, to_number
-from benchharness.tasks.own.tables import Table, hub_table, read_table, split_files, split_of
+from benchharness.tasks.own.places import split_files, split_of
+from benchharness.tasks.own.roles import SPLIT, Kind, Reading, place_of, reading_of
+from benchharness.tasks.own.tables import Table, hub_table, read_table
 from benchharness.tasks.read import sample
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import Row, Source, Split

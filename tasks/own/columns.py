@@ -1,0 +1,159 @@
+"""The columns of a table: what their names and their values say of them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+ID = {"id", "idx", "index", "guid", "uid", "uuid", "pairid", "qid", "rowid", "exampleid", "key"}
+GROUP = {"group", "groupid", "userid", "user", "author", "authorid", "docid", "documentid"} | {
+    "patientid", "threadid", "sessionid", "conversationid", "articleid", "passageid", "sourceid"
+}  # fmt: skip
+CLASS = {"label", "labels", "class", "target", "gold", "goldlabel", "y", "category"}
+NAMED = {"sentiment", "intent", "topic", "emotion", "stance", "polarity", "genre", "genres"} | {
+    "isduplicate", "duplicate", "categories", "tag", "tags", "relation", "entailment", "labelname"
+}  # fmt: skip
+NUMBER = {"score", "rating", "stars", "similarity", "grade", "price", "value", "points"} | {
+    "similarityscore", "relatedness", "relatednessscore", "number"
+}  # fmt: skip
+TOKENS = {"tokens", "words", "token", "word", "form", "forms"}
+TAGS = {"tags", "nertags", "tag", "nertag", "labels", "label", "ner", "entities", "iob"} | {
+    "postags", "pos", "upos", "chunktags"
+}  # fmt: skip
+CONTEXT = {"context", "passage", "paragraph", "article", "document", "text", "story"}
+QUESTION = {"question", "query", "prompt", "stem", "ctx"}
+ANSWER = {"answer", "answers", "answertext", "answerstext", "goldanswer"}
+START = {"answerstart", "start", "answersanswerstart", "answerstarts"}
+OPTIONS = {"options", "choices", "endings", "candidates", "answers", "choicestext", "alternatives"}
+RIGHT = {"answer", "label", "gold", "correct", "answeridx", "answerkey", "correctanswer"} | {
+    "target", "correctoption", "answerindex", "goldlabel", "answerid"
+}  # fmt: skip
+PAIRS = (
+    ("premise", "hypothesis"), ("sentence1", "sentence2"), ("text1", "text2"), ("texta", "textb"),
+    ("question1", "question2"), ("sentencea", "sentenceb"), ("s1", "s2"), ("query", "document"),
+    ("query", "passage"), ("question", "sentence"), ("question", "passage"), ("claim", "evidence"),
+    ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
+)  # fmt: skip
+
+SPLITTING = {"split", "splits", "datasplit", "splitname", "set", "subset", "partition", "fold"}
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
+
+SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
+
+SEPARATORS = "|;,"
+
+
+def key_of(name: str) -> str:
+    """What of a column's name tells it from others."""
+    return re.sub(r"[\W_]", "", name.lower())
+
+
+def to_number(value: Any, decimal: str = ".") -> float:
+    """A cell as a number, without its currency; ValueError or TypeError where it is none.
+
+    "1,234.5" has a `decimal` point, "1.234,5" and "12,50" a decimal comma.
+    """
+    if not isinstance(value, str):
+        return float(value)
+    word = CURRENCY.sub("", value).strip()
+    other = "," if decimal == "." else "."
+    if re.fullmatch(rf"[-+]?\d{{1,3}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
+        word = word.replace(other, "")
+    elif other in word and decimal == ",":
+        raise ValueError(value)
+    return float(word.replace(decimal, "."))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's name and its values; those that are None or "" are missing."""
+
+    name: str
+    values: Sequence[Any]
+
+    @cached_property
+    def key(self) -> str:
+        """What of the name tells it from others."""
+        return key_of(self.name)
+
+    @cached_property
+    def known(self) -> list[Any]:
+        """The values that are not missing."""
+        return [value for value in self.values if value is not None and value != ""]
+
+    @cached_property
+    def distinct(self) -> set[str]:
+        """The different values, as texts."""
+        return set(map(str, self.known))
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether every value is a list."""
+        return bool(self.known) and all(isinstance(value, list) for value in self.known)
+
+    @cached_property
+    def numbers(self) -> list[float] | None:
+        """The values as numbers; None where one is none."""
+        if self.is_list or any(isinstance(v, bool) for v in self.known):
+            return None
+        marks = {mark for v in self.known if isinstance(v, str) for mark in CURRENCY.findall(v)}
+        try:
+            return [to_number(v, self.decimal) for v in self.known if len(marks) < 2] or None
+        except (TypeError, ValueError):
+            return None
+
+    @cached_property
+    def decimal(self) -> str:
+        """What stands before the decimals: a comma, where the values are numbers by that alone."""
+        for mark in ".,":
+            try:
+                all(to_number(value, mark) or True for value in self.known)
+            except (TypeError, ValueError):
+                continue
+            return mark
+        return "."
+
+    @cached_property
+    def mean_words(self) -> float:
+        """The mean number of words of a text's values, 0 of other columns."""
+        if self.is_list or self.numbers is not None or not self.known:
+            return 0.0
+        texts = [value for value in self.known if isinstance(value, str)]
+        is_all = len(texts) == len(self.known)
+        return sum(len(v.split()) for v in texts) / len(texts) if is_all else 0.0
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether every value is a whole number."""
+        return self.numbers is not None and all(number % 1 == 0 for number in self.numbers)
+
+    @cached_property
+    def is_flag(self) -> bool:
+        """Whether every value is 0 or 1."""
+        if self.known and all(isinstance(value, bool) for value in self.known):
+            return len(self.known) == len(self.values)
+        numbers = self.numbers or [2.0]
+        return set(numbers) <= {0.0, 1.0} and len(self.known) == len(self.values)
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether the values are written by people, nearly every one another."""
+        if not self.mean_words:
+            return False
+        letters = sum(map(len, self.known)) / len(self.known)
+        varied = len(self.distinct) / len(self.known)
+        return (self.mean_words > SHORT_WORDS and varied > 0.1) or (letters > 12 and varied > 0.5)
+
+    @cached_property
+    def is_id(self) -> bool:
+        """Whether the values only count or name rows."""
+        if self.key in ID or self.key.startswith("unnamed") or not self.key:
+            return True
+        if self.is_list or self.is_text or self.key in CLASS | NAMED | NUMBER | RIGHT:
+            return False
+        if self.known and all(DATE.fullmatch(str(value)) for value in self.known):
+            return True
+        is_named = self.key.endswith("id") and not self.key.endswith(("valid", "paid"))
+        return is_named or (self.is_whole and len(self.distinct) == len(self.values) > FEW)

@@ -1,0 +1,128 @@
+"""Which files somebody's rows are in, and of which split each is: files, folders and archives."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.sources.archives import open_archive
+from benchharness.tasks.sources.source import Place
+
+SPLIT_NAMES = {
+    "train": {"train", "training"},
+    "dev": {"dev", "devel", "development", "valid", "val", "validation", "testa"},
+    "test": {"test", "testing", "testb"},
+}
+
+ENDINGS = {
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
+    **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".conllu"), "conll"),
+    ".parquet": "parquet",
+    ".xlsx": "workbook",
+    **dict.fromkeys((".txt", ".ft"), "text"),
+}
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+
+
+def split_of(name: str) -> str:
+    """The split that a file's name says, empty where it says none."""
+    words = set(re.findall("[a-z]+", name.lower()))
+    found = [split for split, names in SPLIT_NAMES.items() if words & names]
+    return found[0] if len(found) == 1 else ""
+
+
+def split_files(path: Path) -> dict[str, list[Place]]:
+    """The files of each split of a folder or an archive; of one file "all".
+
+    Parts of one file, which differ in their digits alone, are read one after the other. A folder
+    whose folders are classes stands for a file.
+    """
+    if path.is_file() and not path.name.lower().endswith(ARCHIVES):
+        return {"all": [path]}
+    place = _archive(path, stamp_of(path)) if path.is_file() else path
+    if _is_classes(place):
+        return {"all": [place]}
+    rows = [child for child in children(place) if child.is_file() and kind_of(child)]
+    found = _by_split([child for child in children(place) if _is_classes(child)])
+    found = found if "train" in found else _by_split(rows)
+    for split, files in found.items():
+        if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
+            both = " and ".join(file.name for file in files[:2])
+            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
+    if "train" in found:
+        return {split: found[split] for split in SPLIT_NAMES if split in found}
+    if not found and len(rows) == 1:
+        return {"all": [*rows]}
+    held = ", ".join(file.name for file in rows[:4]) or "no file of rows"
+    raise DataError(
+        f"{path} has no train file (it holds {held}): call it train.csv, and the others dev and "
+        "test, or name one file; or give each class a folder of .txt files."
+    )
+
+
+def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        if split := split_of(place.name):
+            found.setdefault(split, []).append(place)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
+    """An archive's folder, below folders that hold nothing but the next one."""
+    try:
+        place: Place = open_archive(path, path.name)
+    except DataError as error:
+        raise DataError(str(error).replace("get the official archive", "pack it again")) from error
+    while len(held := children(place)) == 1 and held[0].is_dir():
+        place = held[0]
+    return place
+
+
+def children(folder: Place) -> list[Place]:
+    """What is in a folder by name, without hidden files; DataError where it cannot be read."""
+    if not folder.is_dir():
+        raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
+    try:
+        found = [p for p in folder.iterdir() if not p.name.startswith((".", "__MACOSX"))]
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read: {error.strerror or error}.") from error
+    return sorted(found, key=lambda child: child.name)
+
+
+def _is_classes(folder: Place) -> bool:
+    """Whether its folders are classes: two or more that hold texts, none named as a split."""
+    classes = [p for p in children(folder) if p.is_dir()] if folder.is_dir() else []
+    return len(classes) > 1 and all(
+        not split_of(place.name) and any(p.name.endswith(".txt") for p in place.iterdir())
+        for place in classes
+    )
+
+
+def ending_of(path: Place) -> str:
+    """A file's ending, of a .gz that of the file in it."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def kind_of(path: Place) -> str:
+    """Which reader a file has by its ending; empty where none is known."""
+    ending = ending_of(path)
+    is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
+    return ENDINGS.get(ending, "text" if is_named else "")
+
+
+def stamp_of(path: Place) -> tuple[int, int]:
+    """What changes with a file's content, or with the files of a folder: size and time.
+
+    Members of an archive are others where that has changed.
+    """
+    if not isinstance(path, Path):
+        return 1, 0
+    try:
+        found = [each.stat() for each in (path.rglob("*") if path.is_dir() else [path])]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return sum(each.st_size for each in found), max(each.st_mtime_ns for each in found)
