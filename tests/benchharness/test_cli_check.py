@@ -416,13 +416,14 @@ class TakenLock:
         raise Timeout(str(self._path))
 
 
-def test_what_old_checks_left_is_deleted(checked, monkeypatch, tmp_path):
+def test_what_old_checks_left_is_deleted_and_nothing_of_others(checked, monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
-    for name, days in (("old", 8), ("new", 6)):
+    days = {"0" * 32: 8, "1" * 32: 6, "mine": 8}
+    for name, age in days.items():
         folder = tmp_path / "checks" / name
         folder.mkdir(parents=True)
-        then = time.time() - days * 86400
+        then = time.time() - age * 86400
         os.utime(folder, (then, then))
     assert checked().code == 0
-    assert (tmp_path / "checks" / "new").exists()
-    assert not (tmp_path / "checks" / "old").exists()
+    there = {name for name in days if (tmp_path / "checks" / name).exists()}
+    assert there == {"1" * 32, "mine"}
