@@ -8,6 +8,7 @@ import gzip
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 import traceback
@@ -200,6 +201,18 @@ def test_43_no_command_tells_a_password(call: Caller, url: str, tmp_path: Path, 
     ended = {name: call(name, given, {"key": key[:12], "url": "".join(given)}) for name in CALLS}
     assert [(name, *e) for name, e in ended.items() if e.code != CODES.get(name, 0)] == []
     assert_nothing_is_left(tmp_path, url)
+
+
+@pytest.mark.parametrize("form", ["before the host", "in the query"])
+def test_43_the_commands_that_are_printed_work(
+    bench: Any, url: str, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    renamed = bench("rename", "other", "renamed", "--db", forms(url)[form][0])
+    back = shlex.split(renamed.out.partition("To undo it: bench ")[2])
+    assert "--db" in back
+    assert bench(*back).code == 5, "the server wants a password"
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    assert bench(*back).code == 0
 
 
 @pytest.mark.parametrize("fault", ["refused", "away"])

@@ -2,6 +2,7 @@
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from benchharness.driver import gate
 from benchharness.driver.live import delete_dead
 from benchharness.kept_folders import Holds, SnapshotFolder
 from benchharness.leaderboard.store.store import open_store
+from benchharness.training.snapshots import Snapshots, State
 from tests.helpers.results import make_job, make_result
 
 KEY = "0123456789abcdef" * 4
@@ -93,12 +95,30 @@ def test_52_checks(victim: Path) -> None:
 
 
 def test_52_snapshots(tmp_path: Path) -> None:
-    mine = tmp_path / "snapshots" / KEY
-    (tmp_path / "victim" / "sub").mkdir(parents=True)
-    mine.parent.mkdir()
-    mine.symlink_to(tmp_path / "victim")
-    SnapshotFolder(root=mine.parent).delete_all([KEY])
-    assert (tmp_path / "victim" / "sub").is_dir()
+    """Also where the whole folder lies elsewhere by a link, as on a larger disk."""
+    elsewhere = tmp_path / "elsewhere"
+    for name in ("precious", "v1.2", "step-1"):
+        (elsewhere / name).mkdir(parents=True)
+    (tmp_path / KEY).symlink_to(elsewhere)
+    machine = {"device": "cpu", "capability": "avx2", "threads": 2, "host": "x"}
+    provenance = {"versions": {}, "machine": machine, "model": {"tokenizer": "t"}}
+    kept = Snapshots(
+        folder=tmp_path / KEY,
+        key=KEY,
+        every=60.0,
+        provenance=provenance,
+        accumulation=1,
+        report=lambda _: None,
+    )
+    for step in (1, 2, 3):
+        numbers = {"meter": {"step": step, "losses": []}, "job": {"evaluations": []}}
+        tensors = {"weights": {}, "optimizer": {}, "random": {}}
+        kept.save(partial(State, tensors=tensors, numbers=numbers))
+    kept.newest()
+    found = {path.name for path in elsewhere.iterdir()}
+    assert found == {"precious", "v1.2", "step-1", "step-0000000002", "step-0000000003"}
+    SnapshotFolder(root=tmp_path).delete_all([KEY])
+    assert found == {path.name for path in elsewhere.iterdir()}
 
 
 def test_52_what_was_kept(tmp_path: Path) -> None:
