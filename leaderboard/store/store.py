@@ -78,6 +78,7 @@ from benchharness.leaderboard.store.record import (
 from benchharness.leaderboard.store.schema import (
     BETWEEN_NAMES,
     FINISHED,
+    DamagedError,
     Headline,
     Predictions,
     Run,
@@ -506,6 +507,7 @@ class Store:
                 for key in some:
                     if key not in found:
                         _find_key(session, key)  # which says that it is not there
+                        raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
 
     def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:

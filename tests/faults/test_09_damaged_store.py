@@ -185,3 +185,14 @@ def test_09_damage_in_a_list_is_said(path: Path, content: str) -> None:
         connection.commit()
     with open_store(path) as store, pytest.raises(StoreError, match="is damaged"):
         store.runs()
+
+
+def test_09_a_run_without_its_headline_is_damage(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.sqlite") as store:
+        result = make_result()
+        store.add_result(result)
+        with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection:
+            connection.execute("DELETE FROM headlines")
+            connection.commit()
+        with pytest.raises(StoreError, match="is damaged"):
+            store.result(result.job.key)
