@@ -226,8 +226,9 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[Reading]:
     words = _only(lists, TOKENS)
     if words is None:
         return
-    lengths = list(map(len, words.values))
-    fitting = [c for c in lists if c is not words and list(map(len, c.values)) == lengths]
+    lengths = [len(value or ()) for value in words.values]
+    beside = (column for column in lists if column is not words)
+    fitting = [c for c in beside if [len(value or ()) for value in c.values] == lengths]
     named = [c for c in fitting if c.key in TAGS] or fitting
     for tags in named:
         yield Reading(kind="tags", columns={"words": (words.name,), "tags": (tags.name,)})

@@ -486,7 +486,7 @@ def _parquet(path: Place, content: bytes) -> Table:
 
     try:
         rows = parquet.read_table(BytesIO(content)).to_pylist()
-    except (OSError, ArrowException) as error:
+    except (OSError, ValueError, ArrowException) as error:
         raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
     if not rows:
         raise DataError(f"{path.name} has no rows.")

@@ -539,3 +539,11 @@ def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, m
         with pytest.raises(DataError, match=said) as caught:
             find_own(str(tmp_path / name))
         assert "\n" not in str(caught.value)
+
+
+def test_a_sentence_without_words_is_no_traceback(tmp_path):
+    rows = [dict(zip(("tokens", "ner_tags"), tagged(n), strict=True)) for n in range(40)]
+    rows[7] = {"tokens": None, "ner_tags": None}
+    (tmp_path / "tags.jsonl").write_text(as_jsonl(rows))
+    with pytest.raises(DataError, match="line 8 has no list of words"):
+        find_own(str(tmp_path / "tags.jsonl"))
