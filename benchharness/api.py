@@ -45,7 +45,7 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models import Trust, weights_identity
-from benchharness.models.find import describe_folder
+from benchharness.models.folder import describe_folder
 from benchharness.plugins import load_plugins
 from benchharness.progress import Watcher, job_name, job_names
 from benchharness.splits import evaluate_split

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 from benchharness.driver.request import ALL_ROWS, Request
@@ -11,6 +12,7 @@ from benchharness.engines.slots import have_bf16
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
+from benchharness.models.folder import stated_pooling
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import (
@@ -182,9 +184,22 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
-    notes = list(_unused_values(jobs.values(), overrides or {}, recipe)) if jobs else []
-    notes += _long_rows(jobs.values(), reader.words)
-    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=tuple(notes))
+    notes = (
+        *_unused_poolings(encoders),
+        *(_unused_values(jobs.values(), overrides or {}, recipe) if jobs else ()),
+        *_long_rows(jobs.values(), reader.words),
+    )
+    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=notes)
+
+
+def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
+    """What folders of sentence-transformers say of their texts' vectors."""
+    for model in models:
+        if model.is_folder and (pooling := stated_pooling(Path(model.checkpoint))):
+            yield (
+                f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
+                "heads read the encoder as its family's do."
+            )
 
 
 def _unused_values(

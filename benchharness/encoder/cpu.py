@@ -72,7 +72,12 @@ class RandomBits:
 
 
 class FastDropout(nn.Module):
-    """nn.Dropout on a CPU, for fp32 and bf16; the rate is rounded to 1 / 32768."""
+    """nn.Dropout on a CPU, for fp32 and bf16, in the mean exactly what goes in.
+
+    The scale of what is kept is 1 / (1 - p) as the states' type has it, and as much is dropped as
+    that scale makes up for: in bf16 it is 1.109375 for p = 0.1, and 9.86 % are dropped. torch drops
+    10 % by the same scale, and so shrinks bf16 states by 0.16 %.
+    """
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -82,12 +87,17 @@ class FastDropout(nn.Module):
         """The states with some at 0 and the others multiplied by 1 / (1 - p), while training."""
         if not self.training or self.p == 0.0:
             return states
-        # The noise is bf16: 0 where dropped, 1 / (1 - p) elsewhere, rounded as torch rounds it. An
-        # arithmetic shift spreads the sign over all 16 bits: -1 where dropped, 0 elsewhere. Not of
-        # it is a mask for the bits of the scale.
-        kept = RandomBits().draw(states.shape, self.p).bitwise_right_shift_(15).bitwise_not_()
-        scale = torch.tensor(1.0 / (1.0 - self.p), dtype=torch.bfloat16).view(torch.int16)
-        return states * kept.bitwise_and_(scale).view(torch.bfloat16).to(states.dtype)
+        scale = torch.tensor(1.0 / (1.0 - self.p), dtype=states.dtype)
+        drawn = RandomBits().draw(states.shape, 1.0 - 1.0 / scale.item())
+        # An arithmetic shift spreads the sign over all 16 bits: -1 where dropped, 0 elsewhere. Not
+        # of it, as wide as a state, is a mask for the bits of the scale.
+        kept = drawn.bitwise_right_shift_(15).bitwise_not_().to(_whole(states))
+        return states * kept.bitwise_and_(scale.view(kept.dtype)).view(states.dtype)
+
+
+def _whole(states: Tensor) -> torch.dtype:
+    """The whole numbers that are as wide as the states' floats."""
+    return torch.int16 if states.dtype == torch.bfloat16 else torch.int32
 
 
 # The sequences of a packed row in attention's order.
@@ -361,7 +371,7 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
     """Turns the sign of probabilities (-0.0 for 0) where dropout takes them away."""
     if rate == 0.0:
         return
-    whole = torch.int16 if probabilities.dtype == torch.bfloat16 else torch.int32
+    whole = _whole(probabilities)
     # The draws are negative where dropped; of their bits the sign alone is kept. Widened to int32
     # it stays the highest bit, which is a float's sign too.
     signs = bits.draw(probabilities.shape, rate).to(whole).bitwise_and_(torch.iinfo(whole).min)

@@ -20,7 +20,7 @@ from benchharness.encoder.network import (
     takes_input,
 )
 from benchharness.encoder.packing import first_position
-from benchharness.models.find import NO_LIMIT, checkpoint_files, is_unbounded
+from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, is_unbounded
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.models.weights import download
 from benchharness.tasks.errors import ModelError
@@ -78,12 +78,7 @@ def load_encoder(
         _check_sizes(config, checkpoint)
         _take_as_it_is(network, tokenizer)
     _mark_texts(tokenizer, network, config)
-    rows = _count_rows(network, config)
-    if rows is not None and len(tokenizer) > rows:
-        raise ModelError(
-            f"the tokenizer of {checkpoint} has {len(tokenizer)} tokens and its network only "
-            f"{rows} embeddings: they do not belong together."
-        )
+    check_tokens(checkpoint, len(tokenizer), _count_rows(network, config))
     return Encoder(
         network=network,
         tokenizer=tokenizer,
@@ -132,7 +127,7 @@ def longest_input(network: nn.Module, config: Any, tokenizer: Any) -> int:
     """The longest input that both take.
 
     RoBERTa and its kin count positions from the padding index on, so 514 of them are 512 tokens.
-    Plans know it by `models.find.longest_row`, from the files alone.
+    Plans know it by `models.folder.longest_row`, from the files alone.
     """
     if is_unbounded(config.model_type, config.to_dict()):
         return NO_LIMIT
@@ -160,7 +155,6 @@ TYPED = ("albert", "funnel", "xlnet")
 """Families that were pretrained with token types, which their tokenizers in transformers 5 know and
 do not give."""
 
-GPT = ("gpt2", "openai-gpt")
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
 """The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
-from benchharness.models.find import no_decoder, untrusted
+from benchharness.models.folder import no_decoder, untrusted
 from benchharness.models.spec import NOTHING, Trust
 from benchharness.tasks.errors import ModelError
 

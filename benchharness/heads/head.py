@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.load import GPT
+from benchharness.models.folder import GPT
 from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from benchharness.models.find import (
+from benchharness.models.folder import (
     check_loadable,
     checkpoint_files,
     is_unbounded,

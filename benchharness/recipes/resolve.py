@@ -21,7 +21,7 @@ from benchharness.leaderboard.job import (
     Start,
     recipe_label,
 )
-from benchharness.models.find import has_decoder, no_decoder
+from benchharness.models.folder import has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import config_of, count_layers
 from benchharness.recipes.reach import MAX_TOKENS, for_own_rows, within_reach

@@ -1,10 +1,12 @@
 """Dropout for CPUs drops as often as it should, repeats with a seed, and scales what is kept."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from benchharness.encoder.cpu import FastDropout, RandomBits, use_fast_dropout
+from benchharness.encoder.cpu import FastDropout, RandomBits, attend, use_fast_dropout
+from benchharness.encoder.packing import Packing
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])
@@ -34,15 +36,48 @@ def test_the_same_seed_drops_the_same() -> None:
     assert not torch.equal(first, third)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+class EveryNumber:
+    """Draws each number of 16 bits as often as any other: what is random without its noise."""
+
+    def __init__(self, _seed: int) -> None: ...
+
+    def random_raw(self, count: int) -> np.ndarray:
+        mixed = np.arange(4 * count) * 40503  # odd: each of 65536 comes once in a row of so many
+        return mixed.astype(np.uint16).view(np.uint64)
+
+
+RATES = [0.05, 0.1, 0.15, 0.25, 0.3, 0.5]
+TYPES = [torch.float32, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rate", RATES)
+def test_the_mean_stays(rate: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
+    output = FastDropout(rate)(torch.ones(153 * 65536, dtype=dtype))
+    assert output.mean(dtype=torch.float64).item() == pytest.approx(1, abs=1e-4)
+    assert output.eq(0).double().mean().item() == pytest.approx(rate, abs=0.004)
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_attentions_mean_stays(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bf16 it moves by what rounding does to means that all lie near 1."""
+    monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
+    packing = Packing.of_lengths(np.full(64, 256), 256, torch.device("cpu"))
+    value = torch.ones(64 * 256, 1, 8, requires_grad=True)
+    same = torch.zeros(64 * 256, 1, 8)  # all tokens are seen alike
+    attended = attend(same, same, value, packing, 1.0, rate).double()
+    assert attended.mean().item() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_scales_what_is_kept_and_its_gradient(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     states = torch.ones(64, 63, dtype=dtype, requires_grad=True)
     output = FastDropout(0.1)(states)
     output.sum().backward()
-    scale = nn.functional.dropout(torch.ones(99, dtype=torch.bfloat16), 0.1).max().item()
     assert output.dtype == dtype
-    assert set(output.unique().tolist()) == {0.0, scale}
+    assert set(output.unique().tolist()) == {0.0, torch.tensor(1 / 0.9, dtype=dtype).item()}
     assert torch.equal(states.grad, output.detach())
 
 

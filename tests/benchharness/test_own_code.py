@@ -15,7 +15,7 @@ from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import Trust, find_model
-from benchharness.models.find import check_loadable
+from benchharness.models.folder import check_loadable
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job

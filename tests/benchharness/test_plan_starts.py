@@ -9,7 +9,7 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.driver.request import check_request
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.models import MODELS, ModelSpec
-from benchharness.models.find import describe_folder
+from benchharness.models.folder import describe_folder
 from benchharness.recipes.read import _warn_of_old_word, packaged_names, read_starts
 from benchharness.recipes.resolve import with_start_tasks
 from benchharness.tasks.errors import BenchError, DataError, ModelError

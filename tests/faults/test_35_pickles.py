@@ -12,7 +12,7 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.estimate import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model
-from benchharness.models.find import checkpoint_files
+from benchharness.models.folder import checkpoint_files
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint

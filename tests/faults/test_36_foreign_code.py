@@ -11,7 +11,7 @@ from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
 from benchharness.models import BASELINES, Trust, find_model, weights_identity
 from benchharness.models import weights as download
-from benchharness.models.find import checkpoint_files
+from benchharness.models.folder import checkpoint_files
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from benchharness.cli.output import model_facts, task_facts
 from benchharness.models import MODELS, find_model
-from benchharness.models.find import describe_folder
+from benchharness.models.folder import describe_folder
 from benchharness.models.weights import weights_identity
 from benchharness.plugins import VARIABLE, load_plugins
 from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start

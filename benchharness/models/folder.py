@@ -1,0 +1,387 @@
+"""A checkpoint folder as transformers' save_pretrained writes it, read without torch."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from benchharness.models.spec import NOTHING, ModelSpec, Trust
+from benchharness.tasks.errors import ModelError
+
+_VOCABULARY_FILES = (
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+)
+"""Without any of these transformers makes a tokenizer that knows five tokens, and says nothing."""
+
+_TOKENIZER_FILES = (
+    "added_tokens.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    *_VOCABULARY_FILES,
+)
+
+_AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
+"""Families, and all whose names hold one of these, that count positions as RoBERTa does."""
+
+
+_RELATIVE = ("deberta", "deberta-v2", "funnel", "mt5", "t5", "umt5", "xlnet")
+"""Families that know how far tokens are from each other, and take rows of any length."""
+
+
+def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
+    """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
+    weights = checkpoint_files(folder, trust)["weights"]
+    config = read_config(folder / "config.json")
+    return ModelSpec(
+        name=folder.name,
+        checkpoint=str(folder),
+        family=str(config["model_type"]),
+        title=f"{config['model_type']} checkpoint in a folder",
+        parameters=_count_parameters(weights),
+        max_tokens=longest_row(folder),
+        trust=trust,
+    )
+
+
+def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
+    """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
+
+    Weights are safetensors: pickled ones can run code when they are loaded and are left alone,
+    unless they are trusted and there are no others. Code is among the files where it is trusted.
+    Raises ModelError naming what is missing.
+    """
+    config = folder / "config.json"
+    weights = sorted(folder.glob("model*.safetensors"))
+    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    if trust.pickle:
+        weights = weights or pickled
+    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    if not config.is_file():
+        raise ModelError(f"{folder} is not a checkpoint: {_instead_of_config(folder)}")
+    if not weights and pickled:
+        raise ModelError(
+            f"{folder} has only pickled weights ({pickled[0].name}), which can run code when they "
+            "are loaded: get model.safetensors, or trust them with --allow-pickle."
+        )
+    if not weights:
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors beside "
+            "config.json (save_pretrained writes it)."
+        )
+    if not any(path.name in _VOCABULARY_FILES for path in tokenizer):
+        raise ModelError(
+            f"{folder} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
+            "vocab.txt beside config.json (the tokenizer's save_pretrained writes it)."
+        )
+    code = sorted(folder.glob("*.py")) if trust.remote_code else []
+    return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}
+
+
+# What people have instead of a checkpoint folder, and the way from there to one.
+
+
+def _instead_of_config(folder: Path) -> str:
+    """What a folder without config.json holds, and what to do with it."""
+    if (folder / _ADAPTER).is_file():
+        return _merging(folder)
+    names = (_ADAPTER, "model*.safetensors", "pytorch_model*.bin")
+    found = {path.parent for name in names for path in folder.glob(f"*/{name}")}
+    if found:
+        shown = [str(path) for path in sorted(found, key=_natural)]
+        more = f" and {len(shown) - _FEW} more" if len(shown) > _FEW else ""
+        return f"its checkpoints are {', '.join(shown[:_FEW])}{more}; give one of them."
+    weights = [path.name for path in folder.iterdir() if path.suffix in _BARE]
+    return f"it has no config.json; {bare(weights)}"
+
+
+_FEW = 5
+"""Folders in an error."""
+
+_BARE = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
+
+
+def bare(weights: Sequence[str]) -> str:
+    """What is said of files of weights without their config.json, if there are any."""
+    if not weights:
+        return "expected a folder that save_pretrained wrote."
+    return (
+        f"{min(weights)} is weights alone, without the network that they are of: load them where they "
+        "were made, and save both there, by model.save_pretrained(FOLDER) and "
+        "tokenizer.save_pretrained(FOLDER)."
+    )
+
+
+def _natural(path: Path) -> tuple[list[int], str]:
+    """Folders by the numbers in their names, checkpoint-9 before checkpoint-10."""
+    return [int(digits) for digits in re.findall(r"\d+", path.name)], path.name
+
+
+_ADAPTER = "adapter_config.json"
+"""What peft's save_pretrained writes in the place of a checkpoint's config.json."""
+
+_PEFT_CLASSES = {
+    "CAUSAL_LM": "ForCausalLM",
+    "FEATURE_EXTRACTION": "ForFeatureExtraction",
+    "QUESTION_ANS": "ForQuestionAnswering",
+    "SEQ_2_SEQ_LM": "ForSeq2SeqLM",
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+}
+"""The endings of peft's classes, by the task that an adapter says."""
+
+
+def _merging(folder: Path) -> str:
+    """What is said of an adapter of peft: the command that makes a checkpoint of it."""
+    adapter = read_object(folder / _ADAPTER)
+    base = str(adapter.get("base_model_name_or_path") or "BASE")
+    own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
+    merged = f"{folder}-merged"
+    tokenizer = base if _count_tokens(folder) is None else str(folder)
+    labels = (
+        f", num_labels={n}" if (n := _count_labels(folder / "adapter_model.safetensors")) else ""
+    )
+    command = (
+        f"import peft, transformers; m = peft.{own}.from_pretrained({str(folder)!r}{labels}); "
+        f"m.merge_and_unload().save_pretrained({merged!r}); "
+        f"transformers.AutoTokenizer.from_pretrained({tokenizer!r}).save_pretrained({merged!r})"
+    )
+    return (
+        f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by "
+        f"{shlex.join(['python', '-c', command])}, and give {merged}."
+    )
+
+
+def _count_labels(weights: Path) -> int | None:
+    """How many outputs a head has that was trained beside an adapter; None where there is none."""
+    if not weights.is_file():
+        return None
+    heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
+    return next((s[0] for name, s in _shapes(weights).items() if name.endswith(heads)), None)
+
+
+# Whether transformers can load a folder as an encoder at all, told without importing it.
+
+_ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
+"""Encoders with a decoder of which transformers gives the encoder alone."""
+
+
+def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False) -> None:
+    """Raises ModelError where a folder's config says that it cannot be loaded as an encoder.
+
+    Where the `whole` is asked for it is one with a decoder. That is only what is quickly told: an
+    unknown family, code that is not there or not trusted, or that has no encoder, and a decoder
+    beside the encoder. Weights are looked at by the worker.
+    """
+    config = read_config(folder / "config.json")
+    family, code = str(config["model_type"]), config.get("auto_map") or {}
+    is_known = _is_known_family(family)
+    if not is_known and "AutoConfig" not in code:
+        raise ModelError(
+            f"{folder} is of the family {family!r}, which this version of transformers does not "
+            "know, and brings no code of its own (auto_map in config.json): another version may."
+        )
+    if not is_known and not trust.remote_code:
+        raise ModelError(untrusted(folder))
+    if whole:
+        if not has_decoder(config):
+            raise ModelError(no_decoder(f"{folder} holds {family}, which"))
+    elif trust.remote_code and ("AutoModel" in code or not is_known):
+        _check_code(folder, code)
+    elif has_decoder(config) and family not in _ENCODERS_ALONE:
+        raise ModelError(
+            f"{folder} holds {family}, an encoder with a decoder, and transformers does not give "
+            "its encoder alone: give --as text, or use an encoder, or a checkpoint of T5 and its "
+            "kin."
+        )
+    if family not in GPT and not trust.remote_code:
+        check_tokens(str(folder), _count_tokens(folder) or 0, config.get("vocab_size"))
+
+
+GPT = ("gpt2", "openai-gpt")
+"""Families that get embeddings for the tokens that they lack."""
+
+
+def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
+    """Raises ModelError for a tokenizer with more tokens than its network has embeddings."""
+    if rows is not None and tokens > rows:
+        raise ModelError(
+            f"the tokenizer of {checkpoint} has {tokens} tokens and its network only {rows} "
+            "embeddings: they do not belong together."
+        )
+
+
+def _count_tokens(folder: Path) -> int | None:
+    """How many tokens a folder's tokenizer.json has; None where it has none, or is damaged."""
+    tokenizer = read_object(folder / "tokenizer.json")
+    try:
+        words = tokenizer["model"]["vocab"]  # a list of pairs where tokens have probabilities
+        known = set(words) if isinstance(words, dict) else {word for word, _ in words}
+        return len(known | {token["content"] for token in tokenizer.get("added_tokens") or ()})
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def has_decoder(config: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint answers in words."""
+    return bool(config.get("is_encoder_decoder"))
+
+
+def no_decoder(what: str) -> str:
+    """What is said of a model without one that is to answer in words."""
+    return (
+        f"{what} has no decoder to answer with: --as text is for encoders with one (T5, mT5, "
+        "Flan-T5, BART)."
+    )
+
+
+def untrusted(folder: Path) -> str:
+    """What is said of a checkpoint whose code would have to run."""
+    return (
+        f"{folder} needs the Python code that comes with it, which is not run unless it is "
+        "trusted: read it, then give --trust-remote-code."
+    )
+
+
+def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
+    """A checkpoint's code has to offer an encoder, and to be there; "repo--module.Class" is not."""
+    if "AutoModel" not in code:
+        raise ModelError(
+            f"the code of {folder} offers {', '.join(sorted(code))} and no AutoModel, by which an "
+            "encoder is loaded: add it to auto_map in config.json."
+        )
+    places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
+    modules = {place.rpartition(".")[0] for place in places if "--" not in place}
+    if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
+        raise ModelError(
+            f"{folder} lacks {missing[0]}.py, which its config.json names (auto_map): copy the "
+            "checkpoint again."
+        )
+
+
+@cache
+def _is_known_family(family: str) -> bool:
+    """Whether a table of transformers names it; importing the tables would take seconds."""
+    found = find_spec("transformers")
+    folders = found.submodule_search_locations if found else None
+    tables = [path for folder in folders or () for path in Path(folder, "models/auto").glob("*.py")]
+    word = f'"{family}"'
+    return not tables or any(word in path.read_text(encoding="utf-8") for path in tables)
+
+
+def read_config(path: Path) -> Mapping[str, Any]:
+    """What a checkpoint's config.json says; ModelError where it is none of transformers."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(
+            f"{path} is not readable JSON ({error}); copy the checkpoint again."
+        ) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(
+            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
+            "that transformers wrote."
+        )
+    return config
+
+
+def longest_row(folder: Path) -> int | None:
+    """The most tokens of a row that the checkpoint of a folder reads; None without a limit.
+
+    Of its network's positions and its tokenizer's limit the smaller one counts.
+    """
+    config, limits = read_config(folder / "config.json"), []
+    if is_unbounded(config["model_type"], config):
+        return None
+    positions = config.get("max_position_embeddings", config.get("n_positions"))
+    if isinstance(positions, int) and positions > 0:
+        # RoBERTa's first ones, up to the padding's, are not for tokens; MPNet's is always 1.
+        family = config["model_type"]
+        padding = 1 if family == "mpnet" else int(config.get("pad_token_id") or 0)
+        as_roberta = any(name in family for name in _AS_ROBERTA)
+        limits.append(positions - (padding + 1) * as_roberta)
+    with suppress(OSError, ValueError, RecursionError, AttributeError):  # the worker says so
+        text = (folder / "tokenizer_config.json").read_text(encoding="utf-8")
+        limit = json.loads(text).get("model_max_length")
+        if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:
+            limits.append(int(limit))
+    return min(limits, default=None)
+
+
+NO_LIMIT = 10**9
+"""Tokens; transformers writes 10**30 where a tokenizer has no limit, more than numpy holds."""
+
+
+def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
+    """Whether a network of a family takes rows of any length, whatever its tokenizer says.
+
+    DeBERTa may have positions too, by a value of its config; the known checkpoints have none.
+    """
+    has_positions = "deberta" in family and config.get("position_biased_input", bool(config))
+    return family in _RELATIVE and not has_positions
+
+
+def _count_parameters(weights: list[Path]) -> float | None:
+    """Millions of parameters by the headers of the safetensors files; None of pickled ones."""
+    if any(path.suffix != ".safetensors" for path in weights):
+        return None
+    return round(sum(_header_parameters(path) for path in weights) / 1e6, 1)
+
+
+def _header_parameters(path: Path) -> int:
+    """The number of values in a safetensors file."""
+    return sum(prod(shape) for shape in _shapes(path).values())
+
+
+def _shapes(path: Path) -> dict[str, list[int]]:
+    """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
+            header = json.loads(file.read(length))
+        shapes = {name: t["shape"] for name, t in header.items() if name != "__metadata__"}
+        if not all(isinstance(size, int) for shape in shapes.values() for size in shape):
+            raise ValueError("a shape that is none")
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise ModelError(
+            f"{path} is not a whole safetensors file ({error}); copy the checkpoint again."
+        ) from None
+    return shapes
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A file's JSON object; nothing where there is no such file, or it holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def stated_pooling(folder: Path) -> str:
+    """How sentence-transformers makes one vector of a folder's tokens; empty where it does not."""
+    modes = read_object(folder / "1_Pooling" / "config.json")
+    chosen = [name for name, value in modes.items() if value is True and "pooling_mode" in name]
+    return str(modes.get("pooling_mode") or ", ".join(chosen)).replace("pooling_mode_", "")

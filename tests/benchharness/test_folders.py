@@ -1,0 +1,142 @@
+"""What people have in the place of a checkpoint folder: each is told the way to one."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers.utils import logging
+
+from benchharness.driver.plan import plan_jobs
+from benchharness.models import find_model
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.suites import find_task
+from tests.helpers.checkpoints import save_checkpoint
+
+
+@pytest.fixture(autouse=True)
+def no_bars() -> None:
+    logging.disable_progress_bar()
+
+
+def adapter(folder: Path) -> None:
+    """As peft writes one that was trained with a head of three classes."""
+    said = {"base_model_name_or_path": "some/base", "task_type": "SEQ_CLS", "peft_type": "LORA"}
+    (folder / "adapter_config.json").write_text(json.dumps(said))
+    head = {"base_model.model.classifier.weight": torch.ones(3, 4)}
+    save_file(head, folder / "adapter_model.safetensors")
+
+
+def trained(folder: Path) -> None:
+    for step in (9, 10, 2):
+        save_checkpoint(folder / f"checkpoint-{step}")
+    (folder / "runs").mkdir()
+
+
+def trained_adapter(folder: Path) -> None:
+    (folder / "checkpoint-10").mkdir()
+    adapter(folder / "checkpoint-10")
+
+
+def old_sentences(folder: Path) -> None:
+    save_checkpoint(folder / "0_Transformer")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (folder / "modules.json").write_text("[]")
+
+
+def bare(folder: Path) -> None:
+    (folder / "model.pt").write_bytes(b"")
+
+
+FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
+    (adapter, ["LoRA adapter of some/base", "AutoPeftModelForSequenceClassification", "=3"]),
+    (trained, ["are {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
+    (trained_adapter, ["its checkpoints are {}/checkpoint-10;"]),
+    (old_sentences, ["its checkpoints are {}/0_Transformer;"]),
+    (bare, ["model.pt is weights alone", "save_pretrained"]),
+    (lambda _: None, ["it has no config.json"]),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), FOLDERS, ids=[make.__name__ for make, _ in FOLDERS])
+def test_a_folder_that_is_none_says_the_way_out(
+    bench, tmp_path: Path, make: Callable[[Path], None], words: list[str]
+):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    make(folder)
+    ended = bench("run", "--model", f"mine={folder}", "--task", "glue/rte", "--data", "mini")
+    assert (ended.code, ended.out) == (4, "")
+    assert all(each.replace("{}", str(folder)) in ended.err for each in words), ended.err
+    assert ended.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_file_of_weights_says_it_too(tmp_path: Path):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin is weights alone"):
+        find_model(str(tmp_path / "pytorch_model.bin"))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_an_unfit_tokenizer_is_refused_before_workers_start(bench, tmp_path: Path, listed: bool):
+    folder = save_checkpoint(tmp_path / "small", vocab_size=100)
+    if listed:  # as tokenizers with probabilities have their tokens
+        file = folder / "tokenizer.json"
+        content = json.loads(file.read_text())
+        content["model"]["vocab"] = [[word, -1.0] for word in content["model"]["vocab"]]
+        file.write_text(json.dumps(content))
+    asked = ("--task", "glue/rte", "--data", "mini", "--limit", "8", "--seeds", "1")
+    ended = bench("run", "--model", folder, *asked, "--no-baselines")
+    assert (ended.code, ended.out) == (4, "")
+    assert "its network only 100 embeddings" in ended.err
+    assert ended.err.count("\n") == 1
+    assert not (tmp_path / "results").exists(), "no failed row is left"
+
+
+@pytest.mark.parametrize(
+    ("config", "pooling"),
+    [
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean_tokens"),
+        ({"pooling_mode": "lasttoken"}, "lasttoken"),
+        ({}, None),
+    ],
+)
+def test_a_pooling_that_is_not_used_is_said(tmp_path: Path, config: object, pooling: str | None):
+    folder = save_checkpoint(tmp_path / "sentences")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    planned = plan_jobs([find_model(str(folder))], [find_task("glue/rte")], "mini", [1])
+    assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
+
+
+@pytest.mark.filterwarnings("ignore")  # of peft's
+def test_peft_merges_by_that_command(tmp_path: Path):
+    """Where peft is there: the command that the sentence says, as it says it."""
+    peft = pytest.importorskip("peft")
+    base = save_checkpoint(tmp_path / "base")
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
+    tuned = peft.get_peft_model(network, peft.LoraConfig(task_type="SEQ_CLS", r=2))
+    for name, weight in tuned.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight)
+    tuned.save_pretrained(tmp_path / "lora")
+    with pytest.raises(ModelError) as raised:
+        find_model(str(tmp_path / "lora"))
+    said = str(raised.value)
+    command = shlex.split(said[said.index("python -c") : said.index(", and give")])
+    subprocess.run([sys.executable, *command[1:]], check=True)
+    spec = find_model(str(tmp_path / "lora-merged"))
+    merged = transformers.AutoModel.from_pretrained(spec.checkpoint).eval()
+    ids = torch.arange(5, 15)[None]
+    with torch.no_grad():
+        found = merged(ids).last_hidden_state
+        there = tuned.eval().base_model.model.bert(ids).last_hidden_state
+    torch.testing.assert_close(found, there, rtol=1e-4, atol=1e-5)
