@@ -19,6 +19,7 @@ from benchharness.tasks.glue import GLUE_TASKS
 from benchharness.tasks.race import RACE_TASKS
 from benchharness.tasks.reading import COQA_TASKS, HOTPOTQA_TASKS, QUAC_TASKS
 from benchharness.tasks.snli import SNLI_TASKS
+from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.sst import SST_TASKS
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
@@ -365,11 +366,12 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
     """The task of that full name, or of a short one ("cola") that only one suite has.
 
     Where several have it, the one that `fits` (what a store or a folder holds), if that is one.
+    Case and punctuation do not matter, where no other task is called so: "STS-B" is "stsb".
     """
     wanted = name.lower()
     if wanted in TASKS:
         return TASKS[wanted]
-    found = _called(wanted)
+    found = _called(wanted) or _like(wanted)
     if len(found) > 1 and fits is not None:
         found = [task for task in found if fits(task)] or found
     if len(found) > 1:
@@ -383,6 +385,13 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
 def _called(short: str) -> list[Task]:
     """The tasks of that name without their suite."""
     return [task for task in TASKS.values() if task.name.partition("/")[2] == short]
+
+
+def _like(name: str) -> list[Task]:
+    """The tasks of that name, with their suite or without, but for punctuation."""
+    wanted, tasks = name_key(name), TASKS.values()
+    full = [task for task in tasks if name_key(task.name) == wanted]
+    return full or [task for task in tasks if name_key(task.name.partition("/")[2]) == wanted]
 
 
 def _unknown_task(name: str) -> BenchError:

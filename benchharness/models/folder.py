@@ -119,8 +119,8 @@ def bare(weights: Sequence[str]) -> str:
     if not weights:
         return "expected a folder that save_pretrained wrote."
     return (
-        f"{min(weights)} is weights alone, without the network that they are of: load them where they "
-        "were made, and save both there, by model.save_pretrained(FOLDER) and "
+        f"{min(weights)} is weights alone, without the network that they are of: load them where "
+        "they were made, and save both there, by model.save_pretrained(FOLDER) and "
         "tokenizer.save_pretrained(FOLDER)."
     )
 

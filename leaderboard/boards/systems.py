@@ -19,21 +19,22 @@ class System:
     """A system as a source names it. `table` is empty where every table means the same by it.
 
     `model` is the name of the checkpoint that runs here; where it is empty, `reason` says why
-    nothing does. `rows` counts its published rows, `in_lectures` says that the lectures which the
-    tables came from name it.
+    nothing does, or, where it `runs` even so, in which way. `rows` counts its published rows,
+    `in_lectures` says that the lectures which the tables came from name it.
     """
 
     name: str
     table: str
     model: str
     reason: str
+    runs: bool
     rows: int
     in_lectures: bool
 
     @property
     def status(self) -> str:
         """What there is of it: a checkpoint, numbers, or the name."""
-        if self.model:
+        if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"
 
@@ -130,10 +131,11 @@ def _systems() -> Iterator[System]:
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     lectures = set(document["lectures"])
     for key, model in document["runs"].items():
-        yield _system(key, lectures, model=model, reason="")
-    for reason, keys in document["absent"].items():
-        for key in keys:
-            yield _system(key, lectures, model="", reason=reason)
+        yield _system(key, lectures, model=model, reason="", runs=True)
+    for part in ("ways", "absent"):
+        for reason, keys in document[part].items():
+            for key in keys:
+                yield _system(key, lectures, model="", reason=reason, runs=part == "ways")
 
 
 def _system(key: str, lectures: set[str], **found: Any) -> System:

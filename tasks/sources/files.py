@@ -154,7 +154,7 @@ class Files:
             yield _Level(list(self._folders(here, _spellings(source, source.home), packed)))
         yield _Level([here])
         own = _spellings(source, _own_folder(source))
-        is_named = _key(self.root.name) in map(_key, own)
+        is_named = name_key(self.root.name) in map(name_key, own)
         # Where the task's own folder stands beside this one, this one is another task's.
         if is_named or (own[0] and not self._is_beside(own)):
             yield _Level([here], skipped=1, guessed=not is_named)
@@ -187,10 +187,10 @@ class Files:
 
     def _folders(self, above: _Reading, names: Sequence[str], packed: bool) -> Iterator[_Reading]:
         """The folders, or archives, of these names, and those of the same names within them."""
-        keys = set(map(_key, names))
+        keys = set(map(name_key, names))
         for key, child in self._children(above.home):
             archive = _archive_name(child.name) if packed else ""
-            if (_key(archive) if archive else key) not in keys:
+            if (name_key(archive) if archive else key) not in keys:
                 continue
             folder = self._folder(child, archive)
             if folder is None:
@@ -204,11 +204,11 @@ class Files:
     def _children(self, place: Place) -> list[tuple[str, Place]]:
         """What is in a folder, by key, without what operating systems put there."""
         if str(place) not in self._listed:
-            self._listed[str(place)] = [(_key(child.name), child) for child in _children(place)]
+            self._listed[str(place)] = [(name_key(child.name), child) for child in _children(place)]
         return self._listed[str(place)]
 
     def _named_files(self, folder: _Reading, name: str) -> Iterator[_Reading]:
-        wanted = _key(name)
+        wanted = name_key(name)
         for key, child in self._children(folder.home):
             if key == wanted and child.is_file():
                 differs = child.name != name
@@ -299,7 +299,7 @@ class Files:
     def _nearest(self, source: Source, split: Split) -> str:
         """A file whose folder and name are almost those of the split's; of no other split."""
         others = {
-            _key(pattern.rpartition("/")[2])
+            name_key(pattern.rpartition("/")[2])
             for other in source.splits.values()
             for pattern in other.files
             if other is not split
@@ -307,7 +307,7 @@ class Files:
         close = [
             (likeness, path)
             for path in self._walked
-            if _key(path.rpartition("/")[2]) not in others
+            if name_key(path.rpartition("/")[2]) not in others
             for pattern in split.files
             if (likeness := _likeness(path, pattern, source.home)) > 0
         ]
@@ -333,7 +333,7 @@ def _own_folder(source: Source) -> str:
     return folders.pop() if len(folders) == 1 and is_deeper else ""
 
 
-def _key(name: str) -> str:
+def name_key(name: str) -> str:
     """What of a name tells it from others."""
     return re.sub(r"[\W_]", "", name).lower()
 
@@ -395,6 +395,6 @@ def _likeness(path: str, pattern: str, home: str) -> float:
 @lru_cache(maxsize=MOST_WALKED)
 def _ratio(one: str, other: str, least: float) -> float:
     """How like two names are, from 0 to 1; 0 where they are less so than `least`."""
-    matcher = SequenceMatcher(None, _key(one), _key(other))
+    matcher = SequenceMatcher(None, name_key(one), name_key(other))
     is_near = matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least
     return ratio if is_near and (ratio := matcher.ratio()) >= least else 0

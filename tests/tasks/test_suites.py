@@ -39,6 +39,17 @@ def test_a_task_is_found_by_its_full_and_short_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("glue/sts-b", "glue/stsb"), ("STS_B", "glue/stsb"), ("GLUE/SST-2", "glue/sst2"),
+        ("squad v2.0", "squad/v2.0"), ("ax b", "superglue/axb"),
+    ],
+)  # fmt: skip
+def test_case_and_punctuation_of_a_task_do_not_matter(name: str, task: str) -> None:
+    assert find_task(name) is TASKS[task]
+
+
+@pytest.mark.parametrize(
     ("name", "advice"),
     [
         ("glue/colla", r"no task is called 'glue/colla'\. Did you mean 'glue/cola'\?"),

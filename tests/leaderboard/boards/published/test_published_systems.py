@@ -53,8 +53,6 @@ def test_a_table_may_mean_something_else_by_a_name() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("T5", "answers in text, not by a classifier"),
-        ("T5-11B", "answers in text, not by a classifier"),
         ("ERNIE (Baidu)", "pretrained in Chinese alone"),
         (
             "DeBERTa 1.5B + SiFT",
@@ -66,6 +64,22 @@ def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: st
     found = find_system(name, "any table")
     assert found is not None
     assert (found.model, found.reason) == ("", reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("T5", "--as text"), ("T5*", "--as text"), ("T5-11B", "--as text"),
+        ("MT-DNN", "--start-from together"), ("NeoBERT", "--trust-remote-code"),
+        ("GTE-en-MLM-base", "--trust-remote-code"), ("Ettin encoder base", "on the hub"),
+        ("NomicBERT", "on the hub"), ("BERT-base features, last layer", "--recipe features"),
+    ],
+)  # fmt: skip
+def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
+    found = find_system(name, "any table")
+    assert found is not None
+    assert (found.status, found.model) == ("runs here", "")
+    assert way in found.reason
 
 
 def test_t5_says_what_of_it_runs() -> None:
