@@ -77,7 +77,8 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
 ) -> None:
     """Say on which tasks two systems differ, by their predictions for the same examples.
 
-    Seeds are matched. McNemar's or a paired permutation test, corrected for the number of tasks.
+    Over the seeds that both have: a t-test over examples and seeds, or of one seed McNemar's or a
+    paired permutation test, corrected for the number of tasks.
     """
     with open_store(db, create=False) as store:
         found = find_rows(
@@ -114,7 +115,9 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """What the table does not say of itself."""
     yield "only: examples that this system alone gets right, or with more seeds."
     yield "corrected: the p-value, corrected by Holm for the tasks of the board."
-    yield "*: corrected is below 0.05, and the interval, over examples and seeds, excludes 0."
+    yield "*: corrected is below 0.05; test and interval are over examples and seeds."
+    if any(len(found.seeds) > 1 for found in contrasts):
+        yield "scores and tests are of the means over seeds; boards show medians."
     if any(len(found.seeds) == 1 for found in contrasts):
         yield "with one seed the interval is over examples alone: other seeds may say otherwise."
 

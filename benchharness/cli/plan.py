@@ -19,9 +19,10 @@ from benchharness.cli.options import (
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.power import Comparison, compare
-from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.boards import Rows, find_rows
+from benchharness.stored.uncertainty import known_cells
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
@@ -56,13 +57,13 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
 ) -> None:
     """Say how many seeds would tell two systems apart.
 
-    By the spread of their stored runs: the test is Welch's two-sided t-test of the means over
-    seeds.
+    By the spread of their stored runs and by their predictions: the test is that of bench compare,
+    over examples and seeds.
     """
     _check_chances(alpha=alpha, power=power)
     with open_store(db, create=False) as store:
         found = find_rows(store, (one, other), suite or (), task or (), data)
-    compared = [(rows, compare(*rows, alpha=alpha, power=power)) for rows in found]
+        compared = [(rows, _compare(store, rows, alpha, power)) for rows in found]
     if as_json:
         chances = {"alpha": alpha, "power": power}
         print_json([{**_board(rows), **chances, **_facts(each)} for rows, each in compared])
@@ -73,10 +74,18 @@ def plan(  # noqa: PLR0913  (one parameter for each option)
         columns = ("task", *map(visible, heads(rows.entries)), *COLUMNS)
         lines = [dict(zip(columns, _cells(comparison), strict=True)) for comparison in comparisons]
         print_table(lines, columns, "no task has results of both.", in_parts=True)
+        for each in comparisons:
+            if each.unread:
+                typer.echo(visible(f"{title_of(each.task)}: over seeds alone, {each.unread}"))
     typer.echo(
-        f"seeds of each: what a two-sided Welch t-test at alpha {alpha:g} needs to find this "
-        f"difference with power {power:g}, if the stored spreads are the true ones."
+        f"seeds of each: what the test of bench compare, over examples and seeds, needs at alpha "
+        f"{alpha:g} to find this difference with power {power:g}, if the stored spreads are true."
     )
+
+
+def _compare(store: Store, rows: Rows, alpha: float, power: float) -> list[Comparison]:
+    known = {task: known_cells(rows.board, rows.entries, task, store) for task in rows.tasks}
+    return compare(rows.board, rows.entries, known, alpha=alpha, power=power)
 
 
 def _check_chances(**chances: float) -> None:
@@ -125,6 +134,7 @@ def _facts(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                 "p_value": comparison.p_value,
                 "seeds_needed": comparison.needed,
                 "reason": comparison.reason,
+                "unread": comparison.unread,
             }
             for comparison in comparisons
         }

@@ -5,6 +5,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry, Gain
@@ -16,7 +18,7 @@ from benchharness.leaderboard.comparing.contrast import (
     correct,
     difference_bounds,
 )
-from benchharness.leaderboard.comparing.resampling import mean_interval
+from benchharness.leaderboard.comparing.noise import difference, sample_of_table
 from benchharness.leaderboard.result import Measure, RunRow, rule_name
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
@@ -91,7 +93,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
         predicted = [predicted_split(stored, task, split, one, other) for split in splits]
     except UnreadableError as error:
         reach = difference_bounds(task, names, (each for pair in scores for each in pair))
-        return _of_scores(replace(plain, reason=str(error)), [a - b for a, b in scores], reach)
+        return _of_scores(replace(plain, reason=str(error)), scores, reach)
     return contrast(predicted, names, seeds, means, with_slices=with_slices)
 
 
@@ -113,10 +115,12 @@ def _measures(task: Task, names: Sequence[str], splits: Sequence[str]) -> list[M
     return [measure for measure in every if rule_name(measure) in names]
 
 
-def _of_scores(found: Contrast, differences: Sequence[float], reach: Interval) -> Contrast:
+def _of_scores(found: Contrast, scores: Sequence[tuple[float, float]], reach: Interval) -> Contrast:
     """What the stored scores alone say: an interval over seeds, where there are several."""
-    several = len(differences) > 1
-    return replace(found, interval=mean_interval([differences]).within(reach) if several else None)
+    if len(scores) == 1:
+        return found
+    one, other = (sample_of_table(np.array([side])) for side in zip(*scores, strict=True))
+    return replace(found, interval=difference(one, other).interval().within(reach))
 
 
 class Ties(NamedTuple):

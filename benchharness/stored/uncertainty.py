@@ -1,12 +1,12 @@
 """How sure a board is, by the stored predictions of every cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit, headline_outcomes
-from benchharness.leaderboard.comparing.uncertainty import Known, SeedSpread, with_uncertainty
+from benchharness.leaderboard.comparing.uncertainty import Known, with_uncertainty
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
@@ -15,17 +15,15 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 
 
-def add_uncertainty(
-    board: Board, store: Store, spreads: Mapping[str, SeedSpread] | None = None
-) -> Board:
+def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
     """The board with intervals, which every prediction of its runs is read for.
 
     Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
-    `spreads` are as `with_uncertainty` takes them.
+    `is_pooled` is as `with_uncertainty` takes it.
     """
     known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
     tried = {task: _tried_cells(board, task, store) for task in board.tasks}
-    return with_uncertainty(board, known, tried=tried, spreads=spreads)
+    return with_uncertainty(board, known, tried=tried, is_pooled=is_pooled)
 
 
 def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:

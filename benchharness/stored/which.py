@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry, build_entry
-from benchharness.leaderboard.comparing.uncertainty import SeedSpread
 from benchharness.leaderboard.job import Job, setting_word
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.statistics import Interval, pooled_deviation
+from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.uncertainty import add_uncertainty
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_suite
@@ -146,7 +145,7 @@ def _answer(
         extras=(),
         entries=tuple(replace(entry, rank=place) for place, entry in enumerate(scored, start=1)),
     )
-    board = add_uncertainty(board, store, _spreads(board))
+    board = add_uncertainty(board, store, is_pooled=True)
     names = {entry.name: entry.model for entry in board.entries}
     first = board.entries[0].uncertainty if board.entries else None
     return Answer(
@@ -163,16 +162,6 @@ def _suite(tasks: tuple[str, ...]) -> Suite:
     cells = {task: score_names(task, find_suite(task.partition("/")[0]).rule) for task in tasks}
     rule = ScoreRule(name="mean", cells=cells, cite="ours: the tasks weigh the same")
     return Suite(name="which", title="which", tasks=tasks, rule=rule, cite=rule.cite)
-
-
-def _spreads(board: Board) -> dict[str, SeedSpread]:
-    """By task, the spread of a seed, pooled over the entries with two."""
-    found = {}
-    for task in board.tasks:
-        deviation, freedom = pooled_deviation(entry.cells[task].values for entry in board.entries)
-        if freedom:
-            found[task] = SeedSpread(deviation=deviation, freedom=freedom)
-    return found
 
 
 def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:

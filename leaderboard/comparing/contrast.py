@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from benchharness.leaderboard.boards.cell import score_bounds
 from benchharness.leaderboard.comparing.answers import answer_of, gold_of, text_of
 from benchharness.leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
+from benchharness.leaderboard.comparing.noise import Estimate, difference, sample_of
 from benchharness.leaderboard.comparing.resampling import (
+    Outcomes,
     Pairs,
     bootstrap_interval,
     permutation_p_value,
@@ -23,7 +25,7 @@ FEWEST = 20
 """Units that an interval of a slice is drawn from. The percentile bootstrap of fewer is too narrow:
 two examples that both systems have right would have an interval of no width."""
 
-MCNEMAR, PERMUTATION = "McNemar, exact", "paired permutation"
+MCNEMAR, PERMUTATION, TWO_WAY = "McNemar, exact", "paired permutation", "t, examples and seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +64,10 @@ class Contrast:
     """The headline score of two systems on a task, over the seeds that both have.
 
     `scores` are the means over seeds and `difference` the first's less the second's, in the score's
-    unit. `interval` is over examples and seeds (over examples where there is one seed), `p_value`
-    that of `test` for these trained models and other examples, and `corrected` the same by Holm
-    over the tasks. `flips` are None where no answer is right or wrong, or nothing could be read;
-    `reason` says why there is no test.
+    unit. `interval` and `p_value` are over examples and seeds, and of one test, `test`; where there
+    is one seed, over examples alone. `corrected` is the p-value by Holm over the tasks. `flips` are
+    None where no answer is right or wrong, or nothing could be read; `reason` says why there is no
+    test.
     """
 
     task: str
@@ -95,7 +97,10 @@ class Contrast:
 
     @property
     def is_shown(self) -> bool:
-        """Whether chance explains neither the examples nor the seeds that came out so."""
+        """Whether chance does not explain it: corrected below 0.05, and so the interval without 0.
+
+        Those of one seed come from two computations, which must agree.
+        """
         if self.corrected is None or self.interval is None:
             return False
         return self.corrected < ALPHA and not self.interval.has(0.0)
@@ -111,8 +116,8 @@ def contrast(
 ) -> Contrast:
     """The contrast of two systems on the splits of one task; `names` are those of its scores.
 
-    Accuracy of one pair of runs is tested by McNemar's exact test, anything else by the paired
-    permutation test, in which all seeds of an example change sides together.
+    Several seeds are tested as drawn like the examples (noise.py). Of one pair of runs accuracy is
+    tested by McNemar's exact test, anything else by the paired permutation test.
     """
     task = splits[0].task.name
     headline = headline_pairs(splits, names)
@@ -126,21 +131,36 @@ def contrast(
     if headline is None:
         reason = f"{' and '.join(names)} cannot be taken apart by examples"
         return replace(found, reason=reason)
-    flipped = found.flipped
-    by_mcnemar = headline.is_accuracy and flipped is not None and len(seeds) == 1
-    p_value = (
-        mcnemar_exact(*flipped)
-        if by_mcnemar and flipped is not None
-        else permutation_p_value(headline.pairs)
-    )
     reach = difference_bounds(splits[0].task, names, scores)
+    test, p_value = _test(headline, found)
     return replace(
         found,
-        interval=bootstrap_interval(headline.pairs).within(reach),
-        test=MCNEMAR if by_mcnemar else PERMUTATION,
+        interval=_interval(headline.pairs).within(reach),
+        test=test,
         p_value=p_value,
         slices=_slices(splits, headline, reach) if with_slices else (),
     )
+
+
+def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
+    """The name of the test that fits, and its p-value."""
+    if headline.pairs.one.shape[1] > 1:
+        return TWO_WAY, _difference(headline.pairs).p_value
+    if headline.is_accuracy and found.flipped is not None:
+        return MCNEMAR, mcnemar_exact(*found.flipped)
+    return PERMUTATION, permutation_p_value(headline.pairs)
+
+
+def _interval(pairs: Pairs, draws: int = 5_000) -> Interval:
+    """Over units and seeds; over units alone where there is one seed."""
+    if pairs.one.shape[1] > 1:
+        return _difference(pairs).interval()
+    return bootstrap_interval(pairs, draws=draws)
+
+
+def _difference(pairs: Pairs) -> Estimate:
+    one, other = (Outcomes(parts=side, score=pairs.score) for side in (pairs.one, pairs.other))
+    return difference(sample_of(one), sample_of(other))
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
@@ -180,9 +200,7 @@ def _slices(
                     name=name,
                     examples=sum(len(headline.units[unit]) for unit in units),
                     difference=pairs.difference,
-                    interval=bootstrap_interval(pairs, draws=1_000).within(reach)
-                    if drawn
-                    else None,
+                    interval=_interval(pairs, draws=1_000).within(reach) if drawn else None,
                 )
             )
     return tuple(found)

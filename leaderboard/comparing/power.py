@@ -1,28 +1,40 @@
 """Two entries of a board, task by task: how far apart, and how many seeds would show it. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+import numpy as np
 import scipy  # its parts are loaded on first use
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.comparing.noise import (
+    Estimate,
+    Noise,
+    average,
+    noise_of,
+    sample_of,
+    sample_of_table,
+)
+from benchharness.leaderboard.comparing.resampling import Outcomes
+from benchharness.leaderboard.comparing.uncertainty import Known
 
 MOST_SEEDS = 10_000
 """Beyond so many the answer is no plan any more."""
 
 SCORE = "score"
-"""The row of the suite's score, which is compared over the seeds that have every task."""
+"""The row of the suite's score, the mean of its tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The values of two systems over their seeds; `needed` seeds of each would tell them apart.
 
-    `difference` is that of the means, first minus second, because a t-test compares means.
-    `p_value` is Welch's for the stored values. `reason` says why there is no number of seeds.
+    `difference` is that of the means, first minus second, and `p_value` that of the test of
+    `bench compare` (noise.py), without its correction. `reason` says why there is no number of
+    seeds, and `unread` why the examples' part is unknown.
     """
 
     task: str
@@ -32,65 +44,101 @@ class Comparison:
     p_value: float | None
     needed: int | None
     reason: str
+    unread: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A task's difference and its noise."""
+
+    difference: float
+    noise: Noise
+
+    def at(self, count: int) -> Estimate:
+        """With so many seeds of each system."""
+        return self.noise.with_seeds(count).estimate(self.difference)
 
 
 def compare(
     board: Board,
     entries: Sequence[Entry],
-    tasks: Sequence[str],
+    known: Mapping[str, Sequence[Known | None]],
     *,
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> list[Comparison]:
-    """A comparison of two entries for each of the tasks, which both have.
+    """A comparison of two entries for each of the tasks of `known`, which both have.
 
-    The suite's score comes last where both have it and all its tasks are among `tasks`.
+    `known` is what is known of their examples. The suite's score comes last where all tasks of its
+    rule are there.
     """
     one, other = entries
-    samples = {task: (one.cells[task].values, other.cells[task].values) for task in tasks}
-    if set(board.rule.cells) <= set(tasks) and one.seed_scores and other.seed_scores:
-        samples[SCORE] = (one.seed_scores, other.seed_scores)
-    return [_comparison(task, values, alpha, power) for task, values in samples.items()]
+    parts, found = {}, []
+    for task, outcomes in known.items():
+        values = (one.cells[task].values, other.cells[task].values)
+        parts[task] = _part(values, outcomes)
+        unread = next((each for each in outcomes if isinstance(each, str)), "")
+        found.append(_comparison(task, values, [parts[task]], (alpha, power), unread))
+    if set(board.rule.cells) <= set(known) and one.seed_scores and other.seed_scores:
+        whole = [parts[task] for task in board.rule.cells]
+        scores = (one.seed_scores, other.seed_scores)
+        found.append(_comparison(SCORE, scores, whole, (alpha, power), ""))
+    return found
+
+
+def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
+    samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
+    if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
+        samples = [sample_of_table(np.array([own])) for own in values]
+    one, other = samples
+    return Part(
+        difference=float(one.scores.mean() - other.scores.mean()), noise=noise_of(one, other)
+    )
 
 
 def _comparison(
-    task: str, values: tuple[tuple[float, ...], tuple[float, ...]], alpha: float, power: float
+    task: str,
+    values: tuple[tuple[float, ...], tuple[float, ...]],
+    parts: Sequence[Part],
+    chances: tuple[float, float],
+    unread: str,
 ) -> Comparison:
     one, other = values
-    difference = fmean(one) - fmean(other)
-    spreads = (stdev(one), stdev(other)) if min(len(one), len(other)) > 1 else None
-    needed = seeds_needed(difference, spreads, alpha, power) if spreads and difference else None
+    now = average([part.noise.estimate(part.difference) for part in parts])
+    several = min(len(one), len(other)) > 1
+    difference = now.value
+    needed = seeds_needed(parts, *chances) if several and difference else None
     return Comparison(
         task=task,
         values=values,
         difference=difference,
-        spreads=spreads,
-        p_value=welch_p_value(one, other),
+        spreads=(stdev(one), stdev(other)) if several else None,
+        p_value=now.p_value if several and now.variance else None,
         needed=needed,
-        reason="" if needed else _reason(spreads, difference),
+        reason="" if needed else _reason(several, difference, parts),
+        unread=unread,
     )
 
 
-def _reason(spreads: tuple[float, float] | None, difference: float) -> str:
-    if spreads is None:
+def _reason(several: bool, difference: float, parts: Sequence[Part]) -> str:
+    if not several:
         return "one seed shows no spread: run at least 2 of each"
-    return f"more than {MOST_SEEDS:,}" if difference else "the means are equal"
+    if not difference:
+        return "the means are equal"
+    if any(part.noise.units for part in parts):
+        return "no number of seeds: it needs more examples"
+    return f"more than {MOST_SEEDS:,}"
 
 
-def welch_power(
-    seeds: int, difference: float, spreads: tuple[float, float], alpha: float = 0.05
-) -> float:
-    """The chance that the test finds a true difference of the means, with `seeds` runs of each.
+def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
+    """The chance that the test finds a true difference of this value and variance.
 
-    `spreads` are the standard deviations over seeds of both systems. The statistic is taken for a
-    noncentral t with the degrees of freedom of Welch and Satterthwaite; where the spreads are equal
-    this is the power of Student's test (Cohen, Statistical Power Analysis, 1988, chapter 2).
+    The statistic is taken for a noncentral t (Cohen, Statistical Power Analysis, 1988, chapter 2).
     """
-    variances = [spread**2 for spread in spreads]
-    if sum(variances) == 0:
-        return float(difference != 0)
-    freedom = (seeds - 1) * sum(variances) ** 2 / sum(v**2 for v in variances)
-    shift = abs(difference) * math.sqrt(seeds / sum(variances))
+    if estimate.variance == 0:
+        return float(estimate.value != 0)
+    freedom = min(estimate.freedom, 1e9)
+    shift = abs(estimate.value) / math.sqrt(estimate.variance)
     critical = scipy.stats.t.ppf(1 - alpha / 2, freedom)
     power = float(
         scipy.stats.nct.sf(critical, freedom, shift)
@@ -100,33 +148,16 @@ def welch_power(
     return power if math.isfinite(power) else float(scipy.stats.norm.cdf(shift - critical))
 
 
-def seeds_needed(
-    difference: float, spreads: tuple[float, float], alpha: float = 0.05, power: float = 0.8
-) -> int | None:
+def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8) -> int | None:
     """The fewest seeds of each system, 2 or more, that reach the power; None beyond MOST_SEEDS."""
-    if welch_power(MOST_SEEDS, difference, spreads, alpha) < power:
+
+    def suffices(count: int) -> bool:
+        return power_of(average([part.at(count) for part in parts]), alpha) >= power
+
+    if not suffices(MOST_SEEDS):
         return None
     low, high = 1, MOST_SEEDS
     while high - low > 1:
         middle = (low + high) // 2
-        if welch_power(middle, difference, spreads, alpha) >= power:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
-
-
-def welch_p_value(one: tuple[float, ...], other: tuple[float, ...]) -> float | None:
-    """The p-value of the values themselves; None where it is undefined: one value, no spread.
-
-    From means and spreads that are summed exactly: scipy's own sums warn of lost digits where the
-    values of one system are equal.
-    """
-    if min(len(one), len(other)) < 2 or len(set(one)) == len(set(other)) == 1:
-        return None
-    moments = (moment for values in (one, other) for moment in _moments(values))
-    return float(scipy.stats.ttest_ind_from_stats(*moments, equal_var=False).pvalue)
-
-
-def _moments(values: Sequence[float]) -> tuple[float, float, int]:
-    return fmean(values), stdev(values), len(values)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded on first use
 
-from benchharness.leaderboard.statistics import Interval, student_t
+from benchharness.leaderboard.statistics import Interval
 
 Array = npt.NDArray[np.float64]
 
@@ -45,7 +44,7 @@ class Pairs:
         return float(self.differences.mean())
 
 
-# The paired bootstrap: how far a difference moves with other examples and other seeds.
+# The paired bootstrap: how far a difference moves with other examples.
 
 CHUNK = 2**22
 """Numbers that are held at once, 32 MiB."""
@@ -55,16 +54,12 @@ FEW = 16
 
 
 def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
-    """The interval of the mean difference over seeds.
+    """The interval of the mean difference for these runs and other units.
 
     Units are drawn with replacement, each with both systems and all seeds (Efron and Tibshirani,
-    An Introduction to the Bootstrap, 1993, percentile interval). Of three or five seeds nothing can
-    be drawn: their part is Student's t times the standard error of the differences seed by seed,
-    which counts the examples' share in it twice and so errs to the wide side. One seed tells of the
-    examples alone.
+    An Introduction to the Bootstrap, 1993, percentile interval).
     """
-    generator = np.random.default_rng(0)
-    found = _resampled(pairs, draws, generator) + _seed_noise(pairs, draws, generator)
+    found = _resampled(pairs, draws, np.random.default_rng(0))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
     return Interval(low=float(low), high=float(high))
 
@@ -98,24 +93,6 @@ def _counted(
     units = len(kind_of)
     samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
     return np.stack([np.bincount(sample, minlength=kinds) for sample in samples])
-
-
-def _seed_noise(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
-    differences = pairs.differences
-    if len(differences) < 2:
-        return np.zeros(draws)
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    return error * student_draws(len(differences) - 1, draws, generator)
-
-
-def student_draws(freedom: float, draws: int, generator: np.random.Generator) -> Array:
-    """Student's t, one value from each of as many equally likely stretches, in random order.
-
-    Its quantiles are met whatever the luck of the draw: at one degree of freedom, that of two
-    seeds, plain draws move the ends of an interval by a seventh of its width.
-    """
-    stretches = (np.arange(draws) + 0.5) / draws
-    return generator.permutation(scipy.special.stdtrit(freedom, stretches))
 
 
 # The paired permutation test: how often a difference comes about when the names are random.
@@ -233,40 +210,3 @@ def _times_drawn(units: int, draws: int, generator: np.random.Generator) -> Iter
         samples = (generator.integers(units, size=units) for _ in range(few))
         counts = [np.bincount(sample, minlength=units) for sample in samples]
         yield np.stack(counts).astype(np.float64)  # floats multiply much faster
-
-
-# The mean over examples and seeds, without drawing anything again.
-
-
-def mean_interval(outcomes: Any, *, level: float = 0.95) -> Interval:
-    """The interval of a mean over examples and seeds; `outcomes` are [examples, seeds].
-
-    Both are taken for drawn at random, each example with every seed. The variance of the mean is
-    that of a two-way layout without replication, v(examples) / n + v(seeds) / m - v(rest) / nm, of
-    which the first is all where there is one seed; Student's t has the degrees of freedom of
-    Satterthwaite (Searle, Casella and McCulloch, Variance Components, 1992, chapter 4).
-    """
-    table = np.asarray(outcomes, dtype=np.float64)
-    table = table.reshape(len(table), -1)
-    found = []
-    for axis in (1, 0):
-        means = table.mean(axis=axis)
-        found.append(float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0)
-    mean, shares = float(table.mean()), (found[0], found[1])
-    variance = max(*shares, sum(shares) - _rest(table))
-    if variance == 0:
-        return Interval(low=mean, high=mean)
-    ways = (size - 1 for size in table.shape)
-    freedom = sum(shares) ** 2 / sum(s**2 / n for s, n in zip(shares, ways, strict=True) if s)
-    reach = student_t(freedom, (1 + level) / 2) * math.sqrt(variance)
-    return Interval(low=mean - reach, high=mean + reach)
-
-
-def _rest(table: Any) -> float:
-    """What both have counted: the part of neither example nor seed alone."""
-    examples, seeds = table.shape
-    if min(examples, seeds) < 2:
-        return 0.0
-    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
-    squares = float((rest**2).sum())
-    return squares / float((examples - 1) * (seeds - 1) * examples * seeds)
