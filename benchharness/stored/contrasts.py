@@ -115,7 +115,7 @@ def _measures(task: Task, names: Sequence[str], splits: Sequence[str]) -> list[M
     return [measure for measure in every if rule_name(measure) in names]
 
 
-def _of_scores(found: Contrast, scores: Sequence[tuple[float, float]], reach: Interval) -> Contrast:
+def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interval) -> Contrast:
     """What the stored scores alone say: an interval over seeds, where there are several."""
     if len(scores) == 1:
         return found

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import stdev
 
 import numpy as np
 import scipy  # its parts are loaded on first use

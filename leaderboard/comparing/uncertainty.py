@@ -130,7 +130,8 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
     if isinstance(known, Outcomes):
         estimates["examples"] = median_estimate(replace(sample, spread=None))
     if estimates:
-        estimates["both"] = median_estimate(sample)
+        found = [median_estimate(sample), *estimates.values()]
+        estimates["both"] = max(found, key=lambda each: each.variance)  # no surer than either
     names = score_names(cell.task, rule)
     return _Known(
         sample=sample,

@@ -39,7 +39,7 @@ def test_the_facts_of_every_task(bench, stored):
     assert found["systems"] == ["good:paper:fp32", "bad:paper:fp32"]
     assert set(found["tasks"]) == {"glue/rte", "glue/wnli", "glue/cola"}
     rte = found["tasks"]["glue/rte"]
-    assert (rte["seeds"], rte["test"]) == ([0, 1, 2], "paired permutation")
+    assert (rte["seeds"], rte["test"]) == ([0, 1, 2], "t, examples and seeds")
     assert rte["flipped"] == [39, 1]
     assert rte["difference"] == pytest.approx(38 / rte["examples"])
     assert rte["interval"]["low"] < rte["difference"] < rte["interval"]["high"]

@@ -1,31 +1,39 @@
+from collections.abc import Iterable
+
 import pytest
 
 from benchharness.leaderboard.boards.board import boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing.power import SCORE, compare
+from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
+
+
+def unread(tasks: Iterable[str]) -> dict[str, list[Known | None]]:
+    return {task: ["gone", "gone"] for task in tasks}
 
 
 def test_each_task_and_the_score_are_compared() -> None:
     rows = [*make_rows("good", [0.80, 0.82, 0.84]), *make_rows("bad", [0.70, 0.75, 0.80])]
     board = one_board(rows)
-    comparisons = {found.task: found for found in compare(board, board.entries, TASKS)}
+    comparisons = {found.task: found for found in compare(board, board.entries, unread(TASKS))}
     assert set(comparisons) == {*TASKS, SCORE}
     rte = comparisons["glue/rte"]
     assert rte.values == ((0.80, 0.82, 0.84), (0.70, 0.75, 0.80))
     assert rte.difference == pytest.approx(0.07)
     assert rte.spreads == pytest.approx((0.02, 0.05))
-    # Student's test with the mean variance needs 6 (an effect of 1.84); Welch's has 1.3 degrees of
-    # freedom for each further pair of seeds instead of 2.
-    assert rte.needed == 7
-    assert rte.p_value == pytest.approx(0.122, abs=0.001)
-    assert comparisons[SCORE].needed == 7
+    assert rte.needed == 6  # Student's test of an effect of 1.84
+    assert rte.p_value == pytest.approx(0.0877, abs=1e-4)
+    assert rte.unread == "gone"
+    # The mean of nine tasks whose runs are drawn apart.
+    assert comparisons[SCORE].difference == pytest.approx(0.07)
+    assert comparisons[SCORE].needed == 2
 
 
 def test_the_score_is_left_out_where_a_task_of_its_rule_is() -> None:
     board = one_board([*make_rows("a", [0.8, 0.9]), *make_rows("b", [0.7, 0.8])])
-    assert [c.task for c in compare(board, board.entries, ["glue/rte"])] == ["glue/rte"]
+    assert [c.task for c in compare(board, board.entries, unread(["glue/rte"]))] == ["glue/rte"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,7 @@ def test_where_there_is_no_number_the_reason_is_said(
     one: object, other: object, reason: str
 ) -> None:
     board = one_board([*make_rows("one", one), *make_rows("other", other)])
-    (found,) = compare(board, board.entries, ["glue/rte"])
+    (found,) = compare(board, board.entries, unread(["glue/rte"]))
     assert (found.needed, found.reason) == (None, reason)
 
 

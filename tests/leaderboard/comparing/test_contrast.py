@@ -43,10 +43,10 @@ def test_one_pair_of_runs_is_tested_by_mcnemar() -> None:
     assert found.examples == len(mini("glue/rte", "dev"))
 
 
-def test_several_seeds_and_other_scores_are_tested_by_permutation() -> None:
+def test_several_seeds_are_tested_with_the_examples_and_other_scores_by_permutation() -> None:
     split = drawn("glue/rte", one=(0.9, 0.9, 0.9), other=(0.5, 0.5, 0.5))
     found = contrast([split], ("accuracy",), (0, 1, 2), (0.9, 0.7))
-    assert found.test == "paired permutation"
+    assert found.test == "t, examples and seeds"
     assert found.difference == pytest.approx(0.2)
     assert correct([found])[0].is_shown
     cola = contrast([drawn("glue/cola")], ("mcc",), (0,), (0.5, 0.4))

@@ -1,16 +1,25 @@
 """Against published power tables, and against the test itself on drawn samples."""
 
-import math
-import random
-
+import numpy as np
 import pytest
+from scipy import stats
 
-from benchharness.leaderboard.comparing.power import (
-    MOST_SEEDS,
-    seeds_needed,
-    welch_p_value,
-    welch_power,
+from benchharness.leaderboard.comparing.noise import (
+    Noise,
+    Sample,
+    Spread,
+    difference,
+    noise_of,
+    sample_of_table,
 )
+from benchharness.leaderboard.comparing.power import MOST_SEEDS, Part, power_of, seeds_needed
+
+
+def part(value: float, spread: float, units: float = 0.0) -> Part:
+    """Two systems whose seeds have this spread, on examples of this variance."""
+    seeds = Spread(variance=spread**2, own=0.0, freedom=8)
+    noise = Noise(units=units, unit_freedom=499, seeds=seeds, sides=(5, 5))
+    return Part(difference=value, noise=noise)
 
 
 @pytest.mark.parametrize(
@@ -32,67 +41,67 @@ from benchharness.leaderboard.comparing.power import (
 def test_equal_spreads_give_the_tables_of_students_test(
     effect: float, power: float, alpha: float, seeds: int
 ) -> None:
-    assert seeds_needed(effect * 3.0, (3.0, 3.0), alpha, power) == seeds
-    assert seeds_needed(-effect * 0.02, (0.02, 0.02), alpha, power) == seeds
+    assert seeds_needed([part(effect * 3.0, 3.0)], alpha, power) == seeds
+    assert seeds_needed([part(-effect * 0.02, 0.02)], alpha, power) == seeds
 
 
 def test_power_of_given_seeds() -> None:
     # TTestIndPower().power(0.5, nobs1=64, alpha=0.05) and (1.0, nobs1=5, alpha=0.05).
-    assert welch_power(64, 0.5, (1, 1)) == pytest.approx(0.8014, abs=1e-4)
-    assert welch_power(5, 1.0, (1, 1)) == pytest.approx(0.2863, abs=1e-4)
+    assert power_of(part(0.5, 1).at(64)) == pytest.approx(0.8014, abs=1e-4)
+    assert power_of(part(1.0, 1).at(5)) == pytest.approx(0.2863, abs=1e-4)
+    assert power_of(part(0.0, 1).at(5), alpha=0.05) == pytest.approx(0.05)
 
 
-def test_without_a_difference_the_power_is_alpha() -> None:
-    assert welch_power(5, 0.0, (1, 2), alpha=0.05) == pytest.approx(0.05)
+def test_without_examples_it_is_students_test_of_two_groups() -> None:
+    draw = np.random.default_rng(2)
+    one, other = draw.normal(0.3, 1, size=5), draw.normal(size=5)
+    ours = difference(sample_of_table(one[None]), sample_of_table(other[None]))
+    theirs = stats.ttest_ind(one, other)
+    assert ours.p_value == pytest.approx(float(theirs.pvalue))
+    found, interval = ours.interval(), theirs.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
-@pytest.mark.parametrize(
-    ("seeds", "difference", "spreads"), [(5, 2.0, (0.2, 1.5)), (8, 1.5, (2, 1))]
-)
-def test_unequal_spreads_have_the_power_that_drawn_samples_show(
-    seeds: int, difference: float, spreads: tuple[float, float]
-) -> None:
-    draw = random.Random(1)
+def test_of_equal_seeds_it_is_students_paired_test_of_the_examples() -> None:
+    draw = np.random.default_rng(3)
+    one, other = draw.normal(0.1, 1, size=(50, 1)), draw.normal(size=(50, 1))
+    ours = difference(*(sample_of_table(np.repeat(side, 3, axis=1)) for side in (one, other)))
+    assert ours.p_value == pytest.approx(float(stats.ttest_rel(one[:, 0], other[:, 0]).pvalue))
 
-    def sample(mean: float, spread: float) -> tuple[float, ...]:
-        return tuple(draw.gauss(mean, spread) for _ in range(seeds))
 
-    found = 0
-    for _ in range(500):
-        p_value = welch_p_value(sample(difference, spreads[0]), sample(0, spreads[1]))
-        found += p_value is not None and p_value < 0.05
-    assert welch_power(seeds, difference, spreads) == pytest.approx(found / 500, abs=0.06)
+def drawn(draw: np.random.Generator, seeds: int, shift: float = 0.0) -> list[Sample]:
+    hard = draw.normal(size=(300, 1))
+    return [
+        sample_of_table(
+            mean
+            + hard
+            + 0.3 * draw.normal(size=(300, 1))
+            + 0.05 * draw.normal(size=seeds)
+            + draw.normal(size=(300, seeds))
+        )
+        for mean in (shift, 0.0)
+    ]
+
+
+def test_a_plan_of_other_seeds_has_the_power_that_drawn_runs_show() -> None:
+    draw = np.random.default_rng(1)
+    found = np.mean([difference(*drawn(draw, 8, 0.15)).p_value < 0.05 for _ in range(400)])
+    plans = [Part(difference=0.15, noise=noise_of(*drawn(draw, 4))) for _ in range(100)]
+    assert np.mean([power_of(plan.at(8)) for plan in plans]) == pytest.approx(found, abs=0.07)
 
 
 def test_the_number_is_the_smallest_that_reaches_the_power() -> None:
-    for difference, spreads in ((0.01, (0.02, 0.005)), (0.3, (0.1, 0.2)), (0.004, (0.001, 0.01))):
-        seeds = seeds_needed(difference, spreads)
+    for plan in (part(0.01, 0.012), part(0.3, 0.15, 0.002), part(0.004, 0.006, 1e-7)):
+        seeds = seeds_needed([plan])
         assert seeds is not None
-        assert welch_power(seeds, difference, spreads) >= 0.8
-        assert seeds == 2 or welch_power(seeds - 1, difference, spreads) < 0.8
+        assert power_of(plan.at(seeds)) >= 0.8
+        assert seeds == 2 or power_of(plan.at(seeds - 1)) < 0.8
 
 
 def test_the_ends() -> None:
-    assert seeds_needed(0.1, (0.0, 0.0)) == 2
-    assert seeds_needed(50.0, (0.1, 0.1)) == 2
-    assert seeds_needed(0.1, (0.0, 0.001)) == 2
-    assert seeds_needed(0.0, (1.0, 1.0)) is None
-    assert seeds_needed(0.01, (1.0, 1.0)) is None
-    assert welch_power(MOST_SEEDS, 1e6, (1.0, 1.0)) == pytest.approx(1.0)
-
-
-def test_p_value_of_a_worked_example() -> None:
-    # By hand: t = -2 / sqrt(1/3 + 4/3) = -1.549 with 2.94 degrees of freedom.
-    assert welch_p_value((1.0, 2.0, 3.0), (2.0, 4.0, 6.0)) == pytest.approx(0.2214, abs=1e-3)
-    assert welch_p_value((1.0,), (2.0, 3.0)) is None
-    assert welch_p_value((1.0, 1.0), (2.0, 2.0)) is None
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_system_whose_seeds_are_all_equal_has_a_p_value_without_a_warning() -> None:
-    # One spread alone leaves n - 1 = 2 degrees of freedom, whose t has a closed form.
-    one, other = (0.5, 0.5, 0.5), (0.7, 0.75, 0.8)
-    t = 0.25 / (0.05 / math.sqrt(3))
-    expected = 1 - t / math.sqrt(t**2 + 2)
-    assert welch_p_value(one, other) == pytest.approx(expected, rel=1e-9)
-    assert welch_p_value(other, one) == pytest.approx(expected, rel=1e-9)
+    assert seeds_needed([part(0.1, 0.0)]) == 2
+    assert seeds_needed([part(50.0, 0.1)]) == 2
+    assert seeds_needed([part(0.0, 1.0)]) is None
+    assert seeds_needed([part(0.01, 1.0)]) is None
+    assert seeds_needed([part(0.01, 0.001, units=1e-3)]) is None, "no seeds make up for examples"
+    assert MOST_SEEDS == 10_000

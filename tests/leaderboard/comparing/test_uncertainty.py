@@ -1,6 +1,6 @@
 """Intervals of cells, scores and ranks, of made-up outcomes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 
 import numpy as np
@@ -10,8 +10,8 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.comparing.resampling import Outcomes, first_part, student_draws
-from benchharness.leaderboard.comparing.uncertainty import Known, SeedSpread, with_uncertainty
+from benchharness.leaderboard.comparing.resampling import Outcomes, first_part
+from benchharness.leaderboard.comparing.uncertainty import Known, with_uncertainty
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
@@ -52,7 +52,7 @@ def right(difficulty: np.ndarray, share: float) -> np.ndarray:
 def uncertainty(values: Mapping[str, Sequence[float]], **fields: float) -> dict[str, Uncertainty]:
     """Of models whose every task has these values, one a seed."""
     board = one_board([row for name, v in values.items() for row in make_rows(name, v)])
-    shown = with_uncertainty(board, drawn(board, **fields), draws=1_000)
+    shown = with_uncertainty(board, drawn(board, **fields))
     return {entry.model: entry.uncertainty for entry in shown.entries if entry.uncertainty}
 
 
@@ -60,19 +60,15 @@ def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None
     values = (0.60, 0.61, 0.62, 0.63, 0.64)
     cell = uncertainty({"a": values})["a"].cells["glue/rte"]
     assert cell.examples is not None
+    assert cell.seeds is not None
     assert cell.both is not None
     # The standard error of a share of 62 % of 200 is 3.4 points.
     assert cell.examples.high - cell.examples.low == pytest.approx(2 * 1.96 * 0.034, rel=0.25)
-    assert cell.seeds == median_interval(values)
-    assert cell.both.low < min(cell.examples.low, cell.seeds.low)
-    assert cell.both.high > max(cell.examples.high, cell.seeds.high)
+    seeds = median_interval(values)
+    assert (cell.seeds.low, cell.seeds.high) == pytest.approx((seeds.low, seeds.high))
+    assert cell.both.low <= min(cell.examples.low, cell.seeds.low)
+    assert cell.both.high >= max(cell.examples.high, cell.seeds.high)
     assert cell.scope == "examples and seeds"
-
-
-def test_what_two_seeds_add_has_the_quantiles_of_student_t_whatever_is_drawn() -> None:
-    one, other = (student_draws(1, 2_000, np.random.default_rng(seed)) for seed in (0, 1))
-    assert np.quantile(one, [0.025, 0.975]) == pytest.approx([-12.71, 12.71], rel=0.02)
-    assert abs(np.corrcoef(np.sign(one), np.sign(other))[0, 1]) < 0.1
 
 
 def test_one_seed_tells_of_examples_alone() -> None:
@@ -131,7 +127,7 @@ def test_ranks_hold_the_true_ones_in_most_draws_of_examples() -> None:
             task: [outcomes_of([draw.random(UNITS) < share]) for share in (0.62, 0.60, 0.58)]
             for task in board.tasks
         }
-        shown = with_uncertainty(board, known, draws=300)
+        shown = with_uncertainty(board, known)
         for true, entry in enumerate(shown.entries, start=1):
             assert entry.uncertainty is not None
             assert entry.uncertainty.ranks is not None
@@ -225,21 +221,46 @@ def test_without_them_a_board_says_nothing() -> None:
     assert "95 %" not in row.score.note
 
 
-def test_a_given_spread_of_seeds_is_that_of_entries_that_show_none() -> None:
-    board = one_board([*make_rows("a", [0.6]), *make_rows("b", [0.5])])
-    spreads = {task: SeedSpread(deviation=0.1, freedom=8) for task in board.tasks}
-    alone = with_uncertainty(board, drawn(board), draws=1_000)
-    pooled = with_uncertainty(board, drawn(board), draws=1_000, spreads=spreads)
-    for one, other in zip(alone.entries, pooled.entries, strict=True):
-        assert one.uncertainty is not None
-        assert other.uncertainty is not None
+def test_a_pooled_spread_of_seeds_is_that_of_entries_that_show_none() -> None:
+    values = {"a": [0.6], "b": [0.55], "c": [0.2, 0.3, 0.4]}
+    board = one_board([row for name, own in values.items() for row in make_rows(name, own)])
+    shown = {
+        is_pooled: with_uncertainty(board, drawn(board), is_pooled=is_pooled)
+        for is_pooled in (False, True)
+    }
+    found = {
+        is_pooled: {entry.model: entry.uncertainty for entry in each.entries if entry.uncertainty}
+        for is_pooled, each in shown.items()
+    }
+    for task in board.tasks:
+        assert found[False]["a"].cells[task].seeds is None
+        given = found[True]["a"].cells[task].seeds
+        assert given is not None
+        # Student's t of 2 degrees of freedom, of one value.
+        assert given.high == pytest.approx(min(1.0, 0.6 + 4.303 * 0.1), abs=1e-3)
+    assert (found[False]["a"].tied, found[True]["a"].tied) == ((), ("b",))
+
+
+def null_boards(count: int, models: int) -> Iterator[Board]:
+    for seed in range(count):
+        draw = np.random.default_rng(seed)
+        board = one_board([row for n in range(models) for row in make_rows(f"m{n}", [0.6] * 3)])
+        known: dict[str, list[Known | None]] = {}
         for task in board.tasks:
-            without, given = one.uncertainty.cells[task], other.uncertainty.cells[task]
-            assert without.seeds is None
-            assert given.seeds is not None
-            # Student's t of 8 degrees of freedom, of one value.
-            assert given.seeds.high - one.cells[task].median == pytest.approx(2.306 * 0.1, abs=1e-4)
-    told = [entry.uncertainty.tied for entry in alone.entries if entry.uncertainty]
-    both = [entry.uncertainty.tied for entry in pooled.entries if entry.uncertainty]
-    assert told == [(), ()]
-    assert both == [("b",), ("a",)]
+            hard = draw.normal(size=(UNITS, 1))
+            known[task] = [
+                outcomes_of(
+                    list((hard + draw.normal(size=(UNITS, 3)) + draw.normal(0, 0.1, 3)).T > 0)
+                )
+                for _ in board.entries
+            ]
+        yield with_uncertainty(board, known)
+
+
+def test_equal_models_are_all_tied_on_most_boards() -> None:
+    """Holm over the pairs: on 95 % of boards of five equal models none is told apart."""
+    wrong = sum(
+        any(entry.uncertainty and len(entry.uncertainty.tied) < 4 for entry in board.entries)
+        for board in null_boards(60, 5)
+    )
+    assert wrong <= 8

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchharness.leaderboard.comparing.resampling import Pairs, bootstrap_interval, mean_interval
+from benchharness.leaderboard.comparing.noise import difference, noise_of, sample_of_table
+from benchharness.leaderboard.comparing.resampling import Pairs, bootstrap_interval
 from benchharness.leaderboard.statistics import Interval
 from tests.helpers.pairs import pairs_of
+
+
+def mean_interval(outcomes: np.ndarray, level: float = 0.95) -> Interval:
+    """Of the mean of [examples] or [examples, seeds]."""
+    table = outcomes.reshape(len(outcomes), -1)
+    return noise_of(sample_of_table(table)).estimate(float(table.mean())).interval(level)
 
 
 def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed: int) -> np.ndarray:
@@ -111,23 +118,23 @@ def test_the_bootstrap_of_a_correlation_is_scipys() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
 
 
-def test_the_bootstrap_holds_the_true_difference_over_examples_and_seeds() -> None:
-    spreads = (0.5, 0.3, 1.0)
+def test_a_difference_is_found_as_often_as_p_says_and_its_interval_agrees() -> None:
     held = []
-    for seed in range(200):
-        one = layout(80, 5, spreads, seed)
-        other = layout(80, 5, spreads, 1000 + seed)
-        held.append(bootstrap_interval(pairs_of(one, other), draws=400).has(0.0))
-    assert 0.92 <= np.mean(held) <= 1.0
+    for seed in range(300):
+        one, other = (layout(80, 5, (0.5, 0.3, 1.0), 1000 * side + seed) for side in (0, 1))
+        found = difference(sample_of_table(one), sample_of_table(other))
+        assert found.interval().has(0.0) == (found.p_value >= 0.05)
+        held.append(found.interval().has(0.0))
+    assert 0.92 <= np.mean(held) <= 0.98
 
 
 def test_fewer_seeds_make_it_wider_and_equal_systems_a_point() -> None:
     one, other = layout(100, 5, (1.0, 0.2, 0.5), 1), layout(100, 5, (1.0, 0.2, 0.5), 2)
 
     def width(seeds: int) -> float:
-        found = bootstrap_interval(pairs_of(one[:, :seeds], other[:, :seeds]))
+        found = difference(*(sample_of_table(side[:, :seeds]) for side in (one, other))).interval()
         return found.high - found.low
 
     assert width(5) < width(3)
+    assert difference(sample_of_table(one), sample_of_table(one)).interval().has(0.0)
     assert bootstrap_interval(pairs_of(one, one)) == Interval(low=0.0, high=0.0)
-    assert pairs_of(one, other).differences.shape == (5,)

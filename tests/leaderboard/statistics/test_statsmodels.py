@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchharness.leaderboard.comparing.noise import noise_of, sample_of_table
 from benchharness.leaderboard.statistics import holm, mcnemar_exact
 
 pytestmark = pytest.mark.filterwarnings("default")  # its warnings are not ours to mend
@@ -29,9 +30,7 @@ def test_mcnemar_on_drawn_tables() -> None:
 
 def test_the_interval_of_a_mean_over_examples() -> None:
     weightstats = pytest.importorskip("statsmodels.stats.weightstats")
-    from benchharness.leaderboard.comparing.resampling import mean_interval
-
     outcomes = np.random.default_rng(3).normal(0.7, 0.3, size=60)
     low, high = weightstats.DescrStatsW(outcomes).tconfint_mean()
-    ours = mean_interval(outcomes)
+    ours = noise_of(sample_of_table(outcomes[:, None])).estimate(outcomes.mean()).interval()
     assert (ours.low, ours.high) == pytest.approx((low, high))
