@@ -18,9 +18,9 @@ from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.suites import TASKS
-from tests.benchharness.test_docs_tasks import exam, genes, manual
 from tests.helpers.doc_blocks import block
 from tests.helpers.fuzz.of_models import tables_as_they_were
+from tests.helpers.plugin_rows import exam, genes, manual
 from tests.helpers.prediction_files import gold, write
 
 
