@@ -72,7 +72,7 @@ function contrastOf(board, one, other) {
 function testsSaid(rows, tests) {
   const untested = rows.filter((row, place) => place && !tests[place] && row.kind === "measured");
   const said = tests.some(Boolean)
-    ? ["* is a difference that chance does not explain: paired test over examples, corrected for the tasks; its note has p."]
+    ? ["* is a difference that chance does not explain: test of bench compare, corrected for the tasks; its note has p."]
     : [];
   if (untested.length && rows[0].kind === "measured") {
     const names = untested.map(({ name }) => name).join(", ");
