@@ -64,7 +64,7 @@ from benchharness.stored.frames import (
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.scoring import score_files
 from benchharness.stored.which import Answer, find_answers
-from benchharness.tasks.errors import BenchError, DataError, ModelError
+from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import (
     ChoicePrediction,
     ClusterPrediction,
@@ -76,7 +76,6 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.own.places import split_of
 from benchharness.tasks.own.tables import hub_table
-from benchharness.tasks.passwords import shown_place
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task

@@ -4,7 +4,11 @@ An example's label is None where the benchmark hides it; scoring such an example
 names ("entailment"), never integers, because the integers differ between sources.
 """
 
+from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 
@@ -79,6 +83,29 @@ class SpanExample:
     sentences: tuple[tuple[int, int], ...] = _later(())
     facts: tuple[int, ...] = _later(())
     absent: tuple[tuple[str, int], ...] = field(default=(), metadata=_BESIDE)
+
+
+def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
+    """What the official files call a question's sentences, and its facts that name none."""
+    names = _sentence_names(example.context, example.sentences)
+    absent = (fact for fact in example.facts if fact >= len(names))
+    return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
+
+
+@lru_cache(maxsize=2**13)  # more than the questions of dev: nine metrics ask for each
+def _sentence_names(
+    context: str, sentences: tuple[tuple[int, int], ...]
+) -> tuple[tuple[str, int], ...]:
+    lines = context.split("\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    counts: Counter[int] = Counter()
+    names = list[tuple[str, int]]()
+    for start, _ in sentences:
+        # A paragraph's line follows its title's; an empty sentence may end it.
+        line = bisect_right(starts, start) - 1
+        names.append((lines[line - 1], counts[line]))
+        counts[line] += 1
+    return tuple(names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,7 @@ from benchharness.cli.output import print_json, print_table
 from benchharness.engines.slots import find_gpus
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit
-from benchharness.tasks.errors import StoreError
-from benchharness.tasks.passwords import shown_place
+from benchharness.tasks.errors import StoreError, shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30

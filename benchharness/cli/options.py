@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchharness.plugins import load_plugins
-from benchharness.tasks.passwords import shown_place
+from benchharness.tasks.errors import shown_place
 
 BASELINE = "results/baseline.json"
 DATABASE = "results/leaderboard.sqlite"

@@ -24,8 +24,7 @@ from benchharness.cli.options import DATABASE, AsJson, Database
 from benchharness.driver.live import Followed, is_alive, live_files
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import JobError
-from benchharness.tasks.passwords import shown_place
+from benchharness.tasks.errors import JobError, shown_place
 
 LOOK_SECONDS = 0.25
 """How often it is looked for news."""

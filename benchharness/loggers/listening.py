@@ -13,7 +13,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.loggers.logger import LoggedRun, Logger, Loggers, curve_of, facts_of
 from benchharness.progress import Progress, Watcher
-from benchharness.tasks.passwords import without_passwords
+from benchharness.tasks.errors import without_passwords
 
 SECONDS_BETWEEN_LOSSES = 1.0
 """Of one job, while it trains; its whole learning curve follows at its end."""

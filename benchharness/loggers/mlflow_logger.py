@@ -8,7 +8,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 
 from benchharness.loggers.logger import LoggedRun, Value
-from benchharness.tasks.passwords import shown_place
+from benchharness.tasks.errors import shown_place
 
 LONGEST = 500
 """Characters of a parameter's or a tag's value, which older servers refuse beyond."""

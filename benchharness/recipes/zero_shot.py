@@ -11,8 +11,7 @@ from types import MappingProxyType
 
 from benchharness.leaderboard.job import ZERO_SHOT, Setting
 from benchharness.models.spec import ModelSpec
-from benchharness.recipes.reach import MAX_TOKENS, for_own_rows, within_reach
-from benchharness.recipes.resolve import ResolvedRecipe
+from benchharness.recipes.resolve import MAX_TOKENS, ResolvedRecipe, for_own_rows, within_reach
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import ChoiceTask

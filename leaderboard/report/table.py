@@ -23,8 +23,8 @@ from benchharness.leaderboard.report.rows import (
     build_column,
     percent,
     row_anchor,
+    shaded,
 )
-from benchharness.leaderboard.report.shades import shaded
 from benchharness.tasks.suites import title_of
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(

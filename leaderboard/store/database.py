@@ -36,8 +36,14 @@ from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.schema import DamagedError
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
-from benchharness.tasks.errors import BenchError, BusyStoreError, StoreError
-from benchharness.tasks.passwords import LIBPQ, SECRET, shown_place
+from benchharness.tasks.errors import (
+    LIBPQ,
+    SECRET,
+    BenchError,
+    BusyStoreError,
+    StoreError,
+    shown_place,
+)
 
 BUSY_SECONDS = 300
 """How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more

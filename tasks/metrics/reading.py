@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from statistics import fmean
 
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.metrics.squad import (
     SpanMetric,
     answer_f1,
@@ -21,7 +21,6 @@ from benchharness.tasks.metrics.squad import (
     normalise,
     token_f1,
 )
-from benchharness.tasks.submission.reading import fact_names
 from benchharness.tasks.task import Metric, total
 
 Predictions = Sequence[SpanPrediction]

@@ -7,15 +7,12 @@ test sets are hidden behind CodaLab worksheets, which run the same scripts on su
 """
 
 import json
-from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
-from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
 CANNOT_ANSWER = "CANNOTANSWER"
@@ -162,29 +159,6 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
 
 
 # HotpotQA: answers, and supporting facts by their paragraph's title and their number in it.
-
-
-def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
-    """What the official files call a question's sentences, and its facts that name none."""
-    names = _sentence_names(example.context, example.sentences)
-    absent = (fact for fact in example.facts if fact >= len(names))
-    return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
-
-
-@lru_cache(maxsize=2**13)  # more than the questions of dev: nine metrics ask for each
-def _sentence_names(
-    context: str, sentences: tuple[tuple[int, int], ...]
-) -> tuple[tuple[str, int], ...]:
-    lines = context.split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    counts: Counter[int] = Counter()
-    names = list[tuple[str, int]]()
-    for start, _ in sentences:
-        # A paragraph's line follows its title's; an empty sentence may end it.
-        line = bisect_right(starts, start) - 1
-        names.append((lines[line - 1], counts[line]))
-        counts[line] += 1
-    return tuple(names)
 
 
 def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:

@@ -47,7 +47,7 @@ def test_another_limit():
 """
 NAMES = (
     "model, suite, task, limit, baseline, alpha, seeds, data, data_file, hf, columns, metric, "
-    "encoding, recipe, settings, allow_change"
+    "encoding, no_header, recipe, settings, allow_change"
 )
 
 

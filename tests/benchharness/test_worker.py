@@ -106,7 +106,7 @@ def test_changed_data_are_not_trained_on():
 
 def test_a_checkpoint_folder(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "small")
-    result = run_job(make_job("glue/rte", model=str(folder), max_tokens="128"))
+    result = run_job(make_job("glue/rte", model=str(folder), max_tokens="40"))
     assert result.job.weights.startswith("sha256:")
     assert result.evaluations[0].scores
 

@@ -26,8 +26,7 @@ from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
-from benchharness.tasks.passwords import shown_place
+from benchharness.tasks.errors import BenchError, shown_place
 from tests.helpers.compared_runs import made
 from tests.helpers.postgres import server
 

@@ -5,7 +5,7 @@ import pytest
 from benchharness.leaderboard.report.plots.axis import Axis
 from benchharness.leaderboard.report.plots.figure import Figure, Mark
 from benchharness.leaderboard.report.plots.point import named_entries
-from benchharness.leaderboard.report.plots.spread import spread_of_task
+from benchharness.leaderboard.report.plots.section import spread_of_task
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.plotted_runs import board_of, plotted
