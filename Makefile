@@ -40,7 +40,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 # At once, because pip begins anew each time.
 $(VENV)/installed-extras: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch==2.13.0 --editable '.[dev,peer,mlflow,postgresql,tensorboard,trackio,wandb]'
+	$(PIP) torch==2.13.0 --editable '.[dev,peer,mlflow,postgresql,tensorboard,trackio,wandb,xlsx]'
 	@touch $(VENV)/installed
 	@touch $(VENV)/installed-dev
 	@touch $@
@@ -68,7 +68,7 @@ site: $(VENV)/installed-dev
 extras: $(VENV)/installed-extras
 
 soak: $(VENV)/installed-dev
-	$(BIN)/pytest -m soak --timeout 7200 --durations 25 tests
+	$(BIN)/pytest -m soak --numprocesses $(WORKERS) --dist worksteal --timeout 7200 --durations 25 tests
 
 benchmark: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks --model $(MODEL) --data $(DATA) --rounds $(ROUNDS)
