@@ -9,6 +9,7 @@
 # make gpu MODEL=checkpoint DATA=folder         what a GPU is worth, in pieces that go on where they
 #              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes;
 #              BIN=folder takes the Python there as it is, where nothing can be installed
+# make house   the size of the source and what it repeats, beside its limits
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -21,7 +22,7 @@ ROUNDS ?= 2
 DEVICE ?= cuda
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu gold clean
+.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -83,6 +84,9 @@ benchmark-growth: $(VENV)/installed-dev
 gpu: $(if $(filter command line,$(origin BIN)),,$(VENV)/installed-dev)
 	@$(BIN)/python -m benchmarks.gpu --device $(DEVICE) $(if $(MODEL),--model $(MODEL)) \
 	    $(if $(DATA),--data $(DATA)); status=$$?; $(BIN)/python -m benchmarks.tables; exit $$status
+
+house: $(VENV)/installed-dev
+	@$(BIN)/python -m benchmarks.house
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold
