@@ -1,6 +1,6 @@
 """Measures the source tree: `make house` prints the figures and the limit for each.
 
-All figures are of tracked files, and lines are those of `wc -l`. `--check` exits with 1 where a limit
+All figures are of tracked files; lines are those of `wc -l`. `--check` exits with 1 where a limit
 is exceeded.
 """
 
