@@ -243,7 +243,7 @@ def _reason(sample: Sample | None, job: Job) -> str:
     """Why a task cannot be compared; empty where it can."""
     if sample is None:
         return "the baseline does not have it; `bench run` it and write a new `bench baseline`."
-    if sample.learned is None or len(sample.learned.scores) < 2:
+    if len(sample.scores) < 2:
         return (
             f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5` and "
             "write a new `bench baseline`."

@@ -109,7 +109,7 @@ def _seeds(numbers: Sequence[int]) -> str:
 class TaskVerdict:
     """One task before and now, in the score's own unit; `drop` is positive where it is worse.
 
-    Of either sample only the runs that learned something are here.
+    The samples have the runs that are compared: those that learned something, see `_compared`.
 
     `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
     whatever the others do, `detectable` the true drop that would be found in four of five checks.
@@ -214,7 +214,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     notes: Sequence[str] = (),
     may_change: bool = False,
 ) -> Verdict:
-    """The verdict on the tasks of `now`; of each two seeds or more of `before` have learned.
+    """The verdict on the tasks of `now`, each of which `before` has by two seeds or more.
 
     The chance that any task is worse where nothing has changed is at most `alpha`, and that of more
     collapsed runs half of it. `seeds` are those that were asked for (None: all); others of `now`
@@ -223,11 +223,8 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     """
     for task, sample in now.items():
         _require_same_examples(task, before[task], sample, ids)
-    pairs = {
-        task: (old, new)
-        for task, sample in now.items()
-        if (new := sample.learned) and (old := before[task].learned)
-    }
+    found = {task: _compared(before[task], sample) for task, sample in now.items()}
+    pairs = {task: pair for task, pair in found.items() if pair is not None}
     corrected = holm([_p_value(*pair) for pair in pairs.values()])
     share = alpha / max(1, len(pairs))
     tasks = tuple(
@@ -249,6 +246,17 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         notes=(*notes, *collapses.lines, *_notes_on_flips(tasks)),
         may_change=may_change,
     )
+
+
+def _compared(before: Sample, now: Sample) -> tuple[Sample, Sample] | None:
+    """The runs that learned; None where no new one did.
+
+    Where fewer than two of the baseline's learned (`--allow-weak`), all runs are compared.
+    """
+    old, new = before.learned, now.learned
+    if old is None or len(old.seeds) < 2:
+        return before, now
+    return None if new is None else (old, new)
 
 
 def _require_same_examples(
