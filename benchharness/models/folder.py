@@ -310,7 +310,8 @@ def longest_row(folder: Path) -> int | None:
     if isinstance(positions, int) and positions > 0:
         # RoBERTa's first ones, up to the padding's, are not for tokens; MPNet's is always 1.
         family = config["model_type"]
-        padding = 1 if family == "mpnet" else int(config.get("pad_token_id") or 0)
+        found = 1 if family == "mpnet" else config.get("pad_token_id")
+        padding = found if isinstance(found, int) else 0  # the worker refuses what is no number
         as_roberta = any(name in family for name in _AS_ROBERTA)
         limits.append(positions - (padding + 1) * as_roberta)
     with suppress(OSError, ValueError, RecursionError, AttributeError):  # the worker says so

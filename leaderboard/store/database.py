@@ -227,8 +227,9 @@ def _explained(engine: Engine) -> Iterator[None]:
         raise said from (None if _repeats_a_secret(engine.url, str(error)) else error)
     except sqlite3.DatabaseError as error:
         raise _store_error(engine, str(error)) from error
-    except (DamagedError, NoResultFound) as error:
-        # NoResultFound: an index has a row that its table has not
+    except (DamagedError, NoResultFound, UnicodeDecodeError) as error:
+        # NoResultFound: an index has a row that its table has not. UnicodeDecodeError: SQLite's
+        # own message repeats what it found in a damaged schema.
         raise _store_error(engine, str(error), damaged=True) from error
 
 
