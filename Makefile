@@ -10,6 +10,7 @@
 #              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes;
 #              BIN=folder takes the Python there as it is, where nothing can be installed
 # make house   the size of the source and what it repeats, beside its limits
+# make cli-page   writes docs/cli.md anew from the commands' options
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -22,7 +23,7 @@ ROUNDS ?= 2
 DEVICE ?= cuda
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house gold clean
+.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -87,6 +88,9 @@ gpu: $(if $(filter command line,$(origin BIN)),,$(VENV)/installed-dev)
 
 house: $(VENV)/installed-dev
 	@$(BIN)/python -m benchmarks.house
+
+cli-page: $(VENV)/installed-dev
+	$(BIN)/python docs/site/cli_page.py
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

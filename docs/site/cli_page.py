@@ -1,0 +1,75 @@
+"""Writes what docs/cli.md says of each command and option: `make cli-page`.
+
+A section is the command's help, the notes that stand between the two comments, which are written by
+hand and kept, and its options. An option that was last described in the same words is only named.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchharness.cli.app import COMMANDS, load_command
+
+PAGE = Path(__file__).parents[1] / "cli.md"
+NOTES = re.compile(r"(?s)<!-- notes -->\n.*?<!-- options -->\n")
+
+
+def commands() -> dict[str, Any]:
+    """Every command by the words that call it: "list runs" and so on."""
+
+    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+        if not hasattr(command, "commands"):
+            yield words, command
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, f"{words} {name}")
+
+    return {words: one for name in COMMANDS for words, one in walk(load_command(name), name)}
+
+
+def option(param: Any) -> tuple[str, str]:
+    """An option or an argument as it is typed, and its line."""
+    typed = " ".join((*param.opts, param.metavar or "")).strip()
+    if param.param_type_name == "argument":
+        typed = param.metavar
+    line = f"* `{typed}`: {param.help}"
+    if param.required and param.param_type_name == "option":
+        line += " Required."
+    if param.envvar:
+        line += f" From ${param.envvar} where that is set."
+    plain = param.default not in (None, False, (), "") and not callable(param.default)
+    if plain and not param.required:
+        line += f" Default: `{param.default}`."
+    return typed.split()[0], line
+
+
+def section(words: str, command: Any, notes: str, seen: dict[str, str]) -> str:
+    """One command's part of the page; `seen` has the last line of each option, and is updated."""
+    options = dict(option(each) for each in command.params if "--help" not in each.opts)
+    new = {name: line for name, line in options.items() if seen.get(name) != line}
+    seen.update(item for item in new.items() if item[0].startswith("-"))
+    lines = list(new.values())
+    if above := [f"`{name}`" for name in options if name not in new]:
+        lines.append(f"* As above: {', '.join(above)}.")
+    return "\n".join(
+        (f"## `bench {words}`\n", f"{command.help}\n", f"{notes}\n" * bool(notes), *lines, "")
+    )
+
+
+def page(old: str) -> str:
+    """The page as it should be, with the introduction and the notes of the old one."""
+    first, *rest = re.split(r"(?m)^## (?=`bench )", old)
+    notes = {}
+    for part in rest:
+        kept = NOTES.search(part)
+        notes[part.partition("\n")[0]] = kept[0] if kept else ""
+    seen: dict[str, str] = {}
+    parts = [
+        section(words, command, notes.get(f"`bench {words}`", ""), seen)
+        for words, command in commands().items()
+    ]
+    return "\n".join((first.rstrip() + "\n", *(re.sub(r"\n{3,}", "\n\n", part) for part in parts)))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
