@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.loggers import LOGGERS, Listening, open_loggers
-from benchharness.loggers.logger import LoggedRun, curve_of, facts_of
+from benchharness.loggers import (
+    LOGGERS,
+    Listening,
+    LoggedRun,
+    curve_of,
+    facts_of,
+    open_loggers,
+)
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_failure, make_job, make_result
@@ -143,7 +149,7 @@ def test_a_logger_that_cannot_be_made_is_a_warning():
 
 
 def test_a_logger_that_hangs_holds_up_neither_the_run_nor_its_end(monkeypatch):
-    monkeypatch.setattr("benchharness.loggers.listening.LAST_SECONDS", 0.3)
+    monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 0.3)
     logger = Remembering(waits="begin")
     start = time.monotonic()
     told, warnings = listen({"slow": logger}, one_run)
@@ -201,7 +207,7 @@ def test_losses_that_are_no_numbers_are_left_out():
 def test_unknown_loggers_and_missing_packages_are_one_sentence(monkeypatch, tmp_path):
     with pytest.raises(BenchError, match=r"no logger is called 'tensorbord'\. Did you mean"):
         open_loggers(["tensorbord"], tmp_path)
-    monkeypatch.setattr("benchharness.loggers.logger.find_spec", lambda name: None)
+    monkeypatch.setattr("benchharness.loggers.find_spec", lambda name: None)
     with pytest.raises(BenchError, match=r"--log wandb needs the package wandb.*benchharness\[w"):
         open_loggers(["wandb"], tmp_path)
 

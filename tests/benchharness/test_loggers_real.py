@@ -31,7 +31,7 @@ def secrets(monkeypatch, tmp_path):
 def tell(name, folder, monkeypatch):
     """Two jobs at once, of which one fails."""
     pytest.importorskip(name)
-    monkeypatch.setattr("benchharness.loggers.listening.LAST_SECONDS", 200)
+    monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 200)
     result, failure = make_result(), make_failure(make_job(seed=2))
     warnings = []
     with Listening(Told(), open_loggers([name], folder), warnings.append) as listening:

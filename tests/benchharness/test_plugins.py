@@ -10,7 +10,7 @@ import pytest
 from benchharness import plugins as load
 from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
-from benchharness.loggers.logger import METHODS
+from benchharness.loggers import METHODS
 from benchharness.models import MODELS, find_model
 from benchharness.plugins import VARIABLE, load_plugins, plugins_of
 from benchharness.tasks import suites

@@ -25,7 +25,7 @@ from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.result import Result, RunRow, Selection, selection_labels
 from benchharness.leaderboard.store.store import open_store
-from benchharness.loggers.logger import curve_of
+from benchharness.loggers import curve_of
 from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
 from tests.helpers.results import make_result
 
