@@ -55,7 +55,6 @@ def test_a_table_has_what_a_paper_needs(board: Board) -> None:
     assert "the index is the sample" in text
     assert "_{" not in to_latex([board], Choice(spread=False))
     narrow = to_latex([board], Choice(columns=("rte", "cola")), caption=r"\emph{Ours}.", label="x")
-    assert narrow.count(r"\ensuremath{\pm}10.0") == 2
     assert r"\caption{\emph{Ours}.}" in narrow
     assert r"\label{x}" in narrow
 
@@ -64,8 +63,7 @@ def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
     text = to_latex([board], Choice(columns=("RTE", "seeds", "score", "glue/cola")))
     assert r"Model & Seeds & {RTE} & {Score} & {CoLA} \\" in text
     assert _rows(text)["ours"][:2] == ["1", r"\textbf{99.0}"]
-    assert text.startswith("% \\usepackage{booktabs}")
-    assert "begin{table}[t]" in text, "three columns fit one of two columns of a page"
+    assert "begin{table}[t]" in text, "few columns fit one of two columns of a page"
     (head,) = re.findall(r"\| model .*", to_markdown([board], Choice(columns=("rte",))))
     assert head == "| model | RTE |"
     with pytest.raises(BenchError, match=r"--columns: no table has 'nope': the columns are rank,"):
@@ -187,7 +185,6 @@ def test_24_models_beside_published_rows_fit_two_pages(tmp_path: Path) -> None:
     text = to_latex(build_boards(rows, SUITES["glue"]), WITH_PUBLISHED)
     assert text.count(r"\begin{table*}") <= 2
     assert text.count(r"\begin{tabular}") <= 2
-    assert text.startswith("% \\usepackage{booktabs} in the preamble\n% \\usepackage{graphicx}")
     assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "graphicx"]) == []
     assert "Output written on paper.pdf (2 pages" in (tmp_path / "paper.log").read_text("latin-1")
 
