@@ -105,6 +105,9 @@ class Teacher:
         said, self.said = self.said, None
         if said.ndim == 1:  # the rows of a choice; its own are (rows, 2) with a second loss
             own, said = own.view(len(own), -1), said[:, None]
+        if own.requires_grad:
+            # A gradient that lies between others is summed in another order: other last bits.
+            own.register_hook(torch.Tensor.contiguous)
         parts = [said.float(), own.float()]
         if self.watched is not None and self.watches:
             losses = self.watched.losses(inputs["attention_mask"])  # (rows,)

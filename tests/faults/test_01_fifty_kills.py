@@ -42,10 +42,10 @@ SWEEP = (
     *("--model", "tiny", "--data", "mini", "--seeds", "3", "--no-baselines", "--precision", "fp32"),
     *("--task", "glue/cola", "--task", "glue/rte", "--task", "glue/stsb"),
     *("--start-from", "glue/mnli", "--keep-checkpoints", "--device", "cpu", "--jobs", "2"),
-    *("--limit", "24", "--set", "epochs=12", "--set", "batch_size=8"),
+    *("--limit", "24", "--set", "epochs=36", "--set", "batch_size=8"),
     *("--checkpoint-every", "0.001"),
 )
-"""Twelve jobs of 36 steps: nine of three tasks, and three of MNLI that they start from."""
+"""Twelve jobs of 108 steps: nine of three tasks, and three of MNLI that they start from."""
 
 
 def sweep(folder: Path) -> "subprocess.Popen[bytes]":
@@ -123,7 +123,7 @@ def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
     while kills < KILLS:
         sweeps += 1
         folder = tmp_path / f"killed{sweeps}"
-        for _ in kill_at_random(folder, seconds / 3, chance, KILLS - kills):
+        for _ in kill_at_random(folder, seconds / 2, chance, KILLS - kills):
             kills += 1
             assert faults_of(folder) == []
         assert results_of(folder) == expected
