@@ -1,8 +1,8 @@
 """What mkdocs does not do by itself for the site of this folder; mkdocs.yml names this file.
 
 The pages are written for GitHub, and the site takes them as they are. Here it gets the rest: the
-README as its first page, the reference from docstrings, the list of decisions, a place in the
-navigation for every page, and GitHub's address for links that lead out of the folder.
+README as its first page, the reference from docstrings, a place in the navigation for every page,
+and GitHub's address for links that lead out of the folder.
 """
 
 import re
@@ -86,7 +86,6 @@ def on_files(files: Files, config: Any) -> Files:
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
         "reference/python.md": python_page(),
         "reference/plugins.md": plugins_page(),
-        "decisions/index.md": decisions_page(decisions),
     }
     for uri, text in made.items():
         files.append(File.generated(config, uri, content=text))
@@ -133,8 +132,6 @@ def first_page(readme: str) -> str:
 
     def mended(found: re.Match[str]) -> str:
         link = found[1]
-        if link == "docs/decisions":
-            return "](decisions/index.md)"
         if link.startswith("docs/"):
             return f"]({link.removeprefix('docs/')})"
         return f"]({github_address(ROOT / link)})"
@@ -167,15 +164,6 @@ def plugins_page() -> str:
     for title, names in FOR_PLUGINS.items():
         lines += [f"## {title}\n", *(f"::: benchharness.{name}\n" for name in names)]
     return "\n".join(lines)
-
-
-def decisions_page(pages: list[str]) -> str:
-    """The decisions by their titles, which have their numbers."""
-    lines = ["# Decisions", "", "What readers of the code would question, and why it is so.", ""]
-    for page in pages:
-        title = (ROOT / "docs" / page).read_text(encoding="utf-8").partition("\n")[0]
-        lines.append(f"* [{title.removeprefix('# ')}]({Path(page).name})")
-    return "\n".join(lines) + "\n"
 
 
 def section(nav: list[Any], title: str) -> list[Any]:
