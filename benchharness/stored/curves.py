@@ -12,8 +12,8 @@ from benchharness.leaderboard.comparing.stages import Line, StageCurve, lines_of
 from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import BoardKey, board_key
-from benchharness.leaderboard.report.plots.stages import stage_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity

@@ -8,8 +8,8 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.blocks import ReproductionView, reproduction_views
 from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
-from benchharness.leaderboard.report.plots.curve import seed_figures
 from benchharness.leaderboard.report.plots.figure import Figure, Table
+from benchharness.leaderboard.report.plots.lines import seed_figures
 from benchharness.leaderboard.report.plots.section import (
     Background,
     Pages,

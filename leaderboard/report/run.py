@@ -15,8 +15,8 @@ from benchharness.leaderboard.job import (
     TOGETHER,
     Job,
 )
-from benchharness.leaderboard.report.plots.curve import curve_figures
 from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.lines import curve_figures
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import (
     Cost,

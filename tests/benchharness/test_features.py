@@ -13,8 +13,8 @@ from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
-from benchharness.leaderboard.report.plots.layers import layer_figures
-from benchharness.leaderboard.report.plots.point import named_entries
+from benchharness.leaderboard.report.plots.figure import named_entries
+from benchharness.leaderboard.report.plots.lines import layer_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS, find_model

@@ -1,17 +1,18 @@
-"""What every chart is made of: a figure with its axes, lines, marks, texts and table. Pure."""
+"""What every chart is made of: a figure with its axes, lines, marks, texts and table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.plots.axis import Axis
+from benchharness.leaderboard.report.table import group_anchor
 from benchharness.leaderboard.text import visible
 
 WIDTH = 520
 """Of every chart but the small learning curves, in its own units; a page scales it."""
-
-_BELOW = 44
-"""The room below a chart's x axis, for its ticks and its label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +128,8 @@ class Figure:
 
     @property
     def height(self) -> float:
-        """Of the whole chart."""
-        return self.bottom + _BELOW
+        """Of the whole chart, with the ticks and the label of its x axis."""
+        return self.bottom + 44
 
 
 Corner = tuple[float, float]
@@ -152,74 +153,34 @@ def shape(number: int, x: float, y: float) -> str:
     return f"M{x:g},{y:g}{_SHAPES[min(number, len(_SHAPES) - 1)]}"
 
 
-# Lines through points with the span of each: what several plots against one number share.
-
-ACROSS, UP = (48, WIDTH - 20), (232, 16)
-"""Where the axes of most lie."""
-
-_STYLES = 4
-"""Shapes, and colours, that can be told apart. Colours come again with another shape, so that 16
-lines differ."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """A point at x, y of the drawing, and the heights that an upright line through it spans.
+class NamedEntry:
+    """An entry with the `id` that all its marks carry, and a name that no other one has."""
 
-    `note`, `entry` and `href` are as a Mark's.
-    """
-
-    x: float
-    y: float
-    note: str
-    span: tuple[float, float] | None = None
-    entry: str = ""
-    href: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A line through corners, which may be others than its points."""
-
+    id: str
     name: str
-    corners: Sequence[Corner]
-    points: Sequence[Point]
+    entry: Entry
+
+    @property
+    def title(self) -> str:
+        """The same with what it leaves unsaid."""
+        unsaid = self.entry.beside_name
+        return f"{self.name} ({unsaid})" if unsaid else self.name
+
+    def href(self, cell: Cell) -> str:
+        """Leads to the runs of one of its cells."""
+        return "#" + group_anchor(self.entry, cell.runs[0].task)
 
 
-def with_lines(figure: Figure, lines: Iterable[Line]) -> Figure:
-    """The figure with these lines, their points and a legend."""
-    styled = [
-        (place % _STYLES, (place + place // _STYLES) % _STYLES, line)
-        for place, line in enumerate(lines)
-    ]
-    return replace(
-        figure,
-        keys=tuple(
-            Key(line=f"line s{n}", mark=f"past s{n}", shape=shape(kind, 15, 6), text=line.name)
-            for n, kind, line in styled
-        ),
-        paths=tuple(Path(kind=f"line s{n}", d=polyline(line.corners)) for n, _, line in styled),
-        marks=tuple(_mark(n, kind, point) for n, kind, line in styled for point in line.points),
+def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
+    """The entries of a board, whose id in the page is `anchor`."""
+    return tuple(
+        NamedEntry(id=f"{anchor}-e{number}", name=entry.name, entry=entry)
+        for number, entry in enumerate(board.entries)
     )
 
 
-def _mark(style: int, kind: int, point: Point) -> Mark:
-    paths = {"shape": shape(kind, point.x, point.y)}
-    if point.span is not None:
-        low, high = point.span
-        paths = {"range": f"M{point.x:g},{low:g}V{high:g}", **paths}
-    return Mark(
-        kind=f"past s{style}",
-        x=point.x,
-        y=point.y,
-        note=point.note,
-        paths=paths,
-        entry=point.entry,
-        href=point.href,
-    )
-
-
-# Names beside points, placed so that none covers another.
+# Names next to points, placed so that none covers another.
 
 _LETTER, _LINE = 7.2, 13.0
 """About the width of a letter and the height of a line in a chart's units, at the larger size of
@@ -266,18 +227,15 @@ def place_labels(
     found: list[Text | None] = []
     for point in points:
         free = [
-            (_covered(box, drawn), label, box)
+            (sum(_meet(box, other) for other in drawn), label, box)
             for label, box in _places(point)
-            if _holds((x.start, y.end, x.end, y.start), box) and not _covered(box, taken)
+            if x.start <= box[0] and box[2] <= x.end and y.end <= box[1] and box[3] <= y.start
+            if not any(_meet(box, other) for other in taken)
         ]
         _, label, box = min(free, key=lambda place: place[0], default=(0, None, None))
         found.append(label)
         taken += [box] if box else []
     return found
-
-
-def _covered(box: _Box, others: Iterable[_Box]) -> int:
-    return sum(_meet(box, other) for other in others)
 
 
 def _along(line: Sequence[Corner]) -> Iterator[Corner]:
@@ -293,15 +251,9 @@ def _places(point: Text) -> Iterator[tuple[Text, _Box]]:
     for dx, dy, anchor in _SIDES:
         x, y = round(point.x + dx, 1), round(point.y + dy, 1)
         left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
-        box = (left, y + 2 - _LINE, left + width, y + 2)
-        yield replace(point, x=x, y=y, anchor=anchor), box
+        yield replace(point, x=x, y=y, anchor=anchor), (left, y + 2 - _LINE, left + width, y + 2)
 
 
 def _meet(one: _Box, other: _Box) -> bool:
     across = one[0] < other[2] and other[0] < one[2]
     return across and one[1] < other[3] and other[1] < one[3]
-
-
-def _holds(frame: _Box, box: _Box) -> bool:
-    across = frame[0] <= box[0] and box[2] <= frame[2]
-    return across and frame[1] <= box[1] and box[3] <= frame[3]

@@ -3,13 +3,12 @@ import re
 import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.report.plots.category import (
+from benchharness.leaderboard.report.plots.figure import Figure, Mark, named_entries
+from benchharness.leaderboard.report.plots.rows import (
     CATEGORIES,
     categories_of_task,
     category_names,
 )
-from benchharness.leaderboard.report.plots.figure import Figure, Mark
-from benchharness.leaderboard.report.plots.point import named_entries
 from benchharness.leaderboard.result import Result
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.boards import row_of

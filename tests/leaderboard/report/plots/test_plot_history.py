@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.leaderboard.report.plots.figure import Figure
-from benchharness.leaderboard.report.plots.history import histories
+from benchharness.leaderboard.report.plots.lines import histories
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun, Store, open_store
 from tests.helpers.boards import one_board, row_of

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from benchharness.leaderboard.report.plots.cost import ModelSize
-from benchharness.leaderboard.report.plots.point import (
+from benchharness.leaderboard.report.plots.figure import named_entries
+from benchharness.leaderboard.report.plots.tradeoff import (
     Point,
     measured_points,
-    named_entries,
     published_points,
 )
 from benchharness.leaderboard.result import Result

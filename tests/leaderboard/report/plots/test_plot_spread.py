@@ -3,9 +3,8 @@ import re
 import pytest
 
 from benchharness.leaderboard.report.plots.axis import Axis
-from benchharness.leaderboard.report.plots.figure import Figure, Mark
-from benchharness.leaderboard.report.plots.point import named_entries
-from benchharness.leaderboard.report.plots.section import spread_of_task
+from benchharness.leaderboard.report.plots.figure import Figure, Mark, named_entries
+from benchharness.leaderboard.report.plots.rows import spread_of_task
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.plotted_runs import board_of, plotted

@@ -6,7 +6,7 @@ import pytest
 
 from benchharness.leaderboard.comparing.stages import StageCurve, StagePoint, Stretch
 from benchharness.leaderboard.job import Stage
-from benchharness.leaderboard.report.plots.stages import stage_figures
+from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.statistics import Interval
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Setting
-from benchharness.leaderboard.report.plots.point import named_entries
-from benchharness.leaderboard.report.plots.shots import shot_figures
+from benchharness.leaderboard.report.plots.figure import named_entries
+from benchharness.leaderboard.report.plots.lines import shot_figures
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row
 
@@ -28,7 +28,7 @@ def test_medians_stand_at_their_numbers_of_rows() -> None:
     (figure,) = figures(*runs)
     assert figure.table is not None
     found = [row.cells for row in figure.table.rows]
-    assert found == [("8", "3", "12.0", "11.0", "13.0"), ("64", "3", "22.0", "21.0", "23.0")]
+    assert found == [("8", "3", "12.0", "11.0 to 13.0"), ("64", "3", "22.0", "21.0 to 23.0")]
     one, two = figure.marks
     assert one.x < two.x
     assert one.y > two.y

@@ -1,0 +1,234 @@
+"""Plots of a row for each entry: every seed of a task, and bars by a task's categories."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from types import MappingProxyType
+
+from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names, shown
+from benchharness.leaderboard.report.plots.axis import Axis, linear_axis, score_axis
+from benchharness.leaderboard.report.plots.figure import (
+    WIDTH,
+    Figure,
+    Mark,
+    NamedEntry,
+    Path,
+    Table,
+    TableRow,
+    Text,
+    shortened,
+)
+from benchharness.leaderboard.statistics import LEAST_SEEDS, Interval, median_interval
+from benchharness.tasks.suites import ScoreRule, find_task, title_of
+
+MOST_ROWS = 200
+"""Nobody reads a longer figure; the board itself has all rows."""
+
+_STEP = 20
+"""From one row of a spread to the next."""
+
+
+def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
+    """Every seed of every entry with median and interval, the best median on top.
+
+    None of fewer than two runs.
+    """
+    found = [(each, each.entry.cells[task]) for each in named if task in each.entry.cells]
+    if sum(len(cell.values) for _, cell in found) < 2:
+        return None
+    found.sort(key=lambda pair: -pair[1].median)
+    drawn, left_out = found[:MOST_ROWS], len(found) - MOST_ROWS
+    name = title_of(task)
+    x = score_axis([100 * v for _, cell in drawn for v in cell.values], name, (176, WIDTH - 22))
+    y = Axis(label="", low=0, high=len(drawn), start=8, end=8 + _STEP * len(drawn))
+    rows = [_spread_row(each, cell, x, y(n + 0.5)) for n, (each, cell) in enumerate(drawn)]
+    best, cell = drawn[0]
+    return Figure(
+        title=f"{name}, seed by seed",
+        x=x,
+        y=y,
+        description=f"{len(drawn)} {'row' if len(drawn) == 1 else 'rows'}, best median first: "
+        f"{best.entry.model} {shown(cell.median)}. The table below has every seed.",
+        note=f"The best {MOST_ROWS}; {left_out:,} more are in the board's table." * (left_out > 0),
+        marks=tuple(mark for mark, _ in rows),
+        table=Table(
+            columns=("model", "median", "95 % interval", "every seed"),
+            words=("every seed",),
+            rows=tuple(row for _, row in rows),
+        ),
+    )
+
+
+def _spread_row(named: NamedEntry, cell: Cell, x: Axis, y: float) -> tuple[Mark, TableRow]:
+    places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
+    # Lines of no length, which a round cap makes dots: the shortest way to draw many.
+    dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
+    crosses = [
+        f"M{at - 3:g},{y - 3:g}l6,6m0,-6l-6,6" for at, run in places if run.has_collapsed(cell.task)
+    ]
+    middle = x(100 * cell.median)
+    interval = _interval(cell)
+    paths = {
+        "interval": _interval_path(interval, x, y),
+        "median": f"M{middle:g},{y - 7:g}v14" if len(cell.values) > 1 else "",
+        "dots": "".join(dots),
+        "crosses": "".join(crosses),
+    }
+    between = f"{interval.low:.1f} to {interval.high:.1f}" if interval else ""
+    runs = zip(cell.runs, cell.values, strict=True)
+    seeds = ", ".join(f"{shown(value)} (seed {run.seed})" for run, value in runs)
+    score, href, name = shown(cell.median), named.href(cell), shortened(named.name, 22)
+    said = f"median {score}" + (f" (95 % from {between})" if between else "")
+    mark = Mark(
+        kind="row",
+        x=middle,
+        y=y,
+        note=f"{named.title}: {said}: {seeds}",
+        paths={kind: d for kind, d in paths.items() if d},
+        texts=(Text(x=x.start - 8, y=y + 3.5, text=name, anchor="end", kind="row-name"),),
+        entry=named.id,
+        href=href,
+    )
+    return mark, TableRow(name=named.title, href=href, cells=(score, between or "–", seeds))
+
+
+def _interval(cell: Cell) -> Interval | None:
+    """The 95 % interval of the median over seeds, in percent; None of too few seeds."""
+    if len(cell.values) < LEAST_SEEDS:
+        return None
+    task = find_task(cell.task)
+    bounds = score_bounds(task, [metric.name for metric in task.metrics], cell.values)
+    found = median_interval(cell.values).within(bounds)
+    return Interval(low=100 * found.low, high=100 * found.high)
+
+
+def _interval_path(interval: Interval | None, x: Axis, y: float) -> str:
+    """The interval with a mark at each end; beyond the axis it goes on, and has none."""
+    if interval is None:
+        return ""
+    ends = sorted((interval.low, interval.high))
+    low, high = (x(min(max(end, x.low), x.high)) for end in ends)
+    caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
+    return f"M{low:g},{y:g}H{high:g}{''.join(caps)}"
+
+
+# Bars by category, where a task's own scorer tells categories apart.
+
+CATEGORIES: Mapping[str, str] = MappingProxyType(
+    {
+        "lex_sem": "lexical semantics",
+        "pr_ar_str": "predicate-argument structure",
+        "logic": "logic",
+        "knowledge": "knowledge",
+        "hasans": "questions with an answer",
+        "noans": "questions without one",
+        "middle": "middle school",
+        "high": "high school",
+    }
+)
+"""What the scores of categories end with (AX, SQuAD 2.0, RACE), and what a reader calls them."""
+
+_TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
+"""Where the first category begins; the heights of a bar with its space, of a category's name and of
+the space below a category."""
+
+_MOST_BARS = 4
+"""More bars than this in one category are no picture."""
+
+_Row = tuple[NamedEntry, Cell, Mapping[str, float]]
+"""An entry with the median over seeds of each category, in percent."""
+
+
+def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) -> Figure | None:
+    """The figure of a task that has categories; None where no run has scores of them."""
+    names = category_names(task, rule)
+    rows = [row for row in _category_rows(named, task, names) if row[2]]
+    if not rows:
+        return None
+    labels = [label for label in names if any(label in values for _, _, values in rows)]
+    drawn, left_out = rows[:_MOST_BARS], len(rows) - _MOST_BARS
+    first = next(iter(names.values()))
+    measure = next(name for name in score_names(task, rule) if f"{name}_" in first)
+    every = [value for _, _, values in drawn for value in values.values()]
+    x = linear_axis([0.0, *every], f"{measure} × 100", (150, WIDTH - 46))
+    tops = [_TOP]
+    for label in labels:
+        bars = sum(label in values for _, _, values in drawn)
+        tops.append(tops[-1] + _HEADING + _BAR * bars + _GAP)
+    placed = list(zip(labels, tops, strict=False))  # the last top is the end
+    spans = tuple((top + _HEADING - 2, end - _GAP + 2) for top, end in pairwise(tops))
+    return Figure(
+        title=f"{title_of(task)} by category",
+        x=x,
+        y=Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
+        description=f"Scores by {', '.join(labels)}. The table below has every number.",
+        note=f"The first {_MOST_BARS} of the board; the table has the other {left_out}."
+        * (left_out > 0),
+        spans=spans,
+        paths=(Path(kind="zero", d="".join(f"M{x(0):g},{a:g}V{b:g}" for a, b in spans)),),
+        marks=tuple(mark for label, top in placed for mark in _bars(label, top, drawn, x)),
+        texts=tuple(
+            Text(x=4, y=top + _HEADING - 6, text=label, kind="category") for label, top in placed
+        ),
+        table=Table(
+            columns=("model", *labels),
+            rows=tuple(
+                TableRow(
+                    name=each.title,
+                    href=each.href(cell),
+                    cells=tuple(shown(values[n] / 100) if n in values else "–" for n in labels),
+                )
+                for each, cell, values in rows[:MOST_ROWS]
+            ),
+        ),
+    )
+
+
+def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
+    """The categories of a task with the names of their scores, by the first headline score."""
+    known = {metric.name for metric in find_task(task).details}
+    for name in score_names(task, rule):
+        found = {label: f"{name}_{end}" for end, label in CATEGORIES.items()}
+        if found := {label: score for label, score in found.items() if score in known}:
+            return found
+    return {}
+
+
+def _category_rows(
+    named: Sequence[NamedEntry], task: str, names: Mapping[str, str]
+) -> Iterator[_Row]:
+    """The entries in the board's order."""
+    for each in named:
+        if cell := each.entry.cells.get(task):
+            scores = [run.scores.get(task, {}) for run in cell.runs]
+            values = {
+                label: 100 * median(found)
+                for label, name in names.items()
+                if (found := [score[name] for score in scores if name in score])
+            }
+            yield each, cell, values
+
+
+def _bars(label: str, top: float, rows: Sequence[_Row], x: Axis) -> Iterator[Mark]:
+    y = top + _HEADING
+    for number, (named, cell, values) in enumerate(rows):
+        if label not in values:
+            continue
+        value, seeds = values[label], len(cell.runs)
+        start, end = x(min(value, 0.0)), x(max(value, 0.0))
+        over = "1 seed" if seeds == 1 else f"median of {seeds} seeds"
+        name = shortened(named.name, 19)
+        yield Mark(
+            kind=f"bar s{number}",
+            x=x(value),
+            y=y,
+            note=f"{named.title}, {label}: {value:.1f}, {over}",
+            paths={"rect": f"M{start:g},{y:g}H{end:g}v{_BAR - 5}H{start:g}z"},
+            texts=(
+                Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
+                Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
+            ),
+            entry=named.id,
+            href=named.href(cell),
+        )
+        y += _BAR
