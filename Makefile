@@ -11,6 +11,8 @@
 #              BIN=folder takes the Python there as it is, where nothing can be installed
 # make house   the size of the source and what it repeats, beside its limits
 # make cli-page   writes docs/cli.md anew from the commands' options
+# make mutations   whether tests notice wrong operators in metrics, batching, statistics and keys;
+#              SAMPLE and SEED say how many of each file are tried, and which
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -21,9 +23,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 WORKERS ?= 2
 ROUNDS ?= 2
 DEVICE ?= cuda
+SAMPLE ?= 6
+SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page gold clean
+.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -91,6 +95,9 @@ house: $(VENV)/installed-dev
 
 cli-page: $(VENV)/installed-dev
 	$(BIN)/python docs/site/cli_page.py
+
+mutations: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.mutations --sample $(SAMPLE) --seed $(SEED)
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

@@ -1,4 +1,7 @@
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +13,9 @@ from benchharness.training.batching import (
     count_steps,
     cut_by_length,
     expand,
+    in_bucket,
     length_batches,
+    mixed_batches,
     pad,
     shuffled_batches,
 )
@@ -25,10 +30,6 @@ def make_features(*rows: list[int], types: bool = False, max_tokens: int = 100) 
         pad_id=9,
         max_tokens=max_tokens,
     )
-
-
-def work(parts: list[np.ndarray], lengths: np.ndarray, overhead: int) -> int:
-    return sum(overhead + len(part) * int(-(-lengths[part].max() // 8) * 8) for part in parts)
 
 
 def test_an_epoch_sees_every_row_once():
@@ -58,6 +59,7 @@ def test_more_epochs_begin_as_fewer_do():
 )
 def test_steps_of_a_run(rows: int, epochs: float, steps: int):
     assert count_steps(rows, 32, epochs) == steps
+    assert count_steps((rows, 40), 32, epochs) == math.ceil(epochs * (math.ceil(rows / 32) + 2))
     assert len(list(shuffled_batches(rows, 32, steps, seed=0))) == steps
 
 
@@ -72,19 +74,6 @@ def test_cutting_loses_no_row_and_bounds_the_parts(lengths: list[int], parts: in
     assert sorted(np.concatenate(pieces)) == sorted(batch)
     assert max(map(len, pieces)) <= -(-len(batch) // parts)
     assert (np.diff([table[piece].max() for piece in pieces]) <= 0).all()
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=7), st.integers(0, 100))
-def test_no_other_cut_of_the_sorted_rows_is_less_work(lengths: list[int], overhead: int):
-    table = np.array(lengths)
-    order = np.argsort(-table, kind="stable")
-    gaps = range(1, len(order))
-    cheapest = min(
-        work(np.split(order, [gap for gap in gaps if choice >> gap & 1]), table, overhead)
-        for choice in range(0, 2 ** len(order), 2)
-    )
-    ours = cut_by_length(np.arange(len(order)), table, 1, overhead)
-    assert work(ours, table, overhead) == cheapest
 
 
 def test_one_long_row_is_computed_alone():
@@ -140,21 +129,27 @@ def test_marks_stand_beside_the_tokens():
     assert pad(features, np.array([1, 0]))["marks"].tolist() == [[[0, 1]], [[0, 2]]]
 
 
-@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=7))
-def test_no_other_cut_of_items_is_less_work(items: list[tuple[int, int]]):
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=6),
+    st.integers(0, 100),
+    st.booleans(),
+)
+def test_no_other_cut_is_less_work(items: list[tuple[int, int]], overhead: int, plain: bool):
     lengths, sizes = (np.array(column) for column in zip(*items, strict=True))
+    rows = np.ones_like(sizes) if plain else sizes
 
-    def cost(parts: list[np.ndarray]) -> int:
+    def work(parts: list[np.ndarray]) -> int:
         widths = [int(-(-lengths[part].max() // 8) * 8) for part in parts]
-        return sum(40 + w * int(sizes[p].sum()) for w, p in zip(widths, parts, strict=True))
+        return sum(overhead + w * int(rows[p].sum()) for w, p in zip(widths, parts, strict=True))
 
     order = np.argsort(-lengths, kind="stable")
     gaps = range(1, len(order))
     cheapest = min(
-        cost(np.split(order, [gap for gap in gaps if choice >> gap & 1]))
+        work(np.split(order, [gap for gap in gaps if choice >> gap & 1]))
         for choice in range(0, 2 ** len(order), 2)
     )
-    assert cost(cut_by_length(np.arange(len(order)), lengths, 1, 40, sizes)) == cheapest
+    ours = cut_by_length(np.arange(len(order)), lengths, 1, overhead, None if plain else sizes)
+    assert work(ours) == cheapest
 
 
 def test_a_micro_batch_is_bounded_in_tokens():
@@ -186,7 +181,99 @@ def test_padding_never_goes_beyond_the_models_positions():
     assert pad(features, np.array([1]))["input_ids"].shape == (1, 8)
 
 
-def test_lengths():
-    features = make_features([1, 2, 3], [4])
-    assert features.lengths.tolist() == [3, 1]
-    assert len(features) == 2
+def test_columns_of_a_heads_own_are_padded_with_zeros():
+    @dataclass(frozen=True, kw_only=True)
+    class Numbered(Features):
+        per_token: ClassVar[tuple[str, ...]] = ("numbers",)
+        carried: ClassVar[tuple[str, ...]] = ("numbers",)
+
+        numbers: np.ndarray
+
+    plain = make_features([1, 2, 3], [4, 5], types=True)
+    features = Numbered(**vars(plain), numbers=np.array([6, 7, 8, 9, 10]))
+    inputs = pad(features, np.array([1, 0]), width=3)
+    assert inputs["numbers"].tolist() == [[9, 10, 0], [6, 7, 8]]
+    assert inputs["input_ids"].tolist() == [[4, 5, 9], [1, 2, 3]]
+    read = replace(features, read=np.array([False, True, True, True, False]))
+    shorter = read.without_unread()
+    assert shorter.read is None
+    assert shorter.starts.tolist() == [0, 2, 3]
+    assert [c.tolist() for c in (shorter.token_ids, shorter.token_types, shorter.numbers)] == [
+        [2, 3, 4],
+        [0, 1, 0],
+        [7, 8, 9],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "expected"),
+    [
+        ([3], 512, (16, 5)),
+        ([16], 512, (16, 8)),
+        ([17], 512, (32, 7)),
+        ([33], 512, (48, 7)),
+        ([100, 30], 512, (128, 14)),
+        ([100, 30], 110, (110, 14)),
+        ([64, 64], 512, (64, 16)),
+        ([10] * 100, 512, (16, 8)),
+        ([20], 10, (20, 4)),
+    ],
+)
+def test_a_bucket_has_few_shapes(lengths: list[int], most: int, expected: tuple[int, int]):
+    found = in_bucket(np.array(lengths), most)
+    assert found == expected
+    assert set(map(type, found)) == {int}
+
+
+def steps_of(sizes: list[int], steps: int, **words: Any) -> list[tuple[int, list[int]]]:
+    batches = mixed_batches(sizes, 4, steps, seed=1, **words)
+    return [(task, items.tolist()) for task, items in batches]
+
+
+def test_an_epoch_of_several_tasks_has_each_batch_of_each_once():
+    sizes = [10, 3, 10]  # 3 + 1 + 3 batches
+    steps = steps_of(sizes, 14)
+    for epoch in (steps[:7], steps[7:]):
+        for task, size in enumerate(sizes):
+            assert sorted(chain.from_iterable(i for t, i in epoch if t == task)) == [*range(size)]
+    assert [task for task, _ in steps[:7]] != [0, 0, 0, 1, 2, 2, 2]
+    assert [t for t, _ in steps[:7]] != [t for t, _ in steps[7:]], "each epoch has its own turns"
+    orders = {task: [i for t, i in steps if t == task] for task in (0, 2)}
+    assert orders[0] != orders[2], "tasks of one size have orders of their own"
+    assert orders[0][:3] != orders[0][3:], "and a task has one for each epoch"
+
+
+@pytest.mark.parametrize(
+    ("power", "shares"), [(0.0, (0.5, 0.5)), (1.0, (0.9, 0.1)), (0.5, (0.75, 0.25))]
+)
+def test_turns_are_drawn_by_size(power: float, shares: tuple[float, float]):
+    sizes = [360, 40]
+    steps = steps_of(sizes, 2000, power=power)
+    counts = np.bincount([task for task, _ in steps], minlength=2) / 2000
+    assert counts == pytest.approx(shares, abs=0.03)
+    for task, batches in enumerate((90, 10)):
+        own = [items for t, items in steps if t == task]
+        for start in range(0, len(own) - batches + 1, batches):
+            seen = sorted(chain.from_iterable(own[start : start + batches]))
+            assert seen == [*range(sizes[task])], "all of its batches before it begins anew"
+
+
+@pytest.mark.parametrize("sizes", [[10], [10, 3, 6]])
+@pytest.mark.parametrize("power", [None, 0.5])
+def test_a_resumed_run_goes_on_with_the_next_batch(sizes: list[int], power: float | None):
+    whole = steps_of(sizes, 20, power=power)
+    for done in range(21):
+        assert steps_of(sizes, 20, power=power, done=done) == whole[done:]
+
+
+def test_a_task_alone_has_its_usual_batches():
+    usual = [items.tolist() for items in shuffled_batches(10, 4, 7, seed=1)]
+    assert steps_of([10], 7) == [(0, items) for items in usual]
+
+
+def test_the_orders_are_those_of_stored_runs():
+    """Other draws are other runs: METHOD in leaderboard/job.py goes up."""
+    alone = [items.tolist() for items in shuffled_batches(5, 2, 6, seed=7)]
+    assert alone == [[2, 0], [4, 1], [3], [3, 0], [2, 1], [4]]
+    shared = [(task, items.tolist()) for task, items in mixed_batches([3, 4], 2, 4, seed=7)]
+    assert shared == [(0, [0, 2]), (1, [2, 3]), (0, [1]), (1, [0, 1])]
