@@ -1,6 +1,6 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
 # make test    lint, types, import layers and tests, as CI runs them
-# make check   the first three alone
+# make check   the first three alone, and no dead code
 # make site    the documentation as a site, in build/site
 # make extras  installs the optional packages whose tests are skipped without them
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
@@ -60,6 +60,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 tests: $(VENV)/installed-dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder \
