@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import islice
 from statistics import fmean
 from types import MappingProxyType
 
@@ -127,66 +127,13 @@ def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence
     )
 
 
-# Published numbers beside ours: below a board, and at an entry's own runs.
+# Published numbers next to ours.
 
 _MOST = 50
 """Entries below a board; a page has the comparisons of any other beside its runs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReproductionView:
-    """One published number beside ours, as text; `ours` and `difference` are empty without ours.
-
-    `verdict` is "within noise", "below", "above" or "not comparable" with its `reason`; `noise` is
-    how far theirs may lie by chance.
-    """
-
-    task: str
-    score: str
-    ours: str
-    theirs: str
-    difference: str
-    verdict: str
-    noise: str
-    reason: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproducedEntry:
-    """An entry and all of its comparisons."""
-
-    model: str
-    recipe: str
-    views: tuple[ReproductionView, ...]
-
-
-def reproduced_entries(board: Board) -> tuple[ReproducedEntry, ...]:
+def reproduced_entries(board: Board) -> tuple[tuple[Entry, Sequence[Reproduction]], ...]:
     """The entries of which something is published, in the order of the board; the first _MOST."""
-    found: list[ReproducedEntry] = []
-    for entry in board.entries:
-        if len(found) < _MOST and (views := tuple(map(_reproduction, reproductions(board, entry)))):
-            found.append(ReproducedEntry(model=entry.name, recipe=entry.beside_name, views=views))
-    return tuple(found)
-
-
-def reproduction_views(board: Board, entry: Entry) -> Mapping[str, tuple[ReproductionView, ...]]:
-    """The comparisons of an entry with what is published of its model, by task."""
-    views: dict[str, tuple[ReproductionView, ...]] = {}
-    for found in reproductions(board, entry):
-        views[found.task] = (*views.get(found.task, ()), _reproduction(found))
-    return views
-
-
-def _reproduction(found: Reproduction) -> ReproductionView:
-    return ReproductionView(
-        task=found.task,
-        score=" or ".join(found.theirs.scores),
-        ours="" if found.ours is None else f"{found.ours:.1f}",
-        theirs=found.theirs.printed,
-        difference="" if found.difference is None else f"{found.difference:+.1f}",
-        verdict=found.verdict,
-        noise="" if found.noise is None else f"±{found.noise:.1f}",
-        reason=found.reason,
-        source=f"{found.row.system}, {found.row.source}: {found.row.place}",
-    )
+    found = ((entry, reproductions(board, entry)) for entry in board.entries)
+    return tuple(islice(((entry, ours) for entry, ours in found if ours), _MOST))

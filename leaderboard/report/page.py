@@ -1,14 +1,17 @@
 """What the report shows, worked out before any HTML: boards, groups of runs, failures."""
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from types import MappingProxyType
+from typing import Any, cast
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.report.blocks import ReproductionView, reproduction_views
+from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
-from benchharness.leaderboard.report.plots.figure import Figure, Table
+from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.plots.lines import seed_figures
 from benchharness.leaderboard.report.plots.section import (
     Background,
@@ -17,10 +20,8 @@ from benchharness.leaderboard.report.plots.section import (
     board_key,
     build_plots,
 )
-from benchharness.leaderboard.report.rows import RowView
 from benchharness.leaderboard.report.run import RunSection, build_run
 from benchharness.leaderboard.report.table import (
-    Statistics,
     TableView,
     build_table,
     group_anchor,
@@ -40,27 +41,25 @@ INLINE_RUNS = 120
 class Group:
     """The runs of one entry on one task, seed by seed; what a cell of a table links to.
 
-    `reproductions` hold its scores against the published ones of the same model, `curves` the
-    learning curves of several seeds together, `predictions` a task and the address of its page of
-    every prediction.
+    `statistics` are a sentence a task, `reproductions` hold its scores against the published ones
+    of the same model, `curves` the learning curves of several seeds together, `predictions` a task
+    and the address of its page of every prediction.
     """
 
     anchor: str
     title: str
-    statistics: tuple[Statistics, ...]
-    reproductions: tuple[ReproductionView, ...]
+    statistics: tuple[tuple[str, str], ...]
+    reproductions: tuple[Reproduction, ...]
     curves: tuple[Figure, ...]
     runs: tuple[RunSection, ...]
-    predictions: tuple[tuple[str, str], ...] = ()
+    predictions: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryRuns:
     """All runs of an entry, task by task; `is_packed` where a script unpacks them."""
 
-    model: str
-    recipe: str
-    runs: int
+    entry: Entry
     groups: tuple[Group, ...]
     is_packed: bool = False
 
@@ -70,14 +69,6 @@ class EntryRuns:
         return tuple(
             id_ for group in self.groups for id_ in (group.anchor, *(r.anchor for r in group.runs))
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """The runs of a board, entry by entry."""
-
-    table: TableView
-    entries: tuple[EntryRuns, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +85,14 @@ class FailedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The whole report. `others` are runs that stand on no board; baselines are no `models`."""
+    """The whole report. `parts` are the runs of each table, entry by entry.
+
+    `others` are runs that stand on no board; baselines are no `models`.
+    """
 
     tables: tuple[TableView, ...]
     plots: tuple[Plots, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[tuple[TableView, tuple[EntryRuns, ...]], ...]
     others: tuple[RunSection, ...]
     failures: tuple[FailedRun, ...]
     runs: int
@@ -118,7 +112,12 @@ def build_page(
     none itself.
     """
     background = background or Background()
-    sections, facts = _read(details, with_sections=not places)
+    sections, facts = dict[str, RunSection](), dict[str, RunFacts]()
+    for run in details:  # each is read once
+        if not places:
+            sections[run.job.key] = build_run(run)
+        if (found := facts_of(run)) is not None:
+            facts[run.job.key] = found
     tables = tuple(
         build_table(board, number, background.sizes, background.contrasts.get(board_key(board), {}))
         for number, board in enumerate(boards, start=1)
@@ -143,46 +142,25 @@ def build_page(
             | {s.job.model for s in sections.values() if s.job.kind != "floor"}
         ),
     )
-    return moved(page, places) if places else page
-
-
-def _read(
-    details: Iterable[Result | Failure], *, with_sections: bool
-) -> tuple[dict[str, RunSection], dict[str, RunFacts]]:
-    """The section of each run, and the facts of those of encoders, by key; each is read once."""
-    sections, facts = {}, {}
-    for run in details:
-        if with_sections:
-            section = build_run(run)
-            sections[section.key] = section
-        if (found := facts_of(run)) is not None:
-            facts[run.job.key] = found
-    return sections, facts
+    return cast("Page", moved(page, places)) if places else page
 
 
 def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterator[FailedRun]:
     """Each failed run once."""
     rows = {run.key: run for entry in entries for run in entry.failures}
-    for run in rows.values():
+    found: list[tuple[RunRow | Job, str, str]] = [
+        *((run, run.status, run.error) for run in rows.values()),
+        *((other.job, other.status, other.error) for other in others if other.error),
+    ]
+    for run, status, error in found:
         yield FailedRun(
             model=run.model,
             task=run.title,
             seed=run.seed,
-            status=run.status,
-            error=run.error,
+            status=status,
+            error=error,
             href="#" + run_anchor(run.key),
         )
-    for section in others:
-        if section.error:
-            job = section.job
-            yield FailedRun(
-                model=job.model,
-                task=job.title,
-                seed=job.seed,
-                status=section.status,
-                error=section.error,
-                href="#" + section.anchor,
-            )
 
 
 def _parts(
@@ -190,46 +168,44 @@ def _parts(
     boards: Iterable[Board],
     sections: Mapping[str, RunSection],
     predictions: Pages,
-) -> Iterator[Part]:
+) -> Iterator[tuple[TableView, tuple[EntryRuns, ...]]]:
     """The boards' runs; the first of a page stand in it as they are, and each stands there once."""
-    left, shown = INLINE_RUNS, set[str]()
+    left, known = INLINE_RUNS, set[str]()
     for table, board in zip(tables, boards, strict=True):
         found = []
         for entry in board.entries:
-            groups = [
-                group
-                for group in groups_of(board, entry, sections, predictions)
-                if group.anchor not in shown
-            ]
-            if not groups:
-                continue
-            shown.update(group.anchor for group in groups)
-            left -= max(1, sum(len(group.runs) for group in groups))
-            found.append(entry_runs(entry, groups, is_packed=left < 0))
-        yield Part(table=table, entries=tuple(found))
-
-
-def entry_runs(entry: Entry, groups: Iterable[Group], *, is_packed: bool = False) -> EntryRuns:
-    """The runs of an entry in these groups."""
-    return EntryRuns(
-        model=entry.name,
-        recipe=entry.beside_name,
-        runs=len(entry.runs),
-        groups=tuple(groups),
-        is_packed=is_packed,
-    )
+            every = groups_of(board, entry, sections, predictions)
+            if groups := tuple(group for group in every if group.anchor not in known):
+                known.update(group.anchor for group in groups)
+                left -= max(1, sum(len(group.runs) for group in groups))
+                found.append(EntryRuns(entry=entry, groups=groups, is_packed=left < 0))
+        yield table, tuple(found)
 
 
 def groups_of(
     board: Board, entry: Entry, sections: Mapping[str, RunSection], predictions: Pages
 ) -> Iterator[Group]:
     """The runs of an entry, task by task, with the sections and pages of those that have any."""
-    views = reproduction_views(board, entry)
-    for runs in group_runs(board, entry).values():
-        found = tuple(view for each in runs[0].trained_tasks for view in views.get(each, ()))
-        group = _group(entry, runs, sections, found)
-        pages = [(cell, predictions.get((group.anchor, cell), "")) for cell in entry.cells]
-        yield replace(group, predictions=tuple(page for page in pages if page[1]))
+    reproduced = reproductions(board, entry)
+    for task, runs in group_runs(board, entry).items():
+        anchor, keys = group_anchor(entry, task), {run.key for run in runs}
+        cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
+        found = [sections[run.key] for run in runs if run.key in sections]
+        curves = {f"seed {run.job.seed}": run.curve for run in found if run.curve}
+        yield Group(
+            anchor=anchor,
+            title=runs[0].title,
+            statistics=tuple((cell.task, statistics(cell)) for cell in cells),
+            reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
+            # A single run's curves stand in its section.
+            curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),
+            runs=tuple(found),
+            predictions=tuple(
+                (cell, predictions[anchor, cell])
+                for cell in entry.cells
+                if (anchor, cell) in predictions
+            ),
+        )
 
 
 def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
@@ -241,85 +217,20 @@ def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
     return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
 
 
-def _group(
-    entry: Entry,
-    runs: Sequence[RunRow],
-    sections: Mapping[str, RunSection],
-    reproductions: tuple[ReproductionView, ...],
-) -> Group:
-    keys = {run.key for run in runs}
-    cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
-    return Group(
-        anchor=group_anchor(entry, runs[0].task),
-        title=runs[0].title,
-        statistics=tuple(statistics(cell) for cell in cells),
-        reproductions=reproductions,
-        curves=_curves([sections[run.key] for run in runs if run.key in sections]),
-        runs=tuple(sections[run.key] for run in runs if run.key in sections),
-    )
-
-
-def _curves(runs: Sequence[RunSection]) -> tuple[Figure, ...]:
-    """The learning curves of several seeds in one chart; a single run's stand in its section."""
-    curves = {f"seed {run.job.seed}": run.curve for run in runs if run.curve}
-    return seed_figures(curves, runs[0].job.curve_split) if len(curves) > 1 else ()
-
-
 # Where details stand in files of their own, links lead there.
 
 
-def moved(page: Page, places: Places) -> Page:
-    """The page with its links to sections as links to files."""
-
-    def there(href: str) -> str:
-        place = places.get(href.removeprefix("#"))
-        return href if place is None else f"{place}{href}"
-
-    def figures(found: Iterable[Figure]) -> tuple[Figure, ...]:
-        return tuple(
-            replace(
-                figure,
-                marks=tuple(replace(mark, href=there(mark.href)) for mark in figure.marks),
-                table=figure.table and numbers(figure.table),
-            )
-            for figure in found
-        )
-
-    def numbers(table: Table) -> Table:
-        return replace(table, rows=tuple(replace(r, href=there(r.href)) for r in table.rows))
-
-    def row(found: RowView) -> RowView:
-        return replace(
-            found,
-            href=there(found.href),
-            score=replace(found.score, href=there(found.score.href)),
-            cells=tuple(replace(cell, href=there(cell.href)) for cell in found.cells),
-        )
-
-    return replace(
-        page,
-        tables=tuple(
-            replace(
-                table,
-                groups=tuple(replace(g, rows=tuple(map(row, g.rows))) for g in table.groups),
-            )
-            for table in page.tables
-        ),
-        plots=tuple(
-            replace(
-                plots,
-                tradeoffs=tuple(
-                    replace(each, figures=figures(each.figures), table=numbers(each.table))
-                    for each in plots.tradeoffs
-                ),
-                spreads=figures(plots.spreads),
-                categories=figures(plots.categories),
-                histories=figures(plots.histories),
-                stages=figures(plots.stages),
-                shots=figures(plots.shots),
-                layers=figures(plots.layers),
-            )
-            for plots in page.plots
-        ),
-        failures=tuple(replace(each, href=there(each.href)) for each in page.failures),
-    )
+def moved(shown: Any, places: Places) -> Any:
+    """The page, or a part of it, with its links to sections as links to files."""
+    if isinstance(shown, tuple):
+        found = tuple(moved(each, places) for each in shown)
+        return shown if all(map(operator.is_, shown, found)) else found
+    if not is_dataclass(shown) or isinstance(shown, type):
+        return shown
+    changed = {}
+    for name, value in vars(shown).items():
+        if name == "href" and (place := places.get(value.removeprefix("#"))):
+            changed[name] = f"{place}{value}"
+        elif (found := moved(value, places)) is not value:
+            changed[name] = found
+    return replace(shown, **changed) if changed else shown

@@ -29,93 +29,67 @@ from benchharness.leaderboard.result import (
     selection_labels,
     truncated_rows,
 )
-from benchharness.tasks.suites import split_title
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ScoreLine:
-    """The scores of one predicted split."""
-
-    split: str
-    scores: tuple[tuple[str, str], ...]
-    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
     """A finished or failed run, ready to be shown; `error` and `log` are a failed one's."""
 
-    key: str
-    anchor: str
     job: Job
-    status: str
     finished: str
     summary: str
-    error: str
-    log: str
-    scores: tuple[_ScoreLine, ...]
-    curve: tuple[CurvePoint, ...]
-    figures: tuple[Figure, ...]
-    curve_flags: tuple[str, ...]
-    cost: tuple[tuple[str, str], ...]
-    provenance: Mapping[str, Any]
-    command: str
-    truncated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    status: str = "finished"
+    error: str = ""
+    log: str = ""
+    evaluations: tuple[Evaluation, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    curve_flags: tuple[str, ...] = ()
+    cost: tuple[tuple[str, str], ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def anchor(self) -> str:
+        """Its id in the page."""
+        return run_anchor(self.job.key)
+
+    @property
+    def command(self) -> str:
+        """What runs it again."""
+        return command_of(self.job)
+
+    @property
+    def truncated(self) -> Mapping[str, tuple[int, int]]:
+        """How many rows of a split lost words, and of how many."""
+        return truncated_rows(self.provenance)
 
 
 def build_run(run: Result | Failure) -> RunSection:
     """The section of a run."""
     if isinstance(run, Failure):
         return RunSection(
-            **_common(run),
+            job=run.job,
+            finished=run.finished,
             status=run.kind,
             summary=run.error,
             error=run.error,
             log=run.details,
-            scores=(),
-            curve=(),
-            figures=(),
-            curve_flags=(),
-            cost=(),
-            provenance={},
         )
     # The scores of the first split that has any, and the time.
-    scored = next((line for e in run.evaluations if (line := _score_line(e)).scores), None)
-    scores = [f"{name} {value}" for name, value in scored.scores] if scored else []
+    scored = next((each.scores for each in run.evaluations if each.scores), {})
+    scores = [f"{name} {shown(value)}" for name, value in scored.items()]
     selection = Selection.from_json(run.provenance.get("selection"))
     chosen = selection_labels([selection] if selection else [])
     return RunSection(
-        **_common(run),
-        status="finished",
+        job=run.job,
+        finished=run.finished,
         summary=", ".join([*scores, *chosen, _duration(run.cost.seconds)]),
-        error="",
-        log="",
-        scores=tuple(_score_line(evaluation) for evaluation in run.evaluations),
+        evaluations=run.evaluations,
         curve=run.curve,
         figures=curve_figures(run.curve, run.job.curve_split),
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,
-        truncated=truncated_rows(run.provenance),
-    )
-
-
-def _common(run: Result | Failure) -> dict[str, Any]:
-    job = run.job
-    return {
-        "key": job.key,
-        "anchor": run_anchor(job.key),
-        "job": job,
-        "finished": run.finished,
-        "command": command_of(job),
-    }
-
-
-def _score_line(evaluation: Evaluation) -> _ScoreLine:
-    return _ScoreLine(
-        split=split_title(evaluation.task, evaluation.split),
-        scores=tuple((name, shown(value)) for name, value in evaluation.scores.items()),
-        flags=evaluation.flags,
     )
 
 

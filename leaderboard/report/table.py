@@ -10,8 +10,9 @@ from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
+from benchharness.leaderboard.boards.reproduction import Reproduction
 from benchharness.leaderboard.comparing.contrast import Contrast
-from benchharness.leaderboard.report.blocks import ReproducedEntry, block_group, reproduced_entries
+from benchharness.leaderboard.report.blocks import block_group, reproduced_entries
 from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
     CellView,
@@ -44,32 +45,6 @@ Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statistics:
-    """A cell's values over its seeds, as text."""
-
-    task: str
-    median: str
-    mean: str
-    spread: str
-    low: str
-    high: str
-    seeds: str
-    selection: str
-    notes: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """All of it in one line."""
-        numbers = self.median
-        if self.spread:
-            numbers = (
-                f"median {self.median}, mean {self.mean} ± {self.spread}, "
-                f"from {self.low} to {self.high}"
-            )
-        return _joined(numbers, self.seeds, self.selection, *self.notes)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TableView:
     """One board, with the published and imported rows that belong beside its own."""
 
@@ -89,7 +64,7 @@ class TableView:
     has_intervals: bool
     has_heat: bool
     has_bars: bool
-    reproduced: tuple[ReproducedEntry, ...]
+    reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     contrasts: tuple[tuple[str, str, Mapping[str, str]], ...]
     """Of two rows, by their ids: by the name of a column, what the paired test says of it."""
 
@@ -104,20 +79,16 @@ def group_anchor(entry: Entry, task: str) -> str:
     return f"runs-{next(run.key for run in entry.runs if run.task == task)[:16]}"
 
 
-def statistics(cell: Cell) -> Statistics:
-    """A cell's numbers as text, times 100."""
-    number = len(cell.values)
-    return Statistics(
-        task=cell.task,
-        median=shown(cell.median),
-        mean=shown(cell.mean),
-        spread="" if cell.spread is None else shown(cell.spread),
-        low=shown(min(cell.values)),
-        high=shown(max(cell.values)),
-        seeds=f"{number} seed" + ("" if number == 1 else "s"),
-        selection=cell.selection,
-        notes=tuple(filter(None, (*cell.notes, cell.choice))),
-    )
+def statistics(cell: Cell) -> str:
+    """A cell's values over its seeds in one line, times 100, with what is to be known of them."""
+    numbers = shown(cell.median)
+    if cell.spread is not None:
+        numbers = (
+            f"median {numbers}, mean {shown(cell.mean)} ± {shown(cell.spread)}, "
+            f"from {shown(min(cell.values))} to {shown(max(cell.values))}"
+        )
+    seeds = f"{len(cell.values)} seed" + ("" if len(cell.values) == 1 else "s")
+    return _joined(numbers, seeds, cell.selection, *cell.notes, cell.choice)
 
 
 def build_table(
@@ -278,15 +249,15 @@ def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
     cell = entry.cells.get(column.task)
     if cell is None:
         return CellView(text="–")
-    numbers = statistics(cell)
+    text = shown(cell.median)
     return CellView(
-        text=numbers.median,
-        spread=numbers.spread,
+        text=text,
+        spread="" if cell.spread is None else shown(cell.spread),
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_lined(numbers.sentence, _interval_note(_cell_intervals(entry, column.task))),
+        note=_lined(statistics(cell), _interval_note(_cell_intervals(entry, column.task))),
         flags="; ".join(cell.notes),
-        best=entry.competes and cell.has_learned and numbers.median == best,
+        best=entry.competes and cell.has_learned and text == best,
         parts=dict(_parts(cell, column)),
         ends=_ends(_cell_intervals(entry, column.task), cell.values),
     )

@@ -16,11 +16,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.page import (
+    EntryRuns,
     Places,
     build_page,
-    entry_runs,
     group_runs,
     groups_of,
 )
@@ -30,7 +31,7 @@ from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import group_anchor, run_anchor
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.tasks.suites import distinct_title
+from benchharness.tasks.suites import distinct_title, split_title
 
 _HERE = Path(__file__).parent
 
@@ -168,11 +169,12 @@ def write_runs(  # noqa: PLR0913  (the parts of the files)
     runs = read(run.key for file in stale for run in file.entry.runs)
     for file in stale:
         sections = {run.key: build_run(next(runs)) for run in file.entry.runs}
+        groups = groups_of(file.board, file.entry, sections, pages)
         html = render_page(
             "runs.html.j2",
             _STYLES,
             (),
-            entry=entry_runs(file.entry, groups_of(file.board, file.entry, sections, pages)),
+            entry=EntryRuns(entry=file.entry, groups=tuple(groups)),
             board=file.board,
             page=page.name,
             about=about,
@@ -197,7 +199,7 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
             if known.issuperset(groups):
                 continue
             known.update(groups)
-            shown = [
+            contents = [
                 (board.title, board.data_label, entry.name, entry.beside_name),
                 # A run is told by its key and when it finished: `--force` makes one anew.
                 *((run.key, run.finished, run.status) for run in entry.runs),
@@ -207,7 +209,7 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
             ]
             yield _Runs(
                 name=f"{_slug(entry.model)}-{_digest(groups[0])}.html",
-                mark=_digest(*said, *map(str, shown)),
+                mark=_digest(*said, *map(str, contents)),
                 board=board,
                 entry=entry,
                 ids=(*groups, *(run_anchor(run.key) for run in entry.runs)),
@@ -269,7 +271,13 @@ def _templates() -> Environment:
         finalize=_as_text,
     )
     found.globals["packed_rows"] = partial(_packed_rows, templates=found)
-    found.filters.update(packed=packed, json=json.dumps, task=distinct_title)
+    found.filters.update(
+        packed=packed,
+        json=json.dumps,
+        task=distinct_title,
+        split=lambda e: split_title(e.task, e.split),
+        shown=shown,
+    )
     return found
 
 
