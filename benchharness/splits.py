@@ -11,7 +11,7 @@ from benchharness.tasks.metrics.classification import prediction_flags
 from benchharness.tasks.read import SplitRows, document_digest, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
-from benchharness.tasks.task import ChoiceTask, is_hidden, score
+from benchharness.tasks.task import ChoiceTask, score
 
 
 class ChangedRowsError(DataError):
@@ -57,7 +57,7 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
     """The scores of the predictions of "task:split"; none where its labels are hidden."""
     task_name, split = name.rsplit(":", 1)
-    task, hidden = find_task(task_name), any(map(is_hidden, rows.examples))
+    task, hidden = find_task(task_name), any(e.is_hidden for e in rows.examples)
     right = task.option if isinstance(task, ChoiceTask) else "label"
     return Evaluation(
         task=task_name,

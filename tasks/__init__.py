@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         SpanTask,
         TagTask,
         Task,
-        is_hidden,
         score,
     )
 
@@ -51,7 +50,6 @@ __all__ = [
     "find_suite",
     "find_suites",
     "find_task",
-    "is_hidden",
     "parse_data",
     "score",
 ]

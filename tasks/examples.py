@@ -6,10 +6,11 @@ names ("entailment"), never integers, because the integers differ between source
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 
 def _later(default: Any) -> Any:
@@ -19,6 +20,67 @@ def _later(default: Any) -> Any:
 
 _BESIDE = {"beside": True}
 """Says of a field that no fingerprint has it: stored results are older."""
+
+
+class Traits(NamedTuple):
+    """What code that knows no kind of answer asks of an example.
+
+    texts:     all that is read, the context first, then what is asked
+    content:   equal for rows that say the same, but for id and answer
+    shown:     what the question was, for a reader; the text where there is no question
+    asked:     the question, "" where there is none
+    claims:    the texts where a "not" matters: nearly every long passage holds some
+    passage:   what other rows have too, and would give this one away; None where each has its own
+    own_texts: the texts that would give the row away where they stand in train
+    unit:      the group of rows that are scored together
+    stratum:   a sample has the share of each stratum: mostly of each label
+    slices:    the benchmark's own slices that the row is in
+    labels:    the names of its labels or tags
+    is_blank, is_unlearnable: lacks a text; has an answer that cannot be learned
+    """
+
+    texts: tuple[str, ...]
+    content: Hashable
+    shown: str
+    own_texts: tuple[str, ...]
+    claims: tuple[str, ...] = ()
+    asked: str = ""
+    passage: str | None = None
+    unit: str | None = None
+    stratum: str = ""
+    slices: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    is_blank: bool = False
+    is_unlearnable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A row of a task; `gold_field` is the field that holds its gold answer."""
+
+    id: str
+    gold_field: ClassVar[str]
+
+    @property
+    def traits(self) -> Traits:
+        """What the row is, whatever its kind."""
+        raise NotImplementedError
+
+    @property
+    def is_hidden(self) -> bool:
+        """True where the benchmark hides the gold answer."""
+        return getattr(self, self.gold_field) is None
+
+    def count_words(self) -> int:
+        """The words of a row that is read whole, and cut where it is too long; 0 of any other."""
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What was answered to the example of that id."""
+
+    id: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +93,7 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairExample:
+class PairExample(Example):
     """One text, or two, with a class name, a number, or the names of several labels (or none).
 
     `group` ties rows that are scored together (MultiRC question, AX-g minimal pair); `categories`
@@ -40,7 +102,6 @@ class PairExample:
     marked word (WiC). It follows from the rest but for its spelling, and no fingerprint has it.
     """
 
-    id: str
     text_a: str
     text_b: str | None = None
     label: str | float | tuple[str, ...] | None = None
@@ -48,10 +109,34 @@ class PairExample:
     categories: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
     about: str = field(default="", metadata=_BESIDE)
+    gold_field: ClassVar[str] = "label"
+
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        one, other = self.text_a, self.text_b or ""
+        names = (self.label,) if isinstance(self.label, str) else self.label
+        return Traits(
+            texts=(one, other),
+            content=(one, self.text_b, self.marks),
+            shown=one if self.text_b is None else f"{one} / {other}",
+            own_texts=(one, other),
+            claims=(one, other),
+            asked=next((text for text in (one, other) if text.rstrip().endswith("?")), ""),
+            unit=self.group,
+            stratum=str(round(self.label) if isinstance(self.label, float) else self.label),
+            slices=tuple(f"category {name}" for name in self.categories),
+            labels=names if isinstance(names, tuple) else (),
+            is_blank=not one.strip() or self.text_b == "",
+        )
+
+    def count_words(self) -> int:
+        """Those of both texts."""
+        return sum(len(text.split()) for text in self.traits.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanExample:
+class SpanExample(Example):
     """A question on a context. `answers` are (text, start character) of every gold answer.
 
     An empty `answers` means that the context holds no answer (SQuAD 2.0); None means hidden. An
@@ -69,7 +154,6 @@ class SpanExample:
     benchmark calls those, in their order.
     """
 
-    id: str
     question: str
     context: str
     answers: tuple[tuple[str, int], ...] | None = None
@@ -83,6 +167,25 @@ class SpanExample:
     sentences: tuple[tuple[int, int], ...] = _later(())
     facts: tuple[int, ...] = _later(())
     absent: tuple[tuple[str, int], ...] = field(default=(), metadata=_BESIDE)
+    gold_field: ClassVar[str] = "answers"
+
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        named = (f"category {name}" for name in self.categories)
+        return Traits(
+            texts=(self.context, self.question),
+            content=(self.question, self.context),
+            shown=self.question,
+            own_texts=(self.context,),
+            claims=(self.question,),
+            asked=self.question,
+            passage=self.group or self.context,
+            unit=self.group,
+            stratum=str(bool(self.answers)),
+            slices=(*named, "HasAns" if self.answers else "NoAns"),
+            is_unlearnable=bool(self.answers) and all(start < 0 for _, start in self.answers or ()),
+        )
 
 
 def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
@@ -109,19 +212,40 @@ def _sentence_names(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceExample:
+class ChoiceExample(Example):
     """A context, a question (may be empty) and options; `gold` are the right ones' indices.
 
     Training takes the first of several right options (only ReCoRD has several). `group` is the
     slice or passage that the example belongs to (RACE: "middle" or "high").
     """
 
-    id: str
     context: str
     question: str
     options: tuple[str, ...]
     gold: tuple[int, ...] | None = None
     group: str | None = None
+    gold_field: ClassVar[str] = "gold"
+
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        texts = (self.context, self.question, *self.options)
+        return Traits(
+            texts=texts,
+            content=texts,
+            shown=self.question or self.context,
+            own_texts=texts,
+            claims=(self.question,),
+            asked=self.question,
+            passage=self.context or None,
+            stratum=str((self.group, self.gold)),
+            slices=(f"level {self.group}",) if self.group else (),
+        )
+
+    def count_words(self) -> int:
+        """Those of the row of the longest option."""
+        context, question, *options = (len(text.split()) for text in self.traits.texts)
+        return context + question + max(options, default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,17 +257,30 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagExample:
+class TagExample(Example):
     """A sentence of words with one tag each, in IOB2.
 
     `document` is what it stands in, None where the source does not say where documents begin. No
     fingerprint has it; a job that reads it has a digest of its own (`document_digest`).
     """
 
-    id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
     document: Surroundings | None = field(default=None, compare=False, repr=False, metadata=_BESIDE)
+    gold_field: ClassVar[str] = "tags"
+
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        text = " ".join(self.words)
+        return Traits(
+            texts=(text,),
+            content=self.words,
+            shown=text,
+            own_texts=self.words,
+            claims=(text,),
+            labels=tuple(dict.fromkeys(self.tags or ())),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +297,16 @@ class RoleExample(TagExample):
         """The id of the sentence."""
         return self.id.rpartition("/")[0]
 
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        found = super().traits
+        return found._replace(
+            content=(self.words, self.predicate),
+            shown=f"{found.shown} ({self.words[self.predicate]})",
+            passage=found.shown,
+        )
+
 
 Mention = tuple[int, int]
 """Words [start, end) of a document, counted through its sentences."""
@@ -169,26 +316,39 @@ Clusters = tuple[tuple[Mention, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentExample:
+class DocumentExample(Example):
     """The sentences of a document, who says each, and what in them is the same.
 
     `genre` is OntoNotes' ("nw" for newswire).
     """
 
-    id: str
     sentences: tuple[tuple[str, ...], ...]
     speakers: tuple[str, ...]
     genre: str = ""
     clusters: Clusters | None = None
+    gold_field: ClassVar[str] = "clusters"
 
     @property
     def words(self) -> tuple[str, ...]:
         """The words of all sentences."""
         return tuple(word for sentence in self.sentences for word in sentence)
 
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        text = " ".join(self.words)
+        return Traits(
+            texts=(text,),
+            content=self.sentences,
+            shown=text,
+            own_texts=self.words,
+            passage=self.id.rpartition("/")[0],
+            slices=(f"genre {self.genre}",) if self.genre else (),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class PairPrediction:
+class PairPrediction(Prediction):
     """A class name with the probability of every class in the task's order, or a number.
 
     For a regression `label` is the predicted number and `scores` is empty. Where an example has
@@ -197,14 +357,13 @@ class PairPrediction:
     task has, or a number outside of the range.
     """
 
-    id: str
     label: str | float | tuple[str, ...]
     scores: tuple[float, ...] = ()
     text: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanPrediction:
+class SpanPrediction(Prediction):
     """The best answer text and how much more the model believes in "no answer".
 
     `text` is the best non-empty span (before any threshold), `no_answer_score` the null score minus
@@ -213,7 +372,6 @@ class SpanPrediction:
     file leaves out. `classes` and `facts` are as the example's.
     """
 
-    id: str
     text: str
     no_answer_score: float = 0.0
     threshold: float = 0.0
@@ -228,14 +386,13 @@ class SpanPrediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoicePrediction:
+class ChoicePrediction(Prediction):
     """The chosen option's index and the probability of every option.
 
     The option is -1 where a file answers with none of them: with `text` instead, in its own words
     (ReCoRD), or with nothing at all.
     """
 
-    id: str
     option: int
     scores: tuple[float, ...] = ()
     text: str | None = None
@@ -247,20 +404,14 @@ class ChoicePrediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagPrediction:
+class TagPrediction(Prediction):
     """One tag per word."""
 
-    id: str
     tags: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterPrediction:
+class ClusterPrediction(Prediction):
     """The clusters of one document."""
 
-    id: str
     clusters: Clusters
-
-
-Example = PairExample | SpanExample | ChoiceExample | TagExample | DocumentExample
-Prediction = PairPrediction | SpanPrediction | ChoicePrediction | TagPrediction | ClusterPrediction

@@ -3,21 +3,13 @@
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    DocumentExample,
-    Example,
-    PairExample,
-    RoleExample,
-    SpanExample,
-    TagExample,
-)
+from benchharness.tasks.examples import Example, TagExample
 from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.task import Task, find_fault
 
@@ -34,7 +26,7 @@ def subset(examples: Sequence[Example], limit: int) -> list[Example]:
     """
     if limit < 1:
         raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
-    return [examples[index] for index in sample(examples, limit, _scored_together)]
+    return [examples[index] for index in sample(examples, limit, _unit)]
 
 
 def sample(
@@ -66,8 +58,12 @@ def _units(
     return list(units.values())
 
 
-def _scored_together(example: Example) -> str | None:
-    return example.group if isinstance(example, PairExample | SpanExample) else None
+def _unit(example: Example) -> str | None:
+    return example.traits.unit
+
+
+def _passage(example: Example) -> str | None:
+    return example.traits.passage or example.traits.unit
 
 
 def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "") -> list[list[int]]:
@@ -80,27 +76,13 @@ def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "")
     for unit in units:
         first = examples[unit[0]]
         digest = hashlib.sha256((draw + first.id).encode()).hexdigest()
-        strata[_stratum(first) if len(unit) == 1 else "group"].append((digest, unit))
+        strata[first.traits.stratum if len(unit) == 1 else "group"].append((digest, unit))
     ranked = [
         (rank > 0, (rank + 0.5) / len(members), digest, unit)
         for members in strata.values()
         for rank, (digest, unit) in enumerate(sorted(members))
     ]
     return [unit for *_, unit in sorted(ranked)]
-
-
-def _stratum(example: Example) -> str:
-    match example:
-        case PairExample(label=float() as number):
-            return str(round(number))
-        case PairExample():
-            return str(example.label)
-        case SpanExample():
-            return str(bool(example.answers))
-        case ChoiceExample():
-            return str((example.group, example.gold))
-        case _:
-            return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +110,7 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
             f"{number} shots cannot be drawn from {len(rows.examples)} training rows: ask for "
             "fewer, or train on all of them without --shots."
         )
-    return _part(rows, sample(rows.examples, number, _scored_together, f"{seed} "))
+    return _part(rows, sample(rows.examples, number, _unit, f"{seed} "))
 
 
 def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
@@ -148,21 +130,6 @@ def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
             "nothing would be left to train on, so give more rows or a smaller share."
         )
     return _part(rows, left), _part(rows, held)
-
-
-def _passage(example: Example) -> str | None:
-    """What an example shares with others that would give it away."""
-    match example:
-        case SpanExample():
-            return example.group or example.context
-        case ChoiceExample():
-            return example.context or None
-        case RoleExample():
-            return " ".join(example.words)
-        case DocumentExample():
-            return example.id.rpartition("/")[0]
-        case _:
-            return _scored_together(example)
 
 
 def _part(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
@@ -281,7 +248,9 @@ def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
     split whose texts stand in a train split. What is 0 is left out. The benchmarks have such rows
     (QQP, SST-2, SNLI), so that none is dropped; a reader of a score should know how many there are.
     """
-    texts = {name: [_text(example) for example in rows.examples] for name, rows in splits.items()}
+    texts = {
+        name: [example.traits.content for example in rows.examples] for name, rows in splits.items()
+    }
     trained = {text for name, found in texts.items() if name.endswith(":train") for text in found}
     counts = {}
     for name, found in texts.items():
@@ -289,19 +258,3 @@ def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
         both = {"repeated": len(found) - len(set(found)), "in_train": in_train}
         counts[name] = {word: count for word, count in both.items() if count}
     return counts
-
-
-def _text(example: Example) -> Hashable:
-    match example:
-        case PairExample():
-            return example.text_a, example.text_b, example.marks
-        case SpanExample():
-            return example.question, example.context
-        case ChoiceExample():
-            return example.context, example.question, example.options
-        case RoleExample():
-            return example.words, example.predicate
-        case TagExample():
-            return example.words
-        case DocumentExample():
-            return example.sentences

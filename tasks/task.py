@@ -264,25 +264,10 @@ def suffix_of(split: str) -> str:
 
 def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
     """Raises BenchError where the benchmark hides gold answers, so that nothing can be scored."""
-    if any(map(is_hidden, examples)):
+    if any(example.is_hidden for example in examples):
         raise BenchError(
             f"{task.name} {split} hides its labels: only the official server can score it."
         )
-
-
-def is_hidden(example: Example) -> bool:
-    """True where the benchmark hides this example's gold answer."""
-    match example:
-        case PairExample():
-            return example.label is None
-        case SpanExample():
-            return example.answers is None
-        case ChoiceExample():
-            return example.gold is None
-        case TagExample():
-            return example.tags is None
-        case DocumentExample():
-            return example.clusters is None
 
 
 def find_fault(task: Task, example: Example) -> str:

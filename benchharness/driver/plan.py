@@ -24,7 +24,6 @@ from benchharness.recipes.resolve import (
 )
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
-from benchharness.tasks.examples import ChoiceExample, Example, PairExample
 from benchharness.tasks.read import document_digest, has_split, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
@@ -802,25 +801,10 @@ class _Reader:
         rows = read(task, split, self.source, self.limit)
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
         if task.definition:
-            self.words[rows.fingerprint] = [*map(_count_words, rows.examples)]
+            self.words[rows.fingerprint] = [example.count_words() for example in rows.examples]
         if task.head == "tag":
             self.documents[f"{task.name}:{split}"] = document_digest(rows.examples)
         return rows.fingerprint
-
-
-def _count_words(example: Example) -> int:
-    """The words of a row that is read whole, and cut where it is too long; 0 of any other."""
-    match example:
-        case PairExample():
-            return sum(len(text.split()) for text in (example.text_a, example.text_b or ""))
-        case ChoiceExample():
-            options = [len(option.split()) for option in example.options]
-            return (
-                len(example.context.split())
-                + len(example.question.split())
-                + max(options, default=0)
-            )
-    return 0
 
 
 def _train_splits(task: str, learned: Collection[str]) -> list[str]:

@@ -24,7 +24,6 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.suites import SUITES, Suite, title_of
-from benchharness.tasks.task import is_hidden
 
 RUN_TYPES = {
     "key": "str",
@@ -145,7 +144,7 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
 def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[object]:
     """What is right of each example that was predicted; None where that is not known."""
     several = any(isinstance(e, ChoiceExample) and len(e.gold or ()) > 1 for e in examples)
-    known = {e.id: None if is_hidden(e) else _gold(e, several=several) for e in examples}
+    known = {e.id: None if e.is_hidden else _gold(e, several=several) for e in examples}
     return [known.get(row["id"]) for row in evaluation.predictions]
 
 

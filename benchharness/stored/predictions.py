@@ -9,7 +9,7 @@ from benchharness.splits import read_split
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.task import Task, is_hidden
+from benchharness.tasks.task import Task
 
 
 class UnreadableError(Exception):
@@ -56,7 +56,7 @@ class StoredPredictions:
             except BenchError as error:
                 reasons.append(str(error))
                 continue
-            if not any(map(is_hidden, examples)):
+            if not any(e.is_hidden for e in examples):
                 return examples
             reasons.append(f"{name.replace(':', ' ')} hides its labels there.")
         raise UnreadableError("its examples could not be read: " + " ".join(reasons))

@@ -28,7 +28,6 @@ from benchharness.tasks.task import (
     SpanTask,
     TagTask,
     Task,
-    is_hidden,
 )
 
 NO_ANSWER = "(no answer)"
@@ -374,4 +373,4 @@ def _type_line(
 
 def labels_known(examples: Sequence[Example]) -> bool:
     """Whether there are examples, and every one of them has its gold answer."""
-    return bool(examples) and not any(map(is_hidden, examples))
+    return bool(examples) and not any(e.is_hidden for e in examples)

@@ -11,7 +11,7 @@ import scipy  # its parts are loaded on first use
 from benchharness.leaderboard.comparing.resampling import Array, Outcomes, Pairs
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import Example, PairExample, Prediction, SpanExample
+from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics.entities import MEASURES, Find, arguments, entities
 from benchharness.tasks.task import CorefTask, Metric, PairTask, RoleTask, TagTask, Task
 
@@ -348,8 +348,7 @@ def units_of(examples: Sequence[Example]) -> Units:
     """
     found: dict[object, list[int]] = {}
     for place, example in enumerate(examples):
-        group = example.group if isinstance(example, PairExample | SpanExample) else None
-        found.setdefault(place if group is None else group, []).append(place)
+        found.setdefault(example.traits.unit or place, []).append(place)
     return list(found.values())
 
 

@@ -188,7 +188,7 @@ def _slices(
     examples = [example for split in splits for example in split.examples]
     split_of = [number for number, split in enumerate(splits) for _ in split.examples]
     found = []
-    for name, places in slices_of(splits[0].task, examples).items():
+    for name, places in slices_of(examples).items():
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):

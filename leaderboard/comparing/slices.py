@@ -4,15 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import quantiles
 
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    DocumentExample,
-    Example,
-    PairExample,
-    SpanExample,
-    TagExample,
-)
-from benchharness.tasks.task import SpanTask, Task
+from benchharness.tasks.examples import Example
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
@@ -23,7 +15,7 @@ NEGATION = re.compile(
 WORD = re.compile(r"\w+")
 
 
-def slices_of(task: Task, examples: Sequence[Example]) -> dict[str, list[int]]:
+def slices_of(examples: Sequence[Example]) -> dict[str, list[int]]:
     """The places of the examples of each slice, by the slice's name; empty ones are left out.
 
     Its own: AX's categories, RACE's levels, whether SQuAD 2.0 has an answer. By the text: the
@@ -33,81 +25,31 @@ def slices_of(task: Task, examples: Sequence[Example]) -> dict[str, list[int]]:
     """
     found: dict[str, list[int]] = {}
     for place, example in enumerate(examples):
-        for name in (*_own(task, example), *_by_text(example)):
+        for name in (*example.traits.slices, *_by_text(example)):
             found.setdefault(name, []).append(place)
     for name, measure in (("words", _length), ("overlap", _overlap)):
         found |= _thirds(name, measure, examples)
     return {name: places for name, places in sorted(found.items()) if len(places) < len(examples)}
 
 
-def _own(task: Task, example: Example) -> Iterator[str]:
-    match example:
-        case PairExample():
-            yield from (f"category {name}" for name in example.categories)
-        case ChoiceExample() if example.group:
-            yield f"level {example.group}"
-        case SpanExample():
-            yield from (f"category {name}" for name in example.categories)
-            if isinstance(task, SpanTask) and task.no_answer:
-                yield "HasAns" if example.answers else "NoAns"
-        case DocumentExample() if example.genre:
-            yield f"genre {example.genre}"
-
-
 def _by_text(example: Example) -> Iterator[str]:
-    question = _question(example)
-    if question:
-        words = [word.lower() for word in WORD.findall(question)]
+    traits = example.traits
+    if traits.asked:
+        words = [word.lower() for word in WORD.findall(traits.asked)]
         known = (OTHERS.get(word, word) for word in words)
         yield f"question {next((w for w in known if w in QUESTION_WORDS), 'other')}"
-    if texts := _negatable(example):
-        has_negation = any(NEGATION.search(text) for text in texts)
+    if traits.claims:
+        has_negation = any(NEGATION.search(text) for text in traits.claims)
         yield "with negation" if has_negation else "without negation"
 
 
-def _question(example: Example) -> str:
-    """The question that an example asks, "" where it asks none."""
-    match example:
-        case SpanExample() | ChoiceExample():
-            return example.question
-        case PairExample():
-            texts = (example.text_a, example.text_b or "")
-            return next((text for text in texts if text.rstrip().endswith("?")), "")
-    return ""
-
-
-def _negatable(example: Example) -> tuple[str, ...]:
-    """The texts where a "not" matters: of long passages nearly every one holds some."""
-    match example:
-        case PairExample():
-            return example.text_a, example.text_b or ""
-        case SpanExample() | ChoiceExample():
-            return (example.question,)
-        case TagExample():
-            return (" ".join(example.words),)
-        case DocumentExample():
-            return ()
-
-
-def _texts(example: Example) -> tuple[str, str]:
-    """What is asked, and of what."""
-    match example:
-        case PairExample():
-            return example.text_b or "", example.text_a
-        case SpanExample():
-            return example.question, example.context
-        case ChoiceExample():
-            return " ".join((example.question, *example.options)), example.context
-        case TagExample() | DocumentExample():
-            return "", " ".join(example.words)
-
-
 def _length(example: Example) -> float:
-    return float(sum(len(text.split()) for text in _texts(example)))
+    return float(sum(len(text.split()) for text in example.traits.texts))
 
 
 def _overlap(example: Example) -> float | None:
-    asked, of = ({w.lower() for w in WORD.findall(text)} for text in _texts(example))
+    context, *others = example.traits.texts
+    asked, of = ({w.lower() for w in WORD.findall(t)} for t in (" ".join(others), context))
     return round(len(asked & of) / len(asked), 2) if asked else None
 
 

@@ -150,7 +150,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         matrix_names=_matrix_names(task),
         kind="role" if isinstance(task, RoleTask) else "type" if task.head == "tag" else "class",
         types=tuple(_types(predicted)) if known else (),
-        slices=tuple(_slices(task, rows)) if known else (),
+        slices=tuple(_slices(rows)) if known else (),
         examples=tuple(examples),
         splits=tuple(dict.fromkeys(row.split for row in rows)),
         states={
@@ -240,9 +240,9 @@ def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
     yield from zip(*every, strict=True)
 
 
-def _slices(task: Task, rows: Sequence[Row]) -> Iterator[SliceLine]:
+def _slices(rows: Sequence[Row]) -> Iterator[SliceLine]:
     examples = [row.example for row in rows if row.example is not None]
-    for name, places in slices_of(task, examples).items():
+    for name, places in slices_of(examples).items():
         shares = zip(*(shares_of(rows[place]) for place in places), strict=True)
         yield SliceLine(
             name=name,

@@ -38,7 +38,6 @@ from benchharness.tasks.own.task import (
     examples_of,
     is_entity_tag,
     label_parts,
-    labels_of,
     no_column,
     own_task,
     table_of,
@@ -286,7 +285,7 @@ def _with_label_sets(own: OwnData, train: Table) -> OwnData:
 def _with_tags(own: OwnData, train: Table) -> OwnData:
     written = {class_name(tag) for tag in _flat(train.columns[own.columns["tags"][0]])}
     own = replace(own, labels=tuple(written))  # tells whether these are entities
-    found = {tag for example in to_examples(own, train) for tag in labels_of(example)}
+    found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
     if len(found) < 2:
         raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")
     entities = all(map(is_entity_tag, found))
@@ -332,12 +331,12 @@ def _check_rows(
     own: OwnData, tables: Mapping[str, Table], splits: Mapping[str, Sequence[Example]]
 ) -> None:
     """DataError for a label that train does not have, and for a split without any."""
-    known = {label for example in splits["train"] for label in labels_of(example)}
+    known = {label for example in splits["train"] for label in example.traits.labels}
     task = own_task(replace(own, metrics=()))
     for split, examples in splits.items():
         table = tables.get(split, tables["train"])
         for example in examples:
-            odd = [label for label in labels_of(example) if label not in known]
+            odd = [label for label in example.traits.labels if label not in known]
             place = f"{table.name} {table.unit} {example.id}"
             if odd and split != "train":
                 raise DataError(

@@ -8,18 +8,14 @@ not with their product.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from benchharness.tasks.examples import (
-    ChoiceExample,
     Example,
-    PairExample,
-    SpanExample,
-    TagExample,
 )
 
 Words = tuple[str, ...]
@@ -47,17 +43,8 @@ class Leak(NamedTuple):
 
 def words_of(example: Example) -> tuple[str, ...]:
     """The words that would give an example away, in lower case: all, or those of its passage."""
-    match example:
-        case PairExample():
-            texts: Iterable[str] = (example.text_a, example.text_b or "")
-        case SpanExample():
-            texts = (example.context,)
-        case ChoiceExample():
-            texts = (example.context, example.question, *example.options)
-        case TagExample():
-            texts = example.words
-    found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
-    return tuple(found or ["".join(texts)])
+    found = [word for text in example.traits.own_texts for word in re.findall(r"\w+", text.lower())]
+    return tuple(found or ["".join(example.traits.own_texts)])
 
 
 def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
@@ -79,9 +66,7 @@ def near_groups(examples: Sequence[Example], *, is_near: bool) -> list[int]:
     Rows of one context are of one text, whatever is asked about it.
     """
     keys = tuple(
-        tuple(re.findall(r"\w+", e.context.lower()))
-        if isinstance(e, ChoiceExample) and e.context
-        else words_of(e)
+        tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)
         for e in examples
     )
     groups = _groups(keys) if is_near else {words: n for n, words in enumerate(dict.fromkeys(keys))}

@@ -17,7 +17,6 @@ from typing import Any
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ChoiceExample,
-    DocumentExample,
     Example,
     PairExample,
     SpanExample,
@@ -163,21 +162,9 @@ def own_task(own: OwnData, name: str = "") -> Task:
 
 def _is_incomplete(split: str, example: Example) -> bool:
     """A row without a text or, where it is trained on or scored, without a label."""
-    is_test = split.startswith("test")
-    match example:
-        case PairExample():
-            is_empty = not example.text_a.strip() or example.text_b == ""
-            return not is_test and (is_empty or example.label is None)
-        case SpanExample(answers=answers):
-            learns = split == "train" and bool(answers)
-            unlearnable = learns and all(start < 0 for _, start in answers or ())
-            return not is_test and (answers is None or unlearnable)
-        case ChoiceExample():
-            return not is_test and example.gold is None
-        case TagExample():
-            return not is_test and example.tags is None
-        case DocumentExample():
-            return not is_test and example.clusters is None
+    traits = example.traits
+    unlearnable = split == "train" and traits.is_unlearnable
+    return not split.startswith("test") and (example.is_hidden or traits.is_blank or unlearnable)
 
 
 # The rows of a split.
@@ -259,9 +246,9 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
 def _dev_of(own: OwnData, whole: Sequence[Example], ties: Mapping[str, str]) -> set[str]:
     """The rows that dev has, by id."""
     held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: ties[e.id]))
-    known = {label for n, e in enumerate(whole) if n not in held for label in labels_of(e)}
+    known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
     # What is tied to a row that goes back goes with it.
-    back = {ties[whole[n].id] for n in held if not set(labels_of(whole[n])) <= known}
+    back = {ties[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
     return {whole[n].id for n in held if ties[whole[n].id] not in back}
 
 
@@ -292,18 +279,6 @@ def _group_values(own: OwnData, table: Table) -> dict[str, Any]:
         return {}
     values = table.columns[own.columns["group"][0]]
     return {each: value for each, value in zip(table.ids, values, strict=True) if value}
-
-
-def labels_of(example: Example) -> tuple[str, ...]:
-    """The names of an example's labels or tags; of other kinds of answers none."""
-    match example:
-        case PairExample(label=str() as label):
-            return (label,)
-        case PairExample(label=tuple() as labels):
-            return labels
-        case TagExample(tags=tuple() as tags):
-            return tuple(dict.fromkeys(tags))
-    return ()
 
 
 # Rows -> examples.

@@ -29,7 +29,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import has_split, read
 from benchharness.tasks.sources import Data, Source, rows
 from benchharness.tasks.suites import TASKS
-from benchharness.tasks.task import CorefTask, PairTask, RoleTask, TagTask, Task, is_hidden, score
+from benchharness.tasks.task import CorefTask, PairTask, RoleTask, TagTask, Task, score
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_reader import Answer, ask
 from tests.helpers.hub_server import serve_hub
@@ -56,7 +56,7 @@ def test_every_split_reads_with_ids_of_its_own(name: str, split: str) -> None:
 
 @every_split
 def test_a_split_is_hidden_as_a_whole_and_only_where_it_says_so(name: str, split: str) -> None:
-    hidden = {is_hidden(example) for example in read_mini(name, split)}
+    hidden = {example.is_hidden for example in read_mini(name, split)}
     by_server = split.startswith("test") and not name.startswith(PUBLIC_TESTS)
     assert hidden == {by_server and TASKS[name].trained_on is None}
 
@@ -102,7 +102,7 @@ def check(task: Task, example: Example) -> None:  # noqa: C901  (one case for ea
 @every_split
 def test_labels_of_every_class_are_there(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
-    if isinstance(task, PairTask) and task.labels and not any(map(is_hidden, examples)):
+    if isinstance(task, PairTask) and task.labels and not any(e.is_hidden for e in examples):
         assert {e.label for e in examples if isinstance(e, PairExample)} == set(task.labels)
     if isinstance(task, RoleTask):
         tags = {tag for e in examples if isinstance(e, TagExample) for tag in e.tags or ()}
@@ -142,7 +142,7 @@ def perfect(example: Example) -> Prediction:
 @every_split
 def test_a_perfect_prediction_scores_one_by_every_metric(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
-    if any(map(is_hidden, examples)):
+    if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
     found = dict(score(task, split, [perfect(e) for e in examples], examples))
     assert len(found) == len(task.metrics) + len(task.details)
@@ -156,7 +156,7 @@ def test_a_metric_names_the_library_that_it_imports(
     name: str, split: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, examples = TASKS[name], read_mini(name, split)
-    if any(map(is_hidden, examples)):
+    if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
     for library in ("sklearn.metrics", "scipy.stats", "scipy.optimize"):
         monkeypatch.delattr(library)  # `from scipy import stats` takes it, if it is there

@@ -172,7 +172,7 @@ def test_a_slice_without_an_example_of_every_split_has_no_headline() -> None:
     ],
 )
 def test_slices_of_the_benchmarks_own(task: str, split: str, names: set[str]) -> None:
-    assert names <= set(slices_of(find_task(task), mini(task, split)))
+    assert names <= set(slices_of(mini(task, split)))
 
 
 def test_slices_by_what_the_text_looks_like() -> None:
@@ -182,7 +182,7 @@ def test_slices_by_what_the_text_looks_like() -> None:
         PairExample(id="2", text_a="To whom does a knot belong?", text_b="a knot"),
         PairExample(id="3", text_a="One two three four five six seven", text_b="one two three"),
     ]
-    found = slices_of(RTE, examples)
+    found = slices_of(examples)
     assert found["with negation"] == [0, 1]
     assert found["without negation"] == [2, 3]
     assert found["question who"] == [2]
@@ -191,12 +191,11 @@ def test_slices_by_what_the_text_looks_like() -> None:
 
 
 def test_a_slice_of_everything_is_none() -> None:
-    race = find_task("race/all")
     alike = [
         ChoiceExample(id=str(i), context="a b", question="Why?", options=("a", "b"), group="high")
         for i in range(4)
     ]
-    assert slices_of(race, alike) == {}
+    assert slices_of(alike) == {}
 
 
 def runs(model: str, seeds: tuple[int, ...], **fields: object) -> list:

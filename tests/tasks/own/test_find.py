@@ -23,7 +23,7 @@ from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_suites, find_task
-from benchharness.tasks.task import PairTask, is_hidden
+from benchharness.tasks.task import PairTask
 from tests.helpers.own_files import (
     ASKED,
     GENRES,
@@ -286,8 +286,8 @@ def test_tags_of_a_test_split_may_be_hidden_in_its_column(tmp_path):
         table(tmp_path, [["sentence", "word", "tag"], *rows], f"{name}.csv")
     found = find_own(str(tmp_path))
     assert "" not in found.own.labels
-    assert all(is_hidden(e) for e in read(found.task, "test", parse_data(found.data)).examples)
-    assert not any(is_hidden(e) for e in read(found.task, "dev", parse_data(found.data)).examples)
+    assert all(e.is_hidden for e in read(found.task, "test", parse_data(found.data)).examples)
+    assert not any(e.is_hidden for e in read(found.task, "dev", parse_data(found.data)).examples)
 
 
 def test_a_missing_option_is_no_text(tmp_path):
