@@ -64,22 +64,15 @@ from benchharness.stored.frames import (
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.scoring import score_files
 from benchharness.stored.which import Answer, find_answers
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
-from benchharness.tasks.examples import (
-    ChoicePrediction,
-    ClusterPrediction,
-    Example,
-    PairPrediction,
-    Prediction,
-    SpanPrediction,
-    TagPrediction,
-)
+from benchharness.tasks.examples import Example
 from benchharness.tasks.own.places import split_of
 from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
-from benchharness.tasks.task import PairTask, Task, check_labels
+from benchharness.tasks.task import check_labels
 
 if TYPE_CHECKING:
     import datasets
@@ -681,7 +674,8 @@ def score(
     rows = read(found, chosen, parse_data(str(data)))
     check_labels(found, chosen, rows.examples)
     answers = _in_order(predictions, rows.examples)
-    made = [_prediction(found, *pair) for pair in zip(rows.examples, answers, strict=True)]
+    read_answer = answer_type(found).from_python
+    made = list(map(read_answer, rows.examples, answers))
     return dict(evaluate_split(f"{found.name}:{chosen}", rows, made).scores)
 
 
@@ -701,78 +695,3 @@ def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
     if len(found) != len(ids):
         raise DataError(f"there are {len(found)} predictions of {len(ids)} examples.")
     return found
-
-
-def _prediction(  # noqa: PLR0911  (one for each head type)
-    task: Task, example: Example, answer: Any
-) -> Prediction:
-    place = f"the prediction of {example.id!r}"
-    match task.head:
-        case "pair":
-            assert isinstance(task, PairTask)
-            if task.is_regression:
-                return PairPrediction(id=example.id, label=_number(answer, place))
-            if task.multi_label:
-                return PairPrediction(id=example.id, label=_several(task, answer, place))
-            if answer not in task.labels:
-                names = ", ".join(task.labels)
-                raise DataError(f"{place} is {answer!r}; expected one of {names}.")
-            return PairPrediction(id=example.id, label=answer)
-        case "span":
-            return _answered(example, answer, place)
-        case "choice":
-            return _chosen(example, answer, place)
-        case "coref":
-            return _clustered(example, answer, place)
-        case _:
-            return _tagged(example, answer, place)
-
-
-def _several(task: PairTask, answer: Any, place: str) -> tuple[str, ...]:
-    """Labels in the task's order."""
-    given = [] if isinstance(answer, str) else list(answer)
-    if isinstance(answer, str) or not set(given) <= set(task.labels):
-        raise DataError(f"{place} is {answer!r}; expected a list of {', '.join(task.labels)}.")
-    return tuple(label for label in task.labels if label in given)
-
-
-def _number(answer: Any, place: str) -> float:
-    try:
-        return float(answer)
-    except (TypeError, ValueError):
-        raise DataError(f"{place} is {answer!r}; expected a number.") from None
-
-
-def _answered(example: Example, answer: Any, place: str) -> Prediction:
-    if not isinstance(answer, str):
-        raise DataError(f'{place} is {answer!r}; expected a text, "" for no answer.')
-    return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
-
-
-def _chosen(example: Any, answer: Any, place: str) -> Prediction:
-    count = len(example.options)
-    if not 0 <= _number(answer, place) < count or _number(answer, place) % 1:
-        raise DataError(f"{place} is {answer!r}; expected an index from 0 to {count - 1}.")
-    return ChoicePrediction(id=example.id, option=int(answer))
-
-
-def _clustered(example: Any, answer: Any, place: str) -> Prediction:
-    try:
-        clusters = tuple(tuple((int(a), int(b)) for a, b in cluster) for cluster in answer)
-    except (TypeError, ValueError):
-        raise DataError(f"{place} is {answer!r:.80}; expected lists of (start, end).") from None
-    mentions, words = [mention for cluster in clusters for mention in cluster], len(example.words)
-    if len(set(mentions)) < len(mentions) or any(not 0 <= a < b <= words for a, b in mentions):
-        raise DataError(
-            f"{place} has a mention in two clusters, or one that is not among its {words} words."
-        )
-    return ClusterPrediction(id=example.id, clusters=clusters)
-
-
-def _tagged(example: Any, answer: Any, place: str) -> Prediction:
-    tags = _values(answer)
-    if tags is None:
-        raise DataError(f"{place} is {answer!r}; expected a list of tags.")
-    if len(tags) != len(example.words):
-        raise DataError(f"{place} has {len(tags)} tags for {len(example.words)} words.")
-    return TagPrediction(id=example.id, tags=tuple(map(str, tags)))

@@ -5,13 +5,13 @@ from statistics import fmean
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Evaluation, to_row
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
-from benchharness.tasks.metrics.classification import prediction_flags
 from benchharness.tasks.read import SplitRows, document_digest, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
-from benchharness.tasks.task import ChoiceTask, score
+from benchharness.tasks.task import score
 
 
 class ChangedRowsError(DataError):
@@ -58,12 +58,11 @@ def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]
     """The scores of the predictions of "task:split"; none where its labels are hidden."""
     task_name, split = name.rsplit(":", 1)
     task, hidden = find_task(task_name), any(e.is_hidden for e in rows.examples)
-    right = task.option if isinstance(task, ChoiceTask) else "label"
     return Evaluation(
         task=task_name,
         split=split,
         fingerprint=rows.fingerprint,
         scores={} if hidden else score(task, split, predictions, rows.examples),
         predictions=tuple(map(to_row, predictions)),
-        flags=prediction_flags(predictions, right),
+        flags=answer_type(task).flags(predictions),
     )

@@ -19,16 +19,9 @@ from benchharness.leaderboard.job import (
     trained_tasks,
     training_title,
 )
+from benchharness.tasks.answers import CONSTANT, answer_type
 from benchharness.tasks.errors import BenchError, JobError
-from benchharness.tasks.examples import (
-    ChoicePrediction,
-    ClusterPrediction,
-    PairPrediction,
-    Prediction,
-    SpanPrediction,
-    TagPrediction,
-)
-from benchharness.tasks.metrics.classification import CONSTANT
+from benchharness.tasks.examples import Prediction
 from benchharness.tasks.suites import TASKS, find_task, split_title
 from benchharness.tasks.task import ending_of, suffix_of
 
@@ -379,19 +372,10 @@ class RunRow:
 
 # Stored predictions as the objects that metrics and submissions take.
 
-_CLASSES: Mapping[str, type[Prediction]] = {
-    "pair": PairPrediction,
-    "span": SpanPrediction,
-    "choice": ChoicePrediction,
-    "tag": TagPrediction,
-    "coref": ClusterPrediction,
-}
-"""By head type."""
-
 
 def predictions_of(evaluation: Evaluation) -> tuple[Prediction, ...]:
     """The predictions of one split, in its order; what `to_row` made rows of."""
-    kind = _CLASSES[find_task(evaluation.task).head]
+    kind = answer_type(find_task(evaluation.task)).prediction
     return tuple(kind(**_with_tuples(row)) for row in evaluation.predictions)
 
 
@@ -409,14 +393,15 @@ them out."""
 def to_row(prediction: Prediction) -> dict[str, Any]:
     """The fields as JSON gives them back: with lists, not tuples."""
     return {
-        name: _with_lists(value)
+        name: with_lists(value)
         for name, value in vars(prediction).items()
         if name not in _SELDOM or value != _SELDOM[name]
     }
 
 
-def _with_lists(value: Any) -> Any:
-    return [_with_lists(each) for each in value] if isinstance(value, tuple) else value
+def with_lists(value: Any) -> Any:
+    """A value with lists in the place of its tuples."""
+    return [with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _with_tuples(row: Mapping[str, Any]) -> dict[str, Any]:

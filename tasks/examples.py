@@ -28,6 +28,7 @@ class Traits(NamedTuple):
     texts:     all that is read, the context first, then what is asked
     content:   equal for rows that say the same, but for id and answer
     shown:     what the question was, for a reader; the text where there is no question
+    prompt:    the context and what is asked, without options
     asked:     the question, "" where there is none
     claims:    the texts where a "not" matters: nearly every long passage holds some
     passage:   what other rows have too, and would give this one away; None where each has its own
@@ -42,6 +43,7 @@ class Traits(NamedTuple):
     texts: tuple[str, ...]
     content: Hashable
     shown: str
+    prompt: str
     own_texts: tuple[str, ...]
     claims: tuple[str, ...] = ()
     asked: str = ""
@@ -120,6 +122,7 @@ class PairExample(Example):
             texts=(one, other),
             content=(one, self.text_b, self.marks),
             shown=one if self.text_b is None else f"{one} / {other}",
+            prompt=one if self.text_b is None else f"{one}\n{other}",
             own_texts=(one, other),
             claims=(one, other),
             asked=next((text for text in (one, other) if text.rstrip().endswith("?")), ""),
@@ -170,6 +173,11 @@ class SpanExample(Example):
     gold_field: ClassVar[str] = "answers"
 
     @property
+    def answer_texts(self) -> tuple[str, ...]:
+        """The texts of the right answers, each once."""
+        return tuple(dict.fromkeys(text for text, _ in self.answers or ()))
+
+    @property
     def traits(self) -> Traits:
         """As of every example."""
         named = (f"category {name}" for name in self.categories)
@@ -177,6 +185,7 @@ class SpanExample(Example):
             texts=(self.context, self.question),
             content=(self.question, self.context),
             shown=self.question,
+            prompt=f"{self.context}\n{self.question}".strip("\n"),
             own_texts=(self.context,),
             claims=(self.question,),
             asked=self.question,
@@ -234,6 +243,7 @@ class ChoiceExample(Example):
             texts=texts,
             content=texts,
             shown=self.question or self.context,
+            prompt=f"{self.context}\n{self.question}".strip("\n"),
             own_texts=texts,
             claims=(self.question,),
             asked=self.question,
@@ -277,6 +287,7 @@ class TagExample(Example):
             texts=(text,),
             content=self.words,
             shown=text,
+            prompt=text,
             own_texts=self.words,
             claims=(text,),
             labels=tuple(dict.fromkeys(self.tags or ())),
@@ -301,9 +312,11 @@ class RoleExample(TagExample):
     def traits(self) -> Traits:
         """As of every example."""
         found = super().traits
+        shown = f"{found.shown} ({self.words[self.predicate]})"
         return found._replace(
             content=(self.words, self.predicate),
-            shown=f"{found.shown} ({self.words[self.predicate]})",
+            shown=shown,
+            prompt=shown,
             passage=found.shown,
         )
 
@@ -341,6 +354,7 @@ class DocumentExample(Example):
             texts=(text,),
             content=self.sentences,
             shown=text,
+            prompt=text,
             own_texts=self.words,
             passage=self.id.rpartition("/")[0],
             slices=(f"genre {self.genre}",) if self.genre else (),

@@ -103,6 +103,11 @@ class Task:
         object.__setattr__(self, "title", self.title or self.name.partition("/")[2])
 
     @property
+    def kind(self) -> str:
+        """The kind of its answers (tasks/answers)."""
+        return self.head
+
+    @property
     def suite(self) -> str:
         """The part of the name before the slash."""
         return self.name.partition("/")[0]
@@ -153,6 +158,11 @@ class PairTask(Task):
         """True where the label is a number."""
         return self.value_range is not None
 
+    @property
+    def kind(self) -> str:
+        """A class, a number or a set of labels."""
+        return "number" if self.is_regression else "labels" if self.multi_label else "class"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpanTask(Task):
@@ -200,6 +210,11 @@ class RoleTask(TagTask):
     """Words and a marked predicate to the tags of its arguments (semantic role labelling)."""
 
     convert: Callable[[Row], RoleExample]
+
+    @property
+    def kind(self) -> str:
+        """Tags of one predicate's arguments."""
+        return "role"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,8 @@
 """What the baselines learn: the most frequent answer, or a linear model over words."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,8 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.spans import split_sentences
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -28,7 +28,7 @@ from benchharness.tasks.examples import (
     TagPrediction,
 )
 from benchharness.tasks.read import subset
-from benchharness.tasks.task import ChoiceTask, CorefTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.task import PairTask, Task
 
 # What a baseline is: it learns from a train split, and predicts any rows of that kind.
 
@@ -61,13 +61,9 @@ def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
 # The sentence of a context that is most like the question.
 
 
-def split_sentences(text: str) -> list[str]:
-    """The text cut after full stops, question and exclamation marks; the whole where none is."""
-    parts = re.split(r"(?<=[.!?])\s+", text.strip())
-    return [part for part in parts if part] or [text]
-
-
-def learn_sentences(examples: Sequence[SpanExample], values: Mapping[str, Any]) -> Predictor:
+def learn_sentences(
+    _task: Task, examples: Sequence[SpanExample], values: Mapping[str, Any]
+) -> Predictor:
     """The sentence with the largest cosine to the question, the first of several.
 
     What is learned is how rare each word is. The less alike the two are, the higher is the score of
@@ -99,45 +95,14 @@ def learn_sentences(examples: Sequence[SpanExample], values: Mapping[str, Any]) 
     return predict
 
 
-def learn_majority(  # noqa: PLR0911  (one for each head type)
+def learn_majority(
     task: Task,
     examples: Sequence[Any],
     values: Mapping[str, Any],  # noqa: ARG001  (as every baseline)
 ) -> Predictor:
-    """The most frequent label, place of the right option or tag; the mean of a number.
-
-    Stretches of text have no majority: the first sentence stands for them, and "no answer" where
-    the task has that. Most spans of a document are no mention of anything.
-    """
-    match task:
-        case PairTask(is_regression=True):
-            return _mean(examples)
-        case PairTask(multi_label=True):
-            return _frequent_labels(task, examples)
-        case PairTask():
-            return _label(task, examples)
-        case ChoiceTask():
-            return _place(examples)
-        case SpanTask():
-            return _first_sentence(task)
-        case TagTask():
-            return _tag(examples)
-        case CorefTask():
-            return lambda asked: tuple(ClusterPrediction(id=e.id, clusters=()) for e in asked)
-    raise AssertionError(f"{task.name} has no head type")
-
-
-def _mean(examples: Sequence[PairExample]) -> Predictor:
-    mean = fmean(e.label for e in examples if isinstance(e.label, float | int))
-    return lambda asked: tuple(PairPrediction(id=e.id, label=mean) for e in asked)
-
-
-def _frequent_labels(task: PairTask, examples: Sequence[PairExample]) -> Predictor:
-    """The labels that most examples have, for all; the most frequent one where there are none."""
-    scores = tuple((_has_labels(task, examples).mean(axis=0)).tolist())
-    least = min(0.5, max(scores))
-    named = tuple(n for n, share in zip(task.labels, scores, strict=True) if share >= least)
-    return lambda asked: tuple(PairPrediction(id=e.id, label=named, scores=scores) for e in asked)
+    """The most frequent label, place of the right option or tag; the mean of a number."""
+    predict = answer_type(task).majority(examples)
+    return lambda asked: tuple(map(predict, asked))
 
 
 def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
@@ -146,47 +111,12 @@ def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
     return np.array([[float(label in each) for label in task.labels] for each in found])
 
 
-def _label(task: PairTask, examples: Sequence[PairExample]) -> Predictor:
-    counts = Counter(str(example.label) for example in examples)
-    scores = tuple(counts[label] / len(examples) for label in task.labels)
-    label = task.labels[scores.index(max(scores))]
-    return lambda asked: tuple(PairPrediction(id=e.id, label=label, scores=scores) for e in asked)
-
-
-def _place(examples: Sequence[ChoiceExample]) -> Predictor:
-    counts = Counter(example.gold[0] for example in examples if example.gold)
-    return lambda asked: tuple(_choice(example, counts) for example in asked)
-
-
-def _choice(example: ChoiceExample, counts: Mapping[int, int]) -> ChoicePrediction:
-    """Of the places that the example has; one more each, so that none is impossible."""
-    weights = [counts.get(place, 0) + 1 for place in range(len(example.options))]
-    scores = tuple(weight / sum(weights) for weight in weights)
-    return ChoicePrediction(id=example.id, option=scores.index(max(scores)), scores=scores)
-
-
-def _first_sentence(task: SpanTask) -> Predictor:
-    # Above the threshold of 0 the answer is "".
-    score = 1.0 if task.no_answer else -1.0
-
-    def predict(asked: Sequence[SpanExample]) -> tuple[SpanPrediction, ...]:
-        return tuple(
-            SpanPrediction(id=e.id, text=split_sentences(e.context)[0], no_answer_score=score)
-            for e in asked
-        )
-
-    return predict
-
-
-def _tag(examples: Sequence[TagExample]) -> Predictor:
-    (tag, _), *_ = Counter(tag for e in examples for tag in e.tags or ()).most_common(1)
-    return lambda asked: tuple(TagPrediction(id=e.id, tags=(tag,) * len(e.words)) for e in asked)
-
-
 # The right one of several options, by their own words and those they share with the context.
 
 
-def learn_options(examples: Sequence[ChoiceExample], values: Mapping[str, Any]) -> Predictor:
+def learn_options(
+    _task: Task, examples: Sequence[ChoiceExample], values: Mapping[str, Any]
+) -> Predictor:
     """Logistic regression over options that are right or wrong; the likeliest one is chosen."""
     texts = [text for e in examples for text in (_question(e), *e.options)]
     vectors = fit_vectors(texts, values)
@@ -231,7 +161,7 @@ def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
 
 
 def learn_labels(
-    task: PairTask, examples: Sequence[PairExample], values: Mapping[str, Any]
+    task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
     """Logistic regression; a label that no training example has gets the probability 0."""
     vectors = fit_vectors(_texts(examples), values)
@@ -253,7 +183,7 @@ def learn_labels(
 
 
 def learn_label_sets(
-    task: PairTask, examples: Sequence[PairExample], values: Mapping[str, Any]
+    task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
     """Logistic regression for each label; one that all examples have, or none, is always so."""
     vectors = fit_vectors(_texts(examples), values)
@@ -285,7 +215,9 @@ def learn_label_sets(
     return predict
 
 
-def learn_numbers(examples: Sequence[PairExample], values: Mapping[str, Any]) -> Predictor:
+def learn_numbers(
+    _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
+) -> Predictor:
     """Ridge regression."""
     vectors = fit_vectors(_texts(examples), values)
     model = Ridge(alpha=values["regularization"])
@@ -320,7 +252,9 @@ def _text_rows(vectors: Any, examples: Sequence[PairExample]) -> Any:
 # The most frequent tag of each word.
 
 
-def learn_words(examples: Sequence[TagExample]) -> Predictor:
+def learn_words(
+    _task: Task, examples: Sequence[TagExample], _values: Mapping[str, Any]
+) -> Predictor:
     """A word that was never seen gets the most frequent tag of all."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
@@ -345,7 +279,9 @@ LONGEST_MENTION = 10
 """Words of a mention that is looked for."""
 
 
-def learn_mentions(examples: Sequence[DocumentExample]) -> Predictor:
+def learn_mentions(
+    _task: Task, examples: Sequence[DocumentExample], _values: Mapping[str, Any]
+) -> Predictor:
     """Words that are a mention in train more often than not are one, and are what like words are.
 
     Mentions inside a longer one are left out. A mention that stands alone is none.
@@ -388,26 +324,28 @@ def _stretches(example: DocumentExample) -> Iterator[Mention]:
 # The bag-of-words baseline: TF-IDF of words and pairs of words under a linear model.
 
 
-def learn_bag_of_words(  # noqa: PLR0911  (one for each head type)
-    task: Task, examples: Sequence[Any], values: Mapping[str, Any]
-) -> Predictor:
+def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
     """The baseline of a task, learned from at most `max_examples` of its training examples.
 
     A train split with a single label has nothing to tell apart: it gets the majority's answers.
     """
-    if isinstance(task, TagTask):
-        return learn_words(examples)
-    if isinstance(task, CorefTask):
-        return learn_mentions(examples)
+    learn = LEARNERS[task.kind]
+    if task.kind in ("tag", "role", "coref"):
+        return learn(task, examples, values)
     kept: Sequence[Any] = subset(examples, values["max_examples"])
-    match task:
-        case SpanTask():
-            return learn_sentences(kept, values)
-        case ChoiceTask():
-            return learn_options(kept, values)
-        case PairTask(is_regression=True):
-            return learn_numbers(kept, values)
-        case PairTask() if len({example.label for example in kept}) > 1:
-            learn = learn_label_sets if task.multi_label else learn_labels
-            return learn(task, kept, values)
-    return learn_majority(task, kept, values)
+    if task.kind in ("class", "labels") and len({example.label for example in kept}) < 2:
+        learn = learn_majority
+    return learn(task, kept, values)
+
+
+LEARNERS: Mapping[str, Learner] = {
+    "class": learn_labels,
+    "labels": learn_label_sets,
+    "number": learn_numbers,
+    "span": learn_sentences,
+    "choice": learn_options,
+    "tag": learn_words,
+    "role": learn_words,
+    "coref": learn_mentions,
+}
+"""By the kind of a task."""

@@ -13,17 +13,11 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.published import PublishedRow
 from benchharness.leaderboard.comparing.contrast import Contrast
-from benchharness.leaderboard.result import Evaluation, Failure, Result, RunRow
+from benchharness.leaderboard.result import Evaluation, Failure, Result, RunRow, with_lists
 from benchharness.stored.which import Answer
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    DocumentExample,
-    Example,
-    PairExample,
-    SpanExample,
-    TagExample,
-)
-from benchharness.tasks.suites import SUITES, Suite, title_of
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.examples import Example
+from benchharness.tasks.suites import SUITES, Suite, find_task, title_of
 
 RUN_TYPES = {
     "key": "str",
@@ -143,26 +137,13 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
 
 def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[object]:
     """What is right of each example that was predicted; None where that is not known."""
-    several = any(isinstance(e, ChoiceExample) and len(e.gold or ()) > 1 for e in examples)
-    known = {e.id: None if e.is_hidden else _gold(e, several=several) for e in examples}
+    kind = answer_type(find_task(evaluation.task))
+    several = any(len(kind.golds(example)) > 1 for example in examples)
+    known = {
+        e.id: None if e.is_hidden else with_lists(kind.gold_value(e, several=several))
+        for e in examples
+    }
     return [known.get(row["id"]) for row in evaluation.predictions]
-
-
-def _gold(example: Example, *, several: bool) -> object:
-    match example:
-        case PairExample(label=tuple() as labels):
-            return list(labels)
-        case PairExample():
-            return example.label
-        case SpanExample():
-            return list(dict.fromkeys(text for text, _ in example.answers or ()))
-        case ChoiceExample():
-            right = list(example.gold or ())
-            return right if several else right[0]
-        case TagExample():
-            return list(example.tags or ())
-        case DocumentExample():
-            return [[list(mention) for mention in cluster] for cluster in example.clusters or ()]
 
 
 def curve_frame(result: Result | Failure) -> pd.DataFrame:
@@ -270,11 +251,12 @@ def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
     return pd.DataFrame([_columns_of(example) for example in examples], columns=names)
 
 
-def _columns_of(example: Example) -> dict[str, Any]:
-    if isinstance(example, TagExample):
+def _columns_of(example: Any) -> dict[str, Any]:
+    if hasattr(example, "document"):
         example = replace(example, document=None)  # too much for a line
     columns = asdict(example)
-    if isinstance(example, SpanExample) and example.answers is not None:
-        texts, starts = zip(*example.answers, strict=True) if example.answers else ((), ())
-        columns["answers"] = {"text": list(texts), "answer_start": list(starts)}
+    answers = getattr(example, "answers", None)
+    if answers is not None:
+        places = {"text": [text for text, _ in answers], "answer_start": [at for _, at in answers]}
+        columns["answers"] = places
     return columns

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from benchharness.leaderboard.boards.cell import score_bounds
-from benchharness.leaderboard.comparing.answers import answer_of, gold_of, text_of
 from benchharness.leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
 from benchharness.leaderboard.comparing.noise import Estimate, difference, sample_of
 from benchharness.leaderboard.comparing.resampling import (
@@ -15,8 +14,8 @@ from benchharness.leaderboard.comparing.resampling import (
 )
 from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.statistics import Interval, holm, mcnemar_exact
-from benchharness.tasks.metrics.right import is_right
-from benchharness.tasks.task import PairTask, Task
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.task import Task
 
 ALPHA = 0.05
 """The chance to call even one task of a board different where none is."""
@@ -208,7 +207,7 @@ def _slices(
 
 def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
     """The examples that flipped, the clearest first; None for numbers, which are never right."""
-    if isinstance(splits[0].task, PairTask) and splits[0].task.is_regression:
+    if splits[0].task.kind == "number":
         return None
     found, start = [], 0
     for split in splits:
@@ -218,18 +217,18 @@ def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
 
 
 def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
-    task = split.task
+    kind = answer_type(split.task)
     for place, example in enumerate(split.examples):
         ones, others = [run[place] for run in split.one], [run[place] for run in split.other]
-        one, other = (sum(is_right(task, p, example) for p in side) for side in (ones, others))
+        one, other = (sum(kind.is_right(p, example) for p in side) for side in (ones, others))
         if one != other:
             yield Flip(
                 place=start + place,
                 split=split.split,
                 id=example.id,
-                text=text_of(example),
-                gold=gold_of(example),
+                text=example.traits.shown,
+                gold=kind.gold_said(example),
                 one=one,
                 other=other,
-                answers=(answer_of(task, ones[0], example), answer_of(task, others[0], example)),
+                answers=(kind.said(ones[0], example), kind.said(others[0], example)),
             )

@@ -11,26 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from benchharness.leaderboard.comparing.answers import (
-    label_text,
-    labels_known,
-    span_answer,
-    text_of,
-)
 from benchharness.leaderboard.comparing.breakdown import break_down
 from benchharness.leaderboard.text import inert, visible, whole_file
+from benchharness.tasks.answers import answer_type, labels_known
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    DocumentExample,
-    Example,
-    PairExample,
-    Prediction,
-    SpanExample,
-    TagExample,
-)
-from benchharness.tasks.metrics.right import is_right
-from benchharness.tasks.task import Metric, PairTask, Task
+from benchharness.tasks.examples import Example, Prediction
+from benchharness.tasks.task import Metric, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +65,9 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
     of the classes in the task's order or of the options; of a span the no-answer score.
     """
     examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
-    known = labels_known(split.examples)
+    kind, known = answer_type(split.task), labels_known(split.examples)
     for prediction, example in zip(split.predictions, examples, strict=True):
-        right = is_right(split.task, prediction, example) if known and example else None
+        right = kind.is_right(prediction, example) if known and example else None
         yield {
             "model": split.model,
             "recipe": split.recipe,
@@ -89,48 +75,12 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
             "split": split.split,
             "id": prediction.id,
             "seed": split.seed,
-            "gold": _gold(split, example) if known else None,
-            "predicted": _predicted(split, prediction),
-            "scores": _scores(split.task, prediction),
+            "gold": kind.gold_written(example, texts=split.texts) if known else None,
+            "predicted": kind.written(prediction, texts=split.texts),
+            "scores": kind.scores(prediction),
             "right": right,
             "run": split.run,
         }
-
-
-def _predicted(split: ExportedSplit, prediction: Any) -> str | None:
-    match split.task.head:
-        case "span":
-            return span_answer(split.task, prediction) if split.texts else None
-        case "choice":
-            if prediction.option >= 0:
-                return str(prediction.option)
-            return prediction.text if split.texts else None
-        case "tag":
-            return " ".join(prediction.tags)
-        case "coref":
-            return json.dumps(prediction.clusters)
-    return label_text(prediction.label)
-
-
-def _gold(split: ExportedSplit, example: Example | None) -> str | None:
-    match example:
-        case PairExample(label=label):
-            return label_text(label)
-        case SpanExample(answers=tuple() as answers) if split.texts:
-            return json.dumps(list(dict.fromkeys(text for text, _ in answers)), ensure_ascii=False)
-        case ChoiceExample(gold=tuple() as gold):
-            return " ".join(map(str, gold))
-        case TagExample(tags=tuple() as tags):
-            return " ".join(tags)
-        case DocumentExample(clusters=tuple() as clusters):
-            return json.dumps(clusters)
-    return None
-
-
-def _scores(task: Task, prediction: Any) -> list[float]:
-    if task.head == "span":
-        return [prediction.no_answer_score]
-    return list(getattr(prediction, "scores", ()))
 
 
 # The three files, written split by split.
@@ -258,10 +208,10 @@ def _component(name: str) -> str:
 def _instances(record: Mapping[str, Any], split: ExportedSplit) -> Iterator[dict[str, Any]]:
     if not labels_known(split.examples):
         return
-    results = list(_results(split))
+    kind, results = answer_type(split.task), list(_results(split))
     rows = zip(split.predictions, split.examples, strict=True)
     for place, (prediction, example) in enumerate(rows):
-        right = is_right(split.task, prediction, example)
+        right = kind.is_right(prediction, example)
         common = _instance(record, split, prediction, example)
         for metric, values in results:
             yield {
@@ -296,10 +246,12 @@ def _instance(
     record: Mapping[str, Any], split: ExportedSplit, prediction: Any, example: Example
 ) -> dict[str, Any]:
     """What every line of an example has."""
-    raw, references = _raw(example), _references(example)
-    said = _said(split, prediction, example)
+    kind, raw = answer_type(split.task), example.traits.prompt
+    references = [kind.spoken(gold, example) for gold in kind.golds(example)]
+    choices = kind.choices(example) if split.texts or not kind.is_words else ()
+    said = kind.spoken(prediction, example, texts=split.texts)
     hashed = json.dumps({"raw": raw, "reference": references}, sort_keys=True)
-    shows = split.texts or split.task.head in ("pair", "tag", "coref")
+    shows = split.texts or not kind.is_words
     return {
         "schema_version": record["schema_version"],
         "evaluation_id": record["evaluation_id"],
@@ -311,7 +263,7 @@ def _instance(
         "input": {
             "raw": raw if split.texts else "",
             "reference": references if shows else [],
-            **({"choices": choices} if (choices := _choices(split, example)) else {}),
+            **({"choices": list(choices)} if choices else {}),
         },
         "output": {"raw": [said]},
         "answer_attribution": [
@@ -330,42 +282,3 @@ def _instance(
             **({} if split.seed is None else {"seed": str(split.seed)}),
         },
     }
-
-
-def _raw(example: Example) -> str:
-    """All texts of an example, one after the other."""
-    match example:
-        case PairExample(text_b=str() as second):
-            return f"{example.text_a}\n{second}"
-        case SpanExample() | ChoiceExample():
-            return f"{example.context}\n{example.question}".strip("\n")
-    return text_of(example)
-
-
-def _references(example: Example) -> list[str]:
-    match example:
-        case SpanExample():
-            return list(dict.fromkeys(text for text, _ in example.answers or ())) or [""]
-        case ChoiceExample():
-            return [example.options[place] for place in example.gold or ()]
-        case TagExample():
-            return [" ".join(example.tags or ())]
-        case DocumentExample():
-            return [json.dumps(example.clusters or ())]
-        case PairExample():
-            return [label_text(example.label)]
-
-
-def _choices(split: ExportedSplit, example: Example) -> list[str]:
-    match example:
-        case ChoiceExample() if split.texts:
-            return list(example.options)
-        case PairExample() if isinstance(split.task, PairTask):
-            return list(split.task.labels)
-    return []
-
-
-def _said(split: ExportedSplit, prediction: Any, example: Example) -> str:
-    if isinstance(example, ChoiceExample) and prediction.option >= 0 and split.texts:
-        return example.options[int(prediction.option)]
-    return _predicted(split, prediction) or ""

@@ -13,7 +13,6 @@ import scipy  # its parts are loaded on first use
 from benchharness.leaderboard.regression.sample import Change, Sample, find_change
 from benchharness.leaderboard.statistics import holm
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.metrics.right import may_abstain
 from benchharness.tasks.suites import distinct_title, find_task
 
 Array = npt.NDArray[np.float64]
@@ -285,7 +284,8 @@ def _verdict(  # noqa: PLR0913, PLR0917  (what a verdict is made of)
 ) -> TaskVerdict:
     seen = (before.scores, len(now.scores), 1 / before.examples, share)
     # The rules of what is right differ where a model may abstain.
-    has_one_rule = before.right_rule == now.right_rule or not may_abstain(find_task(task))
+    may_abstain = getattr(find_task(task), "no_answer", False)
+    has_one_rule = before.right_rule == now.right_rule or not may_abstain
     return TaskVerdict(
         task=task,
         before=before,

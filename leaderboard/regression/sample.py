@@ -10,9 +10,9 @@ from typing import Any
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Evaluation, Result, predictions_of
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Example
-from benchharness.tasks.metrics.right import is_right
 from benchharness.tasks.suites import find_task
 
 # What two sets of runs must have in common, so that only code or weights can make one worse.
@@ -331,6 +331,6 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
             f"the predictions of {evaluation.name} are not for the rows that are there now: "
             "expected the data that the runs were made with."
         )
-    task = find_task(evaluation.task)
-    pairs = zip(predictions, examples, strict=True)
-    return "".join("1" if is_right(task, guess, example) else "0" for guess, example in pairs)
+    kind = answer_type(find_task(evaluation.task))
+    right = map(kind.is_right, predictions, examples)
+    return "".join("1" if each else "0" for each in right)

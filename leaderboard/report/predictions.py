@@ -8,13 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.comparing.answers import (
-    Confusion,
-    TypeLine,
-    confusion_of,
-    labels_known,
-    type_lines,
-)
 from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.report.examples import (
     ExampleView,
@@ -27,8 +20,9 @@ from benchharness.leaderboard.report.examples import (
 )
 from benchharness.leaderboard.report.write import packed, render_page, template_module
 from benchharness.leaderboard.text import whole_file
+from benchharness.tasks.answers import AnswerType, Confusion, TypeLine, answer_type, labels_known
 from benchharness.tasks.suites import full_title
-from benchharness.tasks.task import PairTask, RoleTask, Task
+from benchharness.tasks.task import Task
 
 _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
@@ -134,6 +128,7 @@ def _records(view: PredictionsView) -> str:
 def build_view(predicted: PredictedTask) -> PredictionsView:
     """The page of these predictions."""
     task, systems = predicted.task, predicted.systems
+    kind = answer_type(task)
     rows = [row for split in predicted.splits for row in rows_of(task, split)]
     known = all(labels_known(split.examples) for split in predicted.splits)
     matrices = tuple(_matrices(task, systems, rows)) if known else ()
@@ -147,8 +142,8 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         texts=_about_texts(predicted, known),
         **_scores(systems),
         matrices=matrices,
-        matrix_names=_matrix_names(task),
-        kind="role" if isinstance(task, RoleTask) else "type" if task.head == "tag" else "class",
+        matrix_names=kind.matrix,
+        kind=kind.type_noun,
         types=tuple(_types(predicted)) if known else (),
         slices=tuple(_slices(rows)) if known else (),
         examples=tuple(examples),
@@ -164,8 +159,13 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
             sum(example.flip < 0 for example in examples),
         ),
         order="hardest first" if known else "least agreed on first",
-        is_marked=known and predicted.texts and task.head in ("span", "tag", "coref"),
+        is_marked=known and predicted.texts and _is_marked(rows, kind),
     )
+
+
+def _is_marked(rows: Sequence[Row], kind: AnswerType) -> bool:
+    """Whether answers are marked in texts."""
+    return any(p.holds_answers for row in rows[:1] for p in kind.passages(row.example))
 
 
 def _about_texts(predicted: PredictedTask, known: bool) -> str:
@@ -199,7 +199,7 @@ def _scores(systems: Sequence[System]) -> dict[str, Any]:
 def _matrices(task: Task, systems: Sequence[System], rows: Sequence[Row]) -> Iterator[MatrixView]:
     for number, system in enumerate(systems):
         cells = (cell for row in rows for found in row.judged[number] for cell in found.cells)
-        if (confusion := confusion_of(task, cells)) is not None:
+        if (confusion := answer_type(task).confusion(cells)) is not None:
             yield MatrixView(system=system.name, number=number, confusion=confusion)
 
 
@@ -212,23 +212,6 @@ def _cell_numbers(matrix: MatrixView) -> dict[tuple[str, str], str]:
     }
 
 
-def _matrix_names(task: Task) -> tuple[str, str]:
-    """What the matrix counts, and of what."""
-    match task.head:
-        case "span":
-            return "answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere"
-        case "tag":
-            what = "gives a role" if isinstance(task, RoleTask) else "names an entity, by type"
-            return "words", f"Words that either {what}; O is none"
-        case "coref":
-            return "spans", "Spans that are a mention on either side, whoever they are"
-        case "choice":
-            return "questions", "Options by their place"
-    if isinstance(task, PairTask) and task.is_regression:
-        return "numbers", "Numbers, each at the nearest whole one"
-    return "examples", "Classes"
-
-
 def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
     """For each class or type a line of every system."""
     examples = [example for split in predicted.splits for example in split.examples]
@@ -236,7 +219,7 @@ def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
     for number in range(len(predicted.systems)):
         sides = [(split.one, split.other)[number] for split in predicted.splits]
         runs = [[p for run in joined for p in run] for joined in zip(*sides, strict=True)]
-        every.append(type_lines(predicted.task, runs, examples))
+        every.append(answer_type(predicted.task).type_lines(runs, examples))
     yield from zip(*every, strict=True)
 
 

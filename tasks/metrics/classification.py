@@ -14,13 +14,8 @@ from typing import Any
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
-    ChoicePrediction,
-    ClusterPrediction,
     PairExample,
     PairPrediction,
-    Prediction,
-    SpanPrediction,
-    TagPrediction,
 )
 from benchharness.tasks.task import Metric, total
 
@@ -273,46 +268,3 @@ spearman: Metric[PairPrediction, PairExample] = Metric(
     bounds=(-1.0, 1.0),
 )
 """Spearman rank correlation in -1..1, ties sharing their mean rank."""
-
-
-CONSTANT = "constant predictions"
-
-
-def prediction_flags(predictions: Sequence[Prediction], right: str = "label") -> tuple[str, ...]:
-    """Says "constant predictions" where every example got one answer: the run collapsed.
-
-    Of a file also how many answers are missing, and of a model that answers in words how many of
-    its answers are no label (`right`: or no entity, no option): both count as wrong.
-    """
-    answers = {_answer(p) for p in predictions}
-    missing = sum(
-        isinstance(p, SpanPrediction | ChoicePrediction) and p.missing for p in predictions
-    )
-    flags = (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
-    invalid = sum(
-        isinstance(p, PairPrediction | ChoicePrediction) and p.text is not None for p in predictions
-    )
-    counts = {"missing": missing, f"are no {right}": invalid}
-    said = (f"{n} of {len(predictions)} answers {what}" for what, n in counts.items() if n)
-    return (*flags, *said)
-
-
-def _answer(prediction: Prediction) -> object:
-    """What was answered; for tags the set of tags, because sentences differ in length.
-
-    Numbers are compared as GLUE's submission writes them, with three decimals: a collapsed
-    regression still differs in its last bits.
-    """
-    match prediction:
-        case PairPrediction(label=float() as number):
-            return f"{number:.3f}"
-        case PairPrediction():
-            return prediction.label
-        case SpanPrediction():
-            return prediction.text
-        case ChoicePrediction():
-            return prediction.option, prediction.text
-        case TagPrediction():
-            return frozenset(prediction.tags)
-        case ClusterPrediction():
-            return prediction.clusters

@@ -7,9 +7,11 @@ import pytest
 
 from benchharness.leaderboard.store.schema import to_text
 from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import StoreError
 from benchharness.tasks.examples import PairExample, PairPrediction
-from benchharness.tasks.metrics import matthews, pearson, prediction_flags, spearman
+from benchharness.tasks.metrics import matthews, pearson, spearman
+from benchharness.tasks.suites import find_task
 from tests.helpers.results import make_evaluation, make_job, make_result
 
 
@@ -24,7 +26,7 @@ def test_19_one_class_throughout_has_a_coefficient_of_zero() -> None:
     """Matthews' is 0/0 there."""
     predictions, examples = build([("yes", "yes"), ("yes", "no"), ("yes", "yes")])
     assert matthews.compute(predictions, examples) == 0.0
-    assert prediction_flags(predictions) == ("constant predictions",)
+    assert answer_type(find_task("glue/rte")).flags(predictions) == ("constant predictions",)
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])

@@ -21,7 +21,7 @@ from benchharness.leaderboard.exports.predictions import (
     write_jsonl,
     write_parquet,
 )
-from benchharness.tasks.metrics.right import is_right
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.task import score
 from tests.helpers.drawn_predictions import drawn
 
@@ -65,7 +65,7 @@ def test_a_row_says_what_was_right(name: str) -> None:
     ):
         assert tuple(row) == COLUMNS
         assert (row["id"], row["seed"]) == (example.id, 3)
-        assert row["right"] == is_right(split.task, guess, example)
+        assert row["right"] == answer_type(split.task).is_right(guess, example)
         if split.task.head == "span":
             golds = json.loads(row["gold"])
             assert row["right"] <= (row["predicted"] in golds or not golds)

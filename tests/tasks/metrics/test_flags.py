@@ -1,38 +1,43 @@
 import pytest
 
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,
     SpanPrediction,
     TagPrediction,
 )
-from benchharness.tasks.metrics import prediction_flags
+from benchharness.tasks.suites import find_task
+
+
+def tagged(*sentences):
+    return [TagPrediction(id=str(n), tags=tuple(tags.split())) for n, tags in enumerate(sentences)]
+
+
+def pairs(*labels):
+    return [PairPrediction(id=str(place), label=label) for place, label in enumerate(labels)]
 
 
 @pytest.mark.parametrize(
-    "predictions",
+    ("task", "predictions", "flags"),
     [
-        [PairPrediction(id="0", label="yes"), PairPrediction(id="1", label="yes")],
-        [PairPrediction(id="0", label=2.5), PairPrediction(id="1", label=2.5)],
-        [PairPrediction(id="0", label=2.5), PairPrediction(id="1", label=2.5000002)],
-        [SpanPrediction(id="0", text=""), SpanPrediction(id="1", text="")],
-        [ChoicePrediction(id="0", option=1), ChoicePrediction(id="1", option=1)],
-        [TagPrediction(id="0", tags=("O", "O")), TagPrediction(id="1", tags=("O",))],
+        ("glue/rte", pairs("yes", "yes"), True),
+        ("stsb", pairs(2.5, 2.5), True),
+        ("stsb", pairs(2.5, 2.5000002), True),
+        ("squad/v1.1", [SpanPrediction(id="0", text=""), SpanPrediction(id="1", text="")], True),
+        ("copa", [ChoicePrediction(id="0", option=1), ChoicePrediction(id="1", option=1)], True),
+        ("ner", tagged("O O", "O"), True),
+        ("glue/rte", [], False),
+        ("glue/rte", pairs("yes"), False),
+        ("glue/rte", pairs("yes", "no"), False),
+        ("stsb", pairs(2.5, 2.501), False),
+        (
+            "ner",
+            tagged("B-PER", "O"),
+            False,
+        ),
     ],
 )
-def test_a_collapsed_run_is_flagged(predictions):
-    assert prediction_flags(predictions) == ("constant predictions",)
-
-
-@pytest.mark.parametrize(
-    "predictions",
-    [
-        [],
-        [PairPrediction(id="0", label="yes")],
-        [PairPrediction(id="0", label="yes"), PairPrediction(id="1", label="no")],
-        [PairPrediction(id="0", label=2.5), PairPrediction(id="1", label=2.501)],
-        [TagPrediction(id="0", tags=("B-PER",)), TagPrediction(id="1", tags=("O",))],
-    ],
-)
-def test_other_runs_are_not(predictions):
-    assert prediction_flags(predictions) == ()
+def test_a_collapsed_run_is_flagged_and_no_other(task, predictions, flags):
+    found = answer_type(find_task(task)).flags(predictions)
+    assert found == (("constant predictions",) if flags else ())

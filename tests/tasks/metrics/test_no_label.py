@@ -12,10 +12,9 @@ from sklearn import metrics
 
 from benchharness.splits import evaluate_split
 from benchharness.tasks import parse_data
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.cast import cast_of
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, PairExample
-from benchharness.tasks.metrics import prediction_flags
-from benchharness.tasks.metrics.right import is_right
 from benchharness.tasks.read import read
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import PairTask, Task, score
@@ -103,19 +102,17 @@ def test_they_are_counted_and_wrong():
     rows = [PairExample(id=str(n), text_a="a", text_b="b", label="entailment") for n in range(3)]
     answers = ("entailment", "not_entailment", "entail")
     predictions = [cast_of(task).read(a, row) for a, row in zip(answers, rows, strict=True)]
-    assert [is_right(task, p, e) for p, e in zip(predictions, rows, strict=True)] == [
-        True,
-        False,
-        False,
-    ]
-    assert prediction_flags(predictions) == ("1 of 3 answers are no label",)
+    kind = answer_type(task)
+    assert [*map(kind.is_right, predictions, rows)] == [True, False, False]
+    assert kind.flags(predictions) == ("1 of 3 answers are no label",)
 
 
 def test_of_options_too():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b"), gold=(1,))
     lost = ChoicePrediction(id="0", option=-1, text="choice")
-    assert not is_right(find_task("swag/regular"), lost, example)
-    assert prediction_flags([lost], "option") == ("1 of 1 answers are no option",)
+    kind = answer_type(find_task("swag/regular"))
+    assert not kind.is_right(lost, example)
+    assert kind.flags([lost]) == ("1 of 1 answers are no option",)
 
 
 @pytest.mark.parametrize(

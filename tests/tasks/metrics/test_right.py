@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -16,7 +16,6 @@ from benchharness.tasks.examples import (
     TagPrediction,
 )
 from benchharness.tasks.metrics import official_v1, official_v2
-from benchharness.tasks.metrics.right import is_right
 from benchharness.tasks.suites import find_task
 from tests.helpers.squad_sets import examples_of, random_set
 
@@ -43,7 +42,7 @@ WORDLESS = SpanExample(id="1", question="q", context="the", answers=(("the", 0),
     ],
 )
 def test_what_is_right(task, prediction, example, right):
-    assert is_right(find_task(task), prediction, example) is right
+    assert answer_type(find_task(task)).is_right(prediction, example) is right
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_what_is_right(task, prediction, example, right):
 )
 def test_which_answers_are_right(task, text, no_answer_score, example, right):
     prediction = SpanPrediction(id="1", text=text, no_answer_score=no_answer_score)
-    assert is_right(find_task(task), prediction, example) is right
+    assert answer_type(find_task(task)).is_right(prediction, example) is right
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -74,16 +73,10 @@ def test_the_share_of_right_answers_is_the_official_exact_match(task, seed):
     is_v1 = task == "squad/v1.1"
     made = random_set(Random(seed), every_has_answer=is_v1)
     predictions, examples = examples_of(*made)
-    pairs = zip(predictions, examples, strict=True)
-    share = sum(is_right(find_task(task), guess, example) for guess, example in pairs)
+    share = sum(map(answer_type(find_task(task)).is_right, predictions, examples))
     official = (
         official_v1(predictions, examples)["exact_match"]
         if is_v1
         else official_v2(predictions, examples)["exact"]
     )
     assert 100 * share / len(examples) == pytest.approx(official)
-
-
-def test_a_prediction_of_another_kind_is_refused():
-    with pytest.raises(BenchError, match="does not fit"):
-        is_right(find_task("race/all"), ChoicePrediction(id="1", option=0), LABEL)

@@ -1,0 +1,48 @@
+"""Kinds of answers, a module each: what differs between them is said there and nowhere else."""
+
+from collections.abc import Mapping
+
+from benchharness.tasks.answers.base import (
+    CONSTANT,
+    AnswerType,
+    Confusion,
+    Judged,
+    Passage,
+    TypeLine,
+    labels_known,
+)
+from benchharness.tasks.answers.choices import Choices
+from benchharness.tasks.answers.clusters import Coreference
+from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers
+from benchharness.tasks.answers.spans import Spans
+from benchharness.tasks.answers.tags import Roles, Tags
+from benchharness.tasks.task import Task
+
+__all__ = [
+    "ANSWER_TYPES",
+    "CONSTANT",
+    "AnswerType",
+    "Confusion",
+    "Judged",
+    "Passage",
+    "TypeLine",
+    "answer_type",
+    "labels_known",
+]
+
+ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
+    "class": Classes,
+    "labels": LabelSets,
+    "number": Numbers,
+    "span": Spans,
+    "choice": Choices,
+    "tag": Tags,
+    "role": Roles,
+    "coref": Coreference,
+}
+"""By the kind of a task."""
+
+
+def answer_type(task: Task) -> AnswerType:
+    """How answers to this task are read, judged, averaged and shown."""
+    return ANSWER_TYPES[task.kind](task)

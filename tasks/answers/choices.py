@@ -1,0 +1,136 @@
+"""One of an example's options."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from benchharness.tasks.answers.base import (
+    NO_ANSWER,
+    AnswerType,
+    Cell,
+    Form,
+    Judged,
+    Passage,
+    mean_scores,
+    sure_of,
+)
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
+
+LETTERS = "ABCDEFGH"
+"""What options are called, as in RACE."""
+
+FOLDED = 400
+"""Characters from which on a passage stands folded."""
+
+
+class Choices(AnswerType):
+    """An option; a file may answer with a text that is none, which has the option -1."""
+
+    prediction = ChoicePrediction
+    matrix = ("questions", "Options by their place")
+    is_words = True
+    inputs = (
+        "Predictions are indices of options, from 0; references have the options and gold, "
+        "the indices of the right ones."
+    )
+    # Options are floats, because evaluate would cut 0.6 to the integer 0.
+    forms: tuple[Form, Form] = ("float64", {"options": ["string"], "gold": ["int32"]})
+
+    def __init__(self, task: Any) -> None:
+        super().__init__(task)
+        self.noun = task.option
+
+    def from_python(self, example: ChoiceExample, answer: Any) -> ChoicePrediction:
+        count = len(example.options)
+        try:
+            number = float(answer)
+        except (TypeError, ValueError):
+            raise self.refuse(example, answer, "expected a number") from None
+        if not 0 <= number < count or number % 1:
+            raise self.refuse(example, answer, f"expected an index from 0 to {count - 1}")
+        return ChoicePrediction(id=example.id, option=int(answer))
+
+    def aligned(
+        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
+    ) -> tuple[ChoicePrediction, ChoiceExample]:
+        options = tuple(reference["options"])
+        if not prediction.is_integer() or not 0 <= prediction < len(options):
+            raise BenchError(
+                f"prediction {name} is {prediction:g}, "
+                f"expected an option from 0 to {len(options) - 1}."
+            )
+        example = ChoiceExample(
+            id=name,
+            context="",
+            question="",
+            options=options,
+            gold=tuple(reference["gold"]),
+            group=context["group"],
+        )
+        return ChoicePrediction(id=name, option=int(prediction)), example
+
+    def golds(self, example: ChoiceExample) -> tuple[ChoicePrediction, ...]:
+        return tuple(ChoicePrediction(id=example.id, option=each) for each in example.gold or ())
+
+    def key(self, prediction: ChoicePrediction) -> Hashable:
+        return prediction.option, prediction.text
+
+    def place(self, prediction: ChoicePrediction) -> int | None:
+        return prediction.option if prediction.option >= 0 else None
+
+    def is_invalid(self, prediction: ChoicePrediction) -> bool:
+        return prediction.text is not None
+
+    def cells(self, prediction: Any, example: Any, judged: Judged) -> Iterator[Cell]:
+        named = dict(enumerate(LETTERS))
+        if len(example.gold) == 1 and example.gold[0] in named:
+            yield named[example.gold[0]], named.get(prediction.option, NO_ANSWER)
+
+    def average(self, predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
+        count = max(max(len(p.scores), p.option + 1) for p in predictions)
+        scores = mean_scores([p.scores or sure_of(p.option, count) for p in predictions])
+        if not any(scores):  # files that answer in words of their own, or not at all
+            return predictions[0]
+        winner = scores.index(max(scores))
+        return ChoicePrediction(id=predictions[0].id, option=winner, scores=scores)
+
+    def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
+        """The most frequent place of those that an example has; one more each for the chances."""
+        counts = Counter(example.gold[0] for example in examples if example.gold)
+
+        def predict(asked: ChoiceExample) -> ChoicePrediction:
+            weights = [counts.get(place, 0) + 1 for place in range(len(asked.options))]
+            scores = tuple(weight / sum(weights) for weight in weights)
+            return ChoicePrediction(id=asked.id, option=scores.index(max(scores)), scores=scores)
+
+        return predict
+
+    def said(self, prediction: ChoicePrediction, example: Any = None, *, texts: bool = True) -> str:
+        if prediction.option < 0:
+            return (prediction.text if texts else "a text") or NO_ANSWER
+        if texts and example is not None:
+            return str(example.options[prediction.option])
+        return f"option {prediction.option + 1}"
+
+    def written(self, prediction: ChoicePrediction, *, texts: bool = True) -> str | None:
+        if prediction.option >= 0:
+            return str(prediction.option)
+        return prediction.text if texts else None
+
+    def spoken(self, prediction: ChoicePrediction, example: Any, *, texts: bool = True) -> str:
+        if prediction.option >= 0 and texts:
+            return str(example.options[prediction.option])
+        return self.written(prediction, texts=texts) or ""
+
+    def gold_value(self, example: Any, *, several: bool) -> Any:
+        return example.gold if several else example.gold[0]
+
+    def choices(self, example: Any) -> tuple[str, ...]:
+        return tuple(example.options)
+
+    def passages(self, example: ChoiceExample) -> Iterator[Passage]:
+        if example.context:
+            yield Passage("passage", example.context, folded=len(example.context) > FOLDED)
+        if example.question:
+            yield Passage("question", example.question)

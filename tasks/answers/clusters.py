@@ -1,0 +1,126 @@
+"""The clusters of a document's mentions."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import combinations
+from json import dumps
+from typing import Any
+
+from benchharness.tasks.answers.base import (
+    AnswerType,
+    Cell,
+    Form,
+    Judged,
+    Passage,
+    Stretch,
+    words_at,
+)
+from benchharness.tasks.answers.tags import starts_of
+from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample, Mention
+from benchharness.tasks.metrics.entities import b_cubed
+
+MENTION = {True: "a mention", False: "no mention"}
+"""Of a document's spans those that are a mention on either side are counted."""
+
+
+def _mentions(clusters: Clusters) -> set[Mention]:
+    return {mention for cluster in clusters for mention in cluster}
+
+
+def _clusters(found: Any) -> Clusters:
+    return tuple(tuple((int(start), int(end)) for start, end in cluster) for cluster in found)
+
+
+class Coreference(AnswerType):
+    """Which mentions of a document are the same."""
+
+    prediction = ClusterPrediction
+    matrix = ("spans", "Spans that are a mention on either side, whoever they are")
+    inputs = (
+        "Predictions and references are clusters, one list per document: each cluster a list of "
+        "mentions, each mention a list of its first word, from 0, and the one after its last."
+    )
+    forms: tuple[Form, Form] = ([[["int32"]]], [[["int32"]]])
+
+    def from_python(self, example: DocumentExample, answer: Any) -> ClusterPrediction:
+        try:
+            clusters = _clusters(answer)
+        except (TypeError, ValueError):
+            raise self.refuse(example, answer, "expected lists of (start, end)") from None
+        mentions = [mention for cluster in clusters for mention in cluster]
+        words = len(example.words)
+        if len(set(mentions)) < len(mentions) or any(not 0 <= a < b <= words for a, b in mentions):
+            expected = f"a mention is in two clusters, or not among its {words} words"
+            raise self.refuse(example, answer, expected)
+        return ClusterPrediction(id=example.id, clusters=clusters)
+
+    def aligned(
+        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
+    ) -> tuple[ClusterPrediction, DocumentExample]:
+        gold = _clusters(reference)
+        example = DocumentExample(id=name, sentences=(), speakers=(), clusters=gold)
+        return ClusterPrediction(id=name, clusters=_clusters(prediction)), example
+
+    def golds(self, example: DocumentExample) -> tuple[ClusterPrediction, ...]:
+        if example.clusters is None:
+            return ()
+        return (ClusterPrediction(id=example.id, clusters=example.clusters),)
+
+    def key(self, prediction: ClusterPrediction) -> Hashable:
+        return frozenset(map(frozenset, prediction.clusters))
+
+    def near(self, prediction: Any, example: Any, *, right: bool) -> float:
+        return b_cubed(example.clusters, prediction.clusters).f1
+
+    def near_words(self, near: float, prediction: Any) -> str:
+        return f"B3 F1 {100 * near:.1f}"
+
+    def cells(self, prediction: Any, example: Any, judged: Judged) -> Iterator[Cell]:
+        gold, guessed = _mentions(example.clusters), _mentions(prediction.clusters)
+        for mention in sorted(gold | guessed):
+            yield MENTION[mention in gold], MENTION[mention in guessed]
+
+    def rows(self) -> tuple[str, ...]:
+        return tuple(MENTION.values())
+
+    def average(self, predictions: Sequence[ClusterPrediction]) -> ClusterPrediction:
+        """Two mentions are the same where more than half of the members say so.
+
+        What hangs together so is a cluster.
+        """
+        votes = Counter(
+            pair
+            for prediction in predictions
+            for cluster in prediction.clusters
+            for pair in combinations(sorted(cluster), 2)
+        )
+        found: dict[Mention, set[Mention]] = {}
+        for (one, other), count in votes.items():
+            if 2 * count > len(predictions):
+                merged = found.get(one, {one}) | found.get(other, {other})
+                found.update(dict.fromkeys(merged, merged))
+        clusters = {tuple(sorted(cluster)) for cluster in found.values()}
+        return ClusterPrediction(id=predictions[0].id, clusters=tuple(sorted(clusters)))
+
+    def majority(self, examples: Sequence[Any]) -> Callable[[Any], ClusterPrediction]:
+        """None: most spans of a document are no mention of anything."""
+        return lambda asked: ClusterPrediction(id=asked.id, clusters=())
+
+    def said(
+        self, prediction: ClusterPrediction, example: Any = None, *, texts: bool = True
+    ) -> str:
+        """What is the same: "Anna = she | the cart = it", without texts by places of words."""
+        words = example.words if texts and example is not None else ()
+        named = (" = ".join(words_at(words, *m) for m in each) for each in prediction.clusters)
+        return " | ".join(named) or "(no cluster)"
+
+    def written(self, prediction: ClusterPrediction, *, texts: bool = True) -> str:
+        return dumps(prediction.clusters)
+
+    def passages(self, example: DocumentExample) -> Iterator[Passage]:
+        yield Passage("document", " ".join(example.words), holds_answers=True)
+
+    def stretches(self, prediction: Any, example: DocumentExample) -> Iterator[Stretch]:
+        starts = starts_of(example.words)
+        for cluster in prediction.clusters:
+            yield from ((starts[start], starts[end] - 1) for start, end in cluster)

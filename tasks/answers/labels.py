@@ -1,0 +1,203 @@
+"""Of one text or two: a class, a set of labels, or a number."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from benchharness.tasks.answers.base import (
+    AnswerType,
+    Cell,
+    Form,
+    Judged,
+    Passage,
+    Things,
+    mean_scores,
+    sure_of,
+)
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import PairExample, PairPrediction
+
+
+def label_set(found: Any) -> tuple[str, ...]:
+    """The labels of an example or a prediction, one or several."""
+    return found.label if isinstance(found.label, tuple) else (found.label,)
+
+
+def _among(label: str) -> Things:
+    return lambda found: {label} & set(label_set(found))
+
+
+class _Labels(AnswerType):
+    """What classes, sets of labels and numbers share."""
+
+    prediction = PairPrediction
+    matrix = ("examples", "Classes")
+    inputs = "Predictions and references are class names, or numbers for a regression."
+
+    def golds(self, example: PairExample) -> tuple[PairPrediction, ...]:
+        if example.label is None:
+            return ()
+        return (PairPrediction(id=example.id, label=example.label),)
+
+    def key(self, prediction: PairPrediction) -> Hashable:
+        return prediction.label
+
+    def is_invalid(self, prediction: PairPrediction) -> bool:
+        return prediction.text is not None
+
+    def said(self, prediction: PairPrediction, example: Any = None, *, texts: bool = True) -> str:
+        return ", ".join(map(str, label_set(prediction))) or "(none)"
+
+    def written(self, prediction: PairPrediction, *, texts: bool = True) -> str:
+        return _Labels.said(self, prediction)
+
+    def choices(self, example: Any) -> tuple[str, ...]:
+        return tuple(self.task.labels)
+
+    def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
+        for label in self.task.labels:
+            yield label, _among(label)
+
+    def passages(self, example: PairExample) -> Iterator[Passage]:
+        for name, text in (("a", example.text_a), ("b", example.text_b)):
+            if text is not None:
+                marks = tuple((m.start, m.end) for m in example.marks if m.text == name)
+                yield Passage(f"text {name}" if example.text_b else "text", text, marks)
+
+    def aligned(
+        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
+    ) -> tuple[PairPrediction, PairExample]:
+        for label in (prediction, reference):
+            if self.task.labels and label not in self.task.labels:
+                expected = ", ".join(self.task.labels)
+                raise BenchError(
+                    f"{self.task.name} has no class {label!r}: expected one of {expected}."
+                )
+        return (
+            PairPrediction(id=name, label=prediction),
+            PairExample(id=name, text_a="", label=reference, **context),
+        )
+
+
+class Classes(_Labels):
+    """One of the task's labels."""
+
+    def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
+        if answer not in self.task.labels:
+            names = ", ".join(self.task.labels)
+            raise self.refuse(example, answer, f"expected one of {names}")
+        return PairPrediction(id=example.id, label=answer)
+
+    def place(self, prediction: PairPrediction) -> int | None:
+        known = prediction.label in self.task.labels
+        return self.task.labels.index(prediction.label) if known else None
+
+    def cells(self, prediction: PairPrediction, example: PairExample, judged: Judged) -> list[Cell]:
+        return [(str(example.label), str(prediction.label))]
+
+    def rows(self) -> tuple[str, ...]:
+        return tuple(self.task.labels)
+
+    def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
+        """The label with the highest mean probability; answers that are no label do not vote."""
+        labels, known = self.task.labels, [p for p in predictions if p.text is None]
+        if not known:
+            return predictions[0]
+        rows = [p.scores or sure_of(labels.index(p.label), len(labels)) for p in known]
+        scores = mean_scores(rows)
+        winner = scores.index(max(scores))
+        return PairPrediction(id=predictions[0].id, label=labels[winner], scores=scores)
+
+    def majority(self, examples: Sequence[PairExample]) -> Callable[[Any], PairPrediction]:
+        counts = Counter(str(example.label) for example in examples)
+        scores = tuple(counts[label] / len(examples) for label in self.task.labels)
+        label = self.task.labels[scores.index(max(scores))]
+        return lambda asked: PairPrediction(id=asked.id, label=label, scores=scores)
+
+
+class LabelSets(_Labels):
+    """Any number of the task's labels."""
+
+    def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
+        labels = self.task.labels
+        given = [] if isinstance(answer, str) else list(answer)
+        if isinstance(answer, str) or not set(given) <= set(labels):
+            raise self.refuse(example, answer, f"expected a list of {', '.join(labels)}")
+        return PairPrediction(id=example.id, label=tuple(name for name in labels if name in given))
+
+    def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
+        """The labels whose mean probability is above a half."""
+        labels = self.task.labels
+        rows = [p.scores or tuple(float(n in label_set(p)) for n in labels) for p in predictions]
+        scores = mean_scores(rows)
+        named = tuple(n for n, score in zip(labels, scores, strict=True) if score > 0.5)
+        return PairPrediction(id=predictions[0].id, label=named, scores=scores)
+
+    def majority(self, examples: Sequence[PairExample]) -> Callable[[Any], PairPrediction]:
+        """The labels that most examples have; the most frequent one where there are none."""
+        counts = Counter(label for example in examples for label in label_set(example))
+        scores = tuple(counts[label] / len(examples) for label in self.task.labels)
+        least = min(0.5, max(scores))
+        named = tuple(n for n, s in zip(self.task.labels, scores, strict=True) if s >= least)
+        return lambda asked: PairPrediction(id=asked.id, label=named, scores=scores)
+
+
+MOST_STEPS = 20
+"""Whole numbers of a range that a confusion matrix can be counted by."""
+
+
+class Numbers(_Labels):
+    """A number within the task's range."""
+
+    matrix = ("numbers", "Numbers, each at the nearest whole one")
+    forms: tuple[Form, Form] = ("float64", "float64")
+
+    tolerance = 0.5
+    """How far a number may be from the gold one: it rounds to the same step of STS-B."""
+
+    def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
+        try:
+            return PairPrediction(id=example.id, label=float(answer))
+        except (TypeError, ValueError):
+            raise self.refuse(example, answer, "expected a number") from None
+
+    def key(self, prediction: PairPrediction) -> Hashable:
+        return self.said(prediction)
+
+    def collapsed(self, prediction: PairPrediction) -> Hashable:
+        # As GLUE's submission writes it: a collapsed regression still differs in its last bits.
+        return f"{prediction.label:.3f}"
+
+    def is_right(self, prediction: PairPrediction, example: PairExample) -> bool:
+        return -self.near(prediction, example, right=False) <= self.tolerance
+
+    def near(self, prediction: Any, example: Any, *, right: bool) -> float:
+        return -abs(float(prediction.label) - float(example.label))
+
+    def near_words(self, near: float, prediction: Any) -> str:
+        return f"off by {-near:.2f}"
+
+    def said(self, prediction: PairPrediction, example: Any = None, *, texts: bool = True) -> str:
+        return f"{prediction.label:.2f}"
+
+    def choices(self, example: Any) -> tuple[str, ...]:
+        return ()
+
+    def average(self, predictions: Sequence[Any]) -> PairPrediction:
+        mean = fmean(float(prediction.label) for prediction in predictions)
+        return PairPrediction(id=predictions[0].id, label=mean)
+
+    def majority(self, examples: Sequence[Any]) -> Callable[[Any], PairPrediction]:
+        mean = fmean(example.label for example in examples)
+        return lambda asked: PairPrediction(id=asked.id, label=mean)
+
+    def rows(self) -> tuple[str, ...]:
+        low, high = map(round, self.task.value_range)
+        return tuple(map(str, range(low, high + 1))) if high - low <= MOST_STEPS else ()
+
+    def cells(self, prediction: Any, example: Any, judged: Judged) -> list[Cell]:
+        low, high = self.task.value_range
+        numbers = (example.label, float(prediction.label))
+        gold, guess = (str(round(min(max(number, low), high))) for number in numbers)
+        return [(gold, guess)] if self.rows() else []

@@ -1,0 +1,195 @@
+"""An answer's text, which is mostly a stretch of a context, or none."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from json import dumps
+from statistics import fmean
+from typing import Any
+
+from benchharness.tasks.answers.base import (
+    NO_ANSWER,
+    AnswerType,
+    Cell,
+    Judged,
+    Passage,
+    Stretch,
+)
+from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2, normalise
+
+
+def split_sentences(text: str) -> list[str]:
+    """The text cut after full stops, question and exclamation marks; the whole where none is."""
+    parts = re.split(r"(?<=[.!?])\s+", text.strip())
+    return [part for part in parts if part] or [text]
+
+
+@lru_cache(maxsize=2**13)  # seeds mostly give the same answers, and one takes long to score
+def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[float, float]:
+    """Exact match and F1 of one answer, None for none, as the official script counts them."""
+    prediction = SpanPrediction(
+        id=example.id, text=answer or "", no_answer_score=float(answer is None)
+    )
+    exact, f1 = SQUAD_V2 if is_v2 else SQUAD_V1
+    return exact.compute([prediction], [example]) or 0, f1.compute([prediction], [example]) or 0
+
+
+class Spans(AnswerType):
+    """An answer's text; a model may prefer none where the task has unanswerable questions."""
+
+    prediction = SpanPrediction
+    matrix = ("answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere")
+    is_words = True
+    inputs = (
+        "Predictions have id, prediction_text and, for a task with unanswerable questions, "
+        "no_answer_score: above 0 the model prefers no answer (a logit difference, not a "
+        "probability). References are squad's: id and answers."
+    )
+
+    def __init__(self, task: Any) -> None:
+        super().__init__(task)
+        answers = {"text": ["string"], "answer_start": ["int32"]}
+        scores = {"no_answer_score": "float64"} if task.no_answer else {}
+        self.forms = (
+            {"id": "string", "prediction_text": "string", **scores},
+            {"id": "string", "answers": answers},
+        )
+
+    def from_python(self, example: SpanExample, answer: Any) -> SpanPrediction:
+        if not isinstance(answer, str):
+            raise self.refuse(example, answer, 'expected a text, "" for no answer')
+        return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
+
+    def aligned(
+        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
+    ) -> tuple[SpanPrediction, SpanExample]:
+        found = reference["answers"]
+        answers = zip(found["text"], found["answer_start"], strict=True)
+        return (
+            SpanPrediction(
+                id=prediction["id"],
+                text=prediction["prediction_text"],
+                no_answer_score=prediction.get("no_answer_score", 0.0),
+            ),
+            SpanExample(id=reference["id"], question="", context="", answers=tuple(answers)),
+        )
+
+    def golds(self, example: SpanExample) -> tuple[SpanPrediction, ...]:
+        if example.answers is None:
+            return ()
+        texts = example.answer_texts or ("",)
+        return tuple(
+            SpanPrediction(id=example.id, text=text, no_answer_score=float(not example.answers))
+            for text in texts
+        )
+
+    def key(self, prediction: SpanPrediction) -> str:
+        """The answer that counts: "" where the model prefers none."""
+        return "" if self.task.no_answer and prediction.abstains else prediction.text
+
+    def collapsed(self, prediction: SpanPrediction) -> Hashable:
+        return prediction.text
+
+    def _scored(self, prediction: SpanPrediction, example: SpanExample) -> tuple[float, float]:
+        if prediction.missing and not self.task.no_answer:
+            return 0.0, 0.0
+        abstains = self.task.no_answer and prediction.abstains
+        return _points(None if abstains else prediction.text, self.task.no_answer, example)
+
+    def is_right(self, prediction: SpanPrediction, example: SpanExample) -> bool:
+        """Whether the official script gives it an exact match.
+
+        In SQuAD 2.0 a model may prefer no answer, which is right only where the question has none.
+        """
+        return self._scored(prediction, example)[0] == 1
+
+    def near(self, prediction: Any, example: Any, *, right: bool) -> float:
+        return self._scored(prediction, example)[1]
+
+    def near_words(self, near: float, prediction: Any) -> str:
+        return f"F1 {100 * near:.1f}"
+
+    def cells(self, prediction: Any, example: Any, judged: Judged) -> list[Cell]:
+        place = "exact" if judged.right else "overlaps" if judged.near > 0 else "elsewhere"
+        gold = "answer" if example.answers else "no answer"
+        return [(gold, place if self.key(prediction) else "no answer")]
+
+    def rows(self) -> tuple[str, ...]:
+        return ("answer", "no answer") if self.task.no_answer else ("answer",)
+
+    def columns(self) -> tuple[str, ...]:
+        return "exact", "overlaps", "elsewhere", "no answer"
+
+    def average(self, predictions: Sequence[SpanPrediction]) -> SpanPrediction:
+        """The text that counts most.
+
+        Each member's counts as much as the member prefers it to "no answer", and texts that SQuAD's
+        scorer takes for one count as one.
+        """
+        texts: dict[str, str] = {}
+        weights: defaultdict[str, float] = defaultdict(float)
+        given = [p for p in predictions if not p.missing] or predictions
+        margins = [p.no_answer_score - p.threshold for p in given]
+        for prediction, margin in zip(given, margins, strict=True):
+            key = normalise(prediction.text)
+            texts.setdefault(key, prediction.text)
+            # The probability of the text against "no answer": the logistic function of -margin.
+            weights[key] += (1 - math.tanh(margin / 2)) / 2
+        return SpanPrediction(
+            id=predictions[0].id,
+            text=texts[max(weights, key=lambda key: weights[key])],
+            no_answer_score=fmean(margins),
+            missing=given[0].missing,
+        )
+
+    def majority(self, examples: Sequence[Any]) -> Callable[[Any], SpanPrediction]:
+        """The first sentence, because texts have no majority, and "no answer" where that is one."""
+        score = 1.0 if self.task.no_answer else -1.0  # above the threshold of 0 the answer is ""
+        return lambda asked: SpanPrediction(
+            id=asked.id, text=split_sentences(asked.context)[0], no_answer_score=score
+        )
+
+    def said(self, prediction: Any, example: Any = None, *, texts: bool = True) -> str:
+        answer = self.key(prediction)
+        return (answer if texts else "an answer") if answer else NO_ANSWER
+
+    def belief(self, predictions: Sequence[SpanPrediction]) -> str:
+        if not self.task.no_answer:
+            return ""
+        return f"no-answer score {fmean(p.no_answer_score for p in predictions):+.1f}"
+
+    def written(self, prediction: SpanPrediction, *, texts: bool = True) -> str | None:
+        return self.key(prediction) if texts else None
+
+    def gold_written(self, example: SpanExample, *, texts: bool = True) -> str | None:
+        return dumps(list(example.answer_texts), ensure_ascii=False) if texts else None
+
+    def gold_value(self, example: SpanExample, *, several: bool) -> tuple[str, ...]:
+        return example.answer_texts
+
+    def scores(self, prediction: SpanPrediction) -> list[float]:
+        return [prediction.no_answer_score]
+
+    def passages(self, example: SpanExample) -> Iterator[Passage]:
+        yield Passage("question", example.question)
+        yield Passage("passage", example.context, holds_answers=True)
+
+    def gold_stretches(self, example: SpanExample) -> Iterator[Stretch]:
+        places = ((start, start + len(text)) for text, start in example.answers or ())
+        yield from dict.fromkeys(place for place in places if place[0] >= 0)
+
+    def stretches(self, prediction: Any, example: SpanExample) -> Iterator[Stretch]:
+        """Where the text stands: where it meets a gold answer, else at its first place."""
+        answer = self.key(prediction)
+        if not answer:
+            return
+        found = [match.start() for match in re.finditer(re.escape(answer), example.context)]
+        golds = list(self.gold_stretches(example))
+        for start in found:
+            if any(start < b and a < start + len(answer) for a, b in golds):
+                found = [start]
+                break
+        yield from ((start, start + len(answer)) for start in found[:1])

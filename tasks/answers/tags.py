@@ -1,0 +1,154 @@
+"""A tag for each word: entities, or the arguments of a predicate."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from benchharness.tasks.answers.base import (
+    AnswerType,
+    Cell,
+    Form,
+    Judged,
+    Passage,
+    Stretch,
+    Things,
+    words_at,
+)
+from benchharness.tasks.examples import TagExample, TagPrediction
+from benchharness.tasks.metrics.entities import arguments, entities
+
+OUTSIDE = "O"
+
+Named = list[tuple[str, tuple[tuple[int, int], ...]]]
+"""Types, each with its stretches of words."""
+
+
+def starts_of(words: Sequence[str]) -> list[int]:
+    """The character at which each word begins, and one after the end, of words with spaces."""
+    return list(accumulate((len(word) + 1 for word in words), initial=0))
+
+
+def _kind(tag: str) -> str:
+    return tag.partition("-")[2] or OUTSIDE
+
+
+def _entities_of(kind: str) -> Things:
+    return lambda found: {each for each in entities(found.tags or ()) if each.kind == kind}
+
+
+def _arguments_of(role: str) -> Things:
+    return lambda found: {each for each in arguments(found.tags or ()) if each.role == role}
+
+
+class Tags(AnswerType):
+    """Tags in IOB2."""
+
+    prediction = TagPrediction
+    matrix = ("words", "Words that either names an entity, by type; O is none")
+    type_noun = "type"
+    inputs = "Predictions and references are lists of IOB tags, one list per sentence."
+    forms: tuple[Form, Form] = (["string"], ["string"])
+
+    def from_python(self, example: TagExample, answer: Any) -> TagPrediction:
+        is_list = hasattr(answer, "__iter__") and not isinstance(answer, str | bytes)
+        tags = tuple(map(str, answer)) if is_list else None
+        if tags is None:
+            raise self.refuse(example, answer, "expected a list of tags")
+        if len(tags) != len(example.words):
+            count = f"{len(tags)} tags for {len(example.words)} words"
+            raise self.refuse(example, answer, f"these are {count}")
+        return TagPrediction(id=example.id, tags=tags)
+
+    def aligned(
+        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
+    ) -> tuple[TagPrediction, TagExample]:
+        example = TagExample(id=name, words=("",) * len(reference), tags=tuple(reference))
+        return TagPrediction(id=name, tags=tuple(prediction)), example
+
+    def golds(self, example: TagExample) -> tuple[TagPrediction, ...]:
+        return () if example.tags is None else (TagPrediction(id=example.id, tags=example.tags),)
+
+    def key(self, prediction: TagPrediction) -> Hashable:
+        return prediction.tags
+
+    def collapsed(self, prediction: TagPrediction) -> Hashable:
+        return frozenset(prediction.tags)  # sentences differ in length
+
+    def near(self, prediction: Any, example: Any, *, right: bool) -> float:
+        return -float(sum(a != b for a, b in zip(prediction.tags, example.tags, strict=True)))
+
+    def near_words(self, near: float, prediction: Any) -> str:
+        return f"{-near:g} wrong word{'' if near == -1 else 's'}"
+
+    def cells(self, prediction: Any, example: Any, judged: Judged) -> Iterator[Cell]:
+        for gold, guess in zip(example.tags, prediction.tags, strict=True):
+            if (gold, guess) != (OUTSIDE, OUTSIDE):
+                yield _kind(gold), _kind(guess)
+
+    def rows(self) -> tuple[str, ...]:
+        return (*dict.fromkeys(_kind(tag) for tag in self.task.tags if tag != OUTSIDE), OUTSIDE)
+
+    def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
+        for kind in self.rows()[:-1]:
+            yield kind, _entities_of(kind)
+
+    def average(self, predictions: Sequence[TagPrediction]) -> TagPrediction:
+        """The tag that most members give a word; of equal ones that of the first member."""
+        columns = zip(*(p.tags for p in predictions), strict=True)
+        # Counter lists equal counts in the order of the members.
+        tags = (Counter(column).most_common(1)[0][0] for column in columns)
+        return TagPrediction(id=predictions[0].id, tags=tuple(tags))
+
+    def majority(self, examples: Sequence[TagExample]) -> Callable[[Any], TagPrediction]:
+        (tag, _), *_ = Counter(tag for e in examples for tag in e.tags or ()).most_common(1)
+        return lambda asked: TagPrediction(id=asked.id, tags=(tag,) * len(asked.words))
+
+    def named(self, tags: Sequence[str]) -> Named:
+        """What the tags name."""
+        return [(found.kind, ((found.start, found.end),)) for found in entities(tags)]
+
+    def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:
+        """The entities: "Anna Meyer (PER)", without texts "words 3 to 4 (PER)".
+
+        The pieces of an argument have dots between.
+        """
+        words = example.words if texts and example is not None else ()
+        return (
+            ", ".join(
+                f"{' ... '.join(words_at(words, *place) for place in places)} ({kind})"
+                for kind, places in self.named(prediction.tags)
+            )
+            or "(no entity)"
+        )
+
+    def written(self, prediction: TagPrediction, *, texts: bool = True) -> str:
+        return " ".join(prediction.tags)
+
+    def passages(self, example: TagExample) -> Iterator[Passage]:
+        yield Passage("words", " ".join(example.words), holds_answers=True)
+
+    def stretches(self, prediction: TagPrediction, example: TagExample) -> Iterator[Stretch]:
+        starts = starts_of(example.words)
+        yield from ((starts[e.start], starts[e.end] - 1) for e in entities(prediction.tags))
+
+
+class Roles(Tags):
+    """The arguments of one predicate."""
+
+    matrix = ("words", "Words that either gives a role; O is none")
+    type_noun = "role"
+
+    def rows(self) -> tuple[str, ...]:
+        return ()  # of all roles that there are most do not occur
+
+    def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
+        for role in sorted({a.role for each in found for a in arguments(each.tags or ())}):
+            yield role, _arguments_of(role)
+
+    def named(self, tags: Sequence[str]) -> Named:
+        return [(argument.role, argument.spans) for argument in arguments(tags)]
+
+    def passages(self, example: Any) -> Iterator[Passage]:
+        yield Passage("predicate", example.words[example.predicate])
+        yield from super().passages(example)
