@@ -22,7 +22,9 @@ DRIVER = f"""
 import atexit, sys
 from pathlib import Path
 ours = lambda: (name for name in sys.modules if name.split(".")[0] == "benchharness")
+heavy = ("pydantic", "torch")
 atexit.register(lambda: Path("driver").write_text(" ".join(ours())))
+atexit.register(lambda: Path("heavy").write_text(" ".join(n for n in heavy if n in sys.modules)))
 from benchharness.engines import fork_server
 fork_server.COMMAND = (sys.executable, "-P", "-c", {WORKERS!r})
 from benchharness.cli.app import main
@@ -42,5 +44,6 @@ def test_a_run_of_glue_loads_less_than_170_of_our_modules(tmp_path):
     worker = set(file.read_text().split())
     assert {"benchharness.cli.run", "benchharness.leaderboard.report.write"} <= driver
     assert "benchharness.worker.job" in worker
+    assert (tmp_path / "heavy").read_text() == ""
     assert not driver & {"benchharness.worker.job", "benchharness.training.loop"}
     assert len(driver | worker) < MOST, sorted(driver | worker)
