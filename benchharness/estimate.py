@@ -62,7 +62,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
             trained += rows.get(fingerprint, 0)
         else:
             predicted += rows.get(fingerprint, 0)
-    if job.kind == "floor":
+    if job.kind == "baseline":
         return _BASELINE_SECONDS + _BASELINE_SECONDS_PER_ROW * (trained + predicted)
     # Those of its encoder; of BERT-base where the model is not in the table.
     parameters = (_parameters(job) or BERT_BASE) * 1e6
@@ -98,7 +98,7 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
 
     The best weights so far, or the sum of several, are kept there on a GPU too, in fp32.
     """
-    if job.kind == "floor":
+    if job.kind == "baseline":
         return int(_PROCESS_BYTES)
     parameters = _parameters(job)
     keeps = not {"best_checkpoint", "average_last"}.isdisjoint(job.settings)

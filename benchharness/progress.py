@@ -115,7 +115,7 @@ SIGNALS = Signals()
 
 def job_name(job: Job) -> str:
     """What a user calls a job: model, task and seed; a baseline has no seed."""
-    seed = "" if job.kind == "floor" else f" seed {job.seed}"
+    seed = "" if job.kind == "baseline" else f" seed {job.seed}"
     return f"{job.model} {job.title}{seed}"
 
 

@@ -62,7 +62,7 @@ def run_ours(
         ended = run_whole(
             [
                 *bench("run", "--model", checkpoint, "--task", workload.task),
-                *("--data", str(data), "--no-floors", "--json", *options),
+                *("--data", str(data), "--no-baselines", "--json", *options),
                 *(part for seed in seeds for part in ("--seed", str(seed))),
                 *(part for name, value in values.items() for part in ("--set", f"{name}={value}")),
                 *("--db", str(database), "--out", str(Path(folder) / "leaderboard.html")),

@@ -5,17 +5,17 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from benchharness.tasks.suites import distinct_title
 
-Kind = Literal["model", "scored", "ensemble", "zero-shot", "floor", "imported"]
+Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
 """What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
 stored predictions of several runs, a language model that was not trained for a task that others are
-trained on, no encoder at all (a baseline; "floor" is its stored name), or somebody else, who
-measured a number that was imported."""
+trained on, a model without an encoder, or somebody else, who measured a number that was
+imported."""
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
@@ -35,16 +35,6 @@ PRETRAINED = "pretrained"
 TOGETHER = "together"
 """The start that is the encoder of tasks which a run trains together; a recipe's table for such."""
 
-SCRATCH = "scratch"
-"""What the setting holds for that start. It was once called so, and what is stored stays."""
-
-_FACTS = ("kind", "recipe", "own_recipe", "overridden", "is_sweep", "start", "source")
-"""The fields that are no part of what digests cover, and may be known by labels alone of old runs;
-`recipe` is, in its label."""
-
-_RARE_FACTS = ("stage", "off", "definition", "documents", "teacher")
-"""Facts that most jobs do not have; without them a job's facts are what they were before."""
-
 ZERO_SHOT = "zero-shot"
 """The recipe of a job that trains nothing; also its kind, where others train."""
 
@@ -54,10 +44,24 @@ METHOD = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One resolved hyperparameter and where its value comes from (a paper, a README, `--set`)."""
+    """One resolved hyperparameter and where its value comes from (a paper, a README, `--set`).
+
+    `one_of` are the values of a sweep that it is one of, as they were written.
+    """
 
     value: str | int | float | bool
     source: str
+    one_of: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Setting":
+        """The setting that `to_json` described."""
+        return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `one_of` only of a sweep's points."""
+        data = {"value": self.value, "source": self.source}
+        return data | {"one_of": list(self.one_of)} if self.one_of else data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +130,6 @@ class Job:
     (its digest is part of the task's name), `documents` the digests of what sentences stand in, by
     "task:split", where the encoder reads that too; they are part of the key. `teacher` is who
     teaches it, None for nobody.
-    Together with `kind` and `start` these are its facts: no label is ever read for
-    one of them.
     """
 
     model: str
@@ -167,24 +169,21 @@ class Job:
         of its values. The same weights, rows and values are the same job wherever they lie. What it
         starts from is told by `weights` and `start_from`, not by the setting of that name.
         """
-        # What few jobs have; without it a key is what it was before there was such a thing.
-        additions = {
-            "plugins": sorted(self.plugins.values()),
-            "trust_remote_code": self.trust_remote_code,
-            "allow_pickle": self.allow_pickle,
-            "documents": dict(self.documents),
-            "teacher": self.teacher and self.teacher.run,
-        }
+        # A field that a later version adds enters only where it is set: stored keys stay.
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
             "fingerprints": dict(self.fingerprints),
+            "documents": dict(self.documents),
             "settings": self.values,
             "seed": self.seed,
             "precision": self.precision,
             "start_from": self.start_from,
+            "teacher": self.teacher and self.teacher.run,
+            "plugins": sorted(self.plugins.values()),
+            "trust_remote_code": self.trust_remote_code,
+            "allow_pickle": self.allow_pickle,
             "method": self.method,
-            **{name: value for name, value in additions.items() if value},
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -211,20 +210,13 @@ class Job:
         return self.recipe == ZERO_SHOT and not self.own_recipe
 
     @property
-    def shown_settings(self) -> dict[str, Setting]:
-        """The settings in today's words."""
-        return shown_settings(self.settings, self.start)
-
-    @property
     def recipe_label(self) -> str:
         """The recipe as people see it: "paper+set sweep"."""
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def shown_recipe(self) -> str:
-        """What was set, or the recipe's name where nothing was; a baseline is called so."""
-        if self.kind == "floor":
-            return "baseline"
+        """What was set, or the recipe's name where nothing was."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @property
@@ -278,44 +270,21 @@ class Job:
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
         return tuple((task, split) for task, split in pairs if split != "train")
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What `to_labels` does not say, or only within a label, as plain data."""
-        found = {name: getattr(self, name) for name in _FACTS}
-        found["start"] = None if self.start is None else dict(vars(self.start))
-        stage = {} if self.stage is None else {"stage": dict(vars(self.stage))}
-        defined = {"definition": dict(self.definition)} if self.definition else {}
-        read = {"documents": dict(self.documents)} if self.documents else {}
-        taught = {} if self.teacher is None else {"teacher": dict(vars(self.teacher))}
-        off = {"off": dict(self.off)} if self.off else {}
-        return found | stage | off | defined | read | taught
-
-    def to_labels(self) -> dict[str, Any]:
-        """Plain data as they are shown and as digests cover them: `recipe` is the label."""
-        # Field by field: `asdict` takes ten times as long, which an import of many rows would pay.
-        data = {name: getattr(self, name) for name in _LABELS}
-        return data | {
-            "fingerprints": dict(self.fingerprints),
-            "recipe": self.recipe_label,
-            "settings": {name: dict(vars(setting)) for name, setting in self.settings.items()},
-            "plugins": dict(self.plugins),
-        }
-
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal job."""
-        return {**self.to_labels(), "facts": self.facts}
+        # Field by field: `asdict` takes ten times as long, which an import of many rows would pay.
+        data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
+        return data | {"settings": {name: s.to_json() for name, s in self.settings.items()}}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
         """The job that `to_json` described; TypeError where it is of something else."""
-        facts, start, stage = data["facts"], data["facts"]["start"], data["facts"].get("stage")
-        settings = {name: Setting(**setting) for name, setting in data["settings"].items()}
-        known = {name: value for name, value in data.items() if name != "facts"}
-        known |= facts | {"settings": settings, "start": None if start is None else Start(**start)}
-        known["stage"] = None if stage is None else Stage(**stage)
-        teacher = facts.get("teacher")
-        known["teacher"] = None if teacher is None else Teacher(**teacher)
-        job = cls(**known)
+        parts = {name: data.get(name) for name in _PARTS}
+        known = {
+            name: None if part is None else _PARTS[name](**part) for name, part in parts.items()
+        }
+        settings = {name: Setting.from_json(setting) for name, setting in data["settings"].items()}
+        job = cls(**{**data, **known, "settings": settings})
         names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
         names += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not isinstance(job.definition, dict | None):
@@ -327,9 +296,18 @@ class Job:
             raise TypeError("one of its names or fingerprints is not text")
         if job.kind not in get_args(Kind):
             raise TypeError(f"its kind is {job.kind!r}")
-        if job.recipe_label != data["recipe"]:
-            raise TypeError(f"its recipe is called {data['recipe']!r}, not {job.recipe_label!r}")
         return job
+
+
+_FIELDS = frozenset(each.name for each in fields(Job))
+_PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
+"""The fields that are objects of their own, or None."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Start | Stage | Teacher):
+        return dict(vars(value))
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def define_task(definition: Mapping[str, Any] | None) -> None:
@@ -348,21 +326,6 @@ def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:
 def training_title(tasks: Sequence[str]) -> str:
     """What people call a training on these tasks: "RTE", "5 tasks together"."""
     return distinct_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks together"
-
-
-_LABELS = tuple(
-    each.name
-    for each in fields(Job)
-    if each.name == "recipe" or each.name not in (*_FACTS, *_RARE_FACTS)
-)
-"""The fields of a job that are among its labels, in their order."""
-
-
-def shown_settings(settings: Mapping[str, Setting], start: Start | None) -> dict[str, Setting]:
-    """The settings of a job or a recipe with that start as people see them."""
-    if start is None or start.kind != "pretrained":
-        return dict(settings)
-    return {**settings, START_FROM: replace(settings[START_FROM], value=PRETRAINED)}
 
 
 # What was set, in words: a row of a board is called by them.
@@ -427,7 +390,7 @@ def recipe_words(label: str, jobs: Iterable[WithSettings]) -> tuple[Word, ...]:
     for job in known:
         for name, setting in job.settings.items():
             found.setdefault(name, {})[setting.value] = None
-            if setting.source.partition(",")[0] == SET:  # "--set, one of 2e-5, 3e-5" of a sweep
+            if setting.source == SET:
                 chosen.add(name)
     swept = [name for name in found if known[0].is_sweep and len(found[name]) > 1]
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}

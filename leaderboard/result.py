@@ -51,8 +51,9 @@ class Evaluation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Evaluation":
         """The evaluation that its plain data describe."""
+        known = {name: value for name, value in data.items() if name != "metrics"}  # the store's
         plain = {"predictions": tuple(data["predictions"]), "flags": tuple(data["flags"])}
-        return cls(**{**data, **plain})
+        return cls(**{**known, **plain})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,9 +340,7 @@ class RunRow:
 
     @property
     def shown_recipe(self) -> str:
-        """What was set, or the recipe's name where nothing was; a baseline is called so."""
-        if self.kind == "floor":
-            return "baseline"
+        """What was set, or the recipe's name where nothing was."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @property

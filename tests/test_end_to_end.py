@@ -102,7 +102,7 @@ def test_the_baselines_stand_on_the_board_without_a_rank(bench):
     assert {row["model"]: row["seed"] for row in rows} == {"majority": 0, "bag-of-words": 0}
     (board,) = json.loads(bench("leaderboard", "--json").out)
     entries = {entry["model"]: entry for entry in board["entries"]}
-    assert {(entry["kind"], entry["rank"]) for entry in entries.values()} == {("floor", None)}
+    assert {(entry["kind"], entry["rank"]) for entry in entries.values()} == {("baseline", None)}
     assert entries["majority"]["tasks"]["glue/cola"]["median"] == 0.0
     assert entries["bag-of-words"]["tasks"]["glue/cola"]["median"] > 0.0
 

@@ -20,12 +20,12 @@ from benchharness.tasks.suites import find_task
 
 __all__ = ["run_baseline"]
 
-MAJORITY = "floor:majority"
-"""Stored runs and digests have "floor" for a baseline, so the word stays where it is stored."""
+MAJORITY = "baseline:majority"
+"""Stored runs and digests have "baseline" for a baseline, so the word stays where it is stored."""
 
 LEARNERS: Mapping[str, Learner] = {
     MAJORITY: learn_majority,
-    "floor:bag-of-words": learn_bag_of_words,
+    "baseline:bag-of-words": learn_bag_of_words,
 }
 """By the checkpoint of the baseline's ModelSpec."""
 

@@ -11,7 +11,6 @@ import typer
 
 from benchharness.leaderboard.boards.published import PublishedRow
 from benchharness.leaderboard.boards.systems import System, rows_of_model
-from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM
 from benchharness.leaderboard.result import (
     Failure,
     Result,
@@ -171,17 +170,7 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
     for name, shown in _SHOWN.items():
         if facts.get(name):
             words[name] = shown(facts[name])
-    # The weights of a run tell that it is a baseline: a recipe may be called anything.
-    if str(facts.get("weights")).startswith("floor:"):
-        words["recipe"] = "baseline"
     return words
-
-
-def _shown_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    start = settings.get(START_FROM, {})
-    if start.get("value") != SCRATCH:
-        return settings
-    return {**settings, START_FROM: {**start, "value": PRETRAINED}}
 
 
 def _by_split(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +187,6 @@ _SHOWN: Mapping[str, Callable[[Any], Any]] = {
     "tasks": lambda tasks: [distinct_title(task) for task in tasks],
     "together": lambda tasks: [distinct_title(task) for task in tasks],
     "scores": _by_title,
-    "settings": _shown_settings,
     "evaluations": _by_split,
     "truncated": lambda found: {
         name: f"{of['rows']:,} of {of['of']:,} rows" for name, of in _by_split(found).items()
@@ -270,7 +258,7 @@ def system_facts(system: System) -> dict[str, Any]:
 
 def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any]:
     """A resolved recipe: every value with its source."""
-    settings = {name: asdict(setting) for name, setting in recipe.settings.items()}
+    settings = {name: setting.to_json() for name, setting in recipe.settings.items()}
     return {"recipe": recipe.label, "model": model, "task": task, "settings": settings}
 
 
@@ -319,6 +307,14 @@ def _together(tasks: Sequence[str]) -> dict[str, list[str]]:
     return {"together": list(tasks)} if len(tasks) > 1 else {}
 
 
+_SHOWN_OF_JOB = frozenset(
+    {"model", "checkpoint", "weights", "task", "task_version", "data", "fingerprints", "seed"}
+    | {"kind", "precision", "limit", "start_from", "plugins", "trust_remote_code", "allow_pickle"}
+    | {"method"}
+)
+"""The fields of a job that `outcome_facts` repeats as they are."""
+
+
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
     """A run with all that is stored of it, except for its predictions, which are counted."""
     job = outcome.job
@@ -329,8 +325,9 @@ def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
         "started_from": job.started_from,
         **({"teacher": asdict(job.teacher)} if job.teacher else {}),
         **_together(job.trained_tasks),
-        **{name: value for name, value in job.to_labels().items() if name != "settings"},
-        "settings": {name: asdict(setting) for name, setting in job.settings.items()},
+        **{name: value for name, value in job.to_json().items() if name in _SHOWN_OF_JOB},
+        "recipe": job.recipe_label,
+        "settings": {name: setting.to_json() for name, setting in job.settings.items()},
     }
     if isinstance(outcome, Failure):
         return head | {

@@ -132,7 +132,6 @@ NoBaselines = Annotated[
     bool,
     typer.Option(
         "--no-baselines",
-        "--no-floors",
         help="Leave out the majority and the bag of words that stand below the models.",
     ),
 ]

@@ -253,7 +253,7 @@ class _Pace:
 
         def seconds(job: LiveJob) -> float:
             work = _work(job) * factors.of(job)
-            start = 0.0 if job.kind == "floor" else self.start_seconds
+            start = 0.0 if job.kind == "baseline" else self.start_seconds
             run = by_key.get(job.key)
             if run is None or run.progress.phase == "waiting":
                 return work + start
@@ -314,7 +314,7 @@ _WARM_SECONDS = 2.0
 
 def _work(job: LiveJob) -> float:
     """The estimate without what a job takes until its first step."""
-    if job.kind == "floor":
+    if job.kind == "baseline":
         return max(job.seconds, 0.1)
     return max(job.seconds - _START_SECONDS, 0.1 * job.seconds, 0.1)
 

@@ -549,7 +549,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
     """What makes a job; where nobody trains, what is not trained is a model like all others."""
     if model.is_baseline:
-        return "floor"
+        return "baseline"
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
 
 

@@ -13,7 +13,7 @@ from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job
 from benchharness.machine import main_memory
 from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.models.spec import NOTHING, Trust
-from benchharness.recipes.read import Protocol, current_start
+from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.read import holds
@@ -72,8 +72,8 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """The kind of its jobs that imports most: "model", or "floor" for baselines alone."""
-        return "floor" if all(model.is_baseline for model in self.models) else "model"
+        """The kind of its jobs that imports most: "model", or "baseline" for baselines alone."""
+        return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
 
 def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
@@ -304,7 +304,6 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
 
 def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec | None:
     """What `plan_jobs` takes for a word after --start-from; tasks come before folders."""
-    name = current_start(name, "--start-from")
     if name == TOGETHER:
         if not is_together:
             raise BenchError(

@@ -269,7 +269,7 @@ def _shape(jobs: Sequence[Job]) -> str:
         shapes.append(f"{_grid(trained, 'model')}{times} x {seeds}")
     if untrained := [job for job in jobs if job.is_zero_shot]:
         shapes.append(f"{_grid(untrained, 'model')} without training")
-    if baselines := [job for job in jobs if job.kind == "floor"]:
+    if baselines := [job for job in jobs if job.kind == "baseline"]:
         shapes.append(_grid(baselines, "baseline"))
     return f"{' and '.join(shapes)}, data: {jobs[0].data}"
 

@@ -21,7 +21,7 @@ _IS_NO_NETWORK: dict[Kind, str] = {
     "scored": "a file of predictions",
     "ensemble": "an ensemble",
     "zero-shot": "a model that was not trained",
-    "floor": "a baseline",
+    "baseline": "a baseline",
     "imported": "a number that was imported",
 }
 

@@ -465,7 +465,7 @@ def search(  # noqa: PLR0913  (what is asked for, where it goes, and who watches
 
     with prepared_workers(request):
         planned = plan(request)
-        encoders = tuple(job for job in planned.jobs if job.kind != "floor")
+        encoders = tuple(job for job in planned.jobs if job.kind != "baseline")
         found = Search(replace(planned, jobs=encoders), trained)
         scheduled = partial(schedule_missing, slots=request.slots, db=db)
         searched = found.run(minutes, stored, scheduled, driven, tell)

@@ -223,7 +223,7 @@ class Resources:
 
     def needs(self, job: Job) -> Needs:
         """What one job takes up; a baseline is learned on one core."""
-        if job.kind == "floor":
+        if job.kind == "baseline":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
         return Needs(

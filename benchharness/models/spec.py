@@ -33,7 +33,7 @@ class ModelSpec:
     """One encoder checkpoint, or a baseline: its name on a board and where its files are.
 
     `checkpoint` is a hub id, an absolute folder, "builtin:NAME" for one whose weights are drawn
-    from the seed, or "floor:NAME" for what has no encoder. `revision` is a commit of the hub
+    from the seed, or "baseline:NAME" for what has no encoder. `revision` is a commit of the hub
     repository ("main" is resolved when jobs are planned) or a baseline's version, empty elsewhere.
     `family` is transformers' model_type, empty where only the hub knows it, and `recipe` names the
     recipe file that fits, where that is not the family's. `parameters` are in millions, as
@@ -93,14 +93,14 @@ class ModelSpec:
 BASELINES = (
     ModelSpec(
         name="majority",
-        checkpoint="floor:majority",
+        checkpoint="baseline:majority",
         is_baseline=True,
         revision="1",
         title="one answer for every row: the most frequent of the train split",
     ),
     ModelSpec(
         name="bag-of-words",
-        checkpoint="floor:bag-of-words",
+        checkpoint="baseline:bag-of-words",
         is_baseline=True,
         revision="1",
         title="words and pairs of words, weighted by TF-IDF, under a linear model",

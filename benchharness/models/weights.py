@@ -232,7 +232,7 @@ def weights_identity(spec: ModelSpec) -> str:
 
     "hub:ID@COMMIT" for the hub, "sha256:DIGEST" over the config, weights and tokenizer files of a
     folder, "builtin:NAME@DIGEST" over the data files of a built-in encoder (its code is covered by
-    the job's method number), "floor:NAME@VERSION" for a baseline. Raises ModelError where a hub
+    the job's method number), "baseline:NAME@VERSION" for a baseline. Raises ModelError where a hub
     name cannot be resolved to a commit.
     """
     if spec.is_baseline:

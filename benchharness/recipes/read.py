@@ -34,17 +34,16 @@ A user's own file may give a bare value (`epochs = 5`); its source is then the f
 (`learning_rate = [2e-5, 3e-5]`) is a grid.
 """
 
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from benchharness.leaderboard.job import PRETRAINED, SCRATCH, START_FROM, TOGETHER, Setting
+from benchharness.leaderboard.job import START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
@@ -62,7 +61,7 @@ _LARGEST = 1000
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
     """Every combination of the settings' values, the last setting changing fastest.
 
-    The source of a value that is one of several says so. Raises BenchError, before any is made,
+    A value that is one of several says so. Raises BenchError, before any is made,
     where there are more than anybody means.
     """
     choices = [choices_of(setting) for setting in settings.values()]
@@ -80,8 +79,7 @@ def choices_of(setting: Setting) -> tuple[Setting, ...]:
     if not isinstance(setting.value, str) or _BETWEEN not in setting.value:
         return (setting,)
     values = [value.strip() for value in setting.value.split(_BETWEEN)]
-    source = f"{setting.source}, one of {', '.join(values)}"
-    return tuple(Setting(value=value, source=source) for value in values)
+    return tuple(replace(setting, value=value, one_of=tuple(values)) for value in values)
 
 
 _LIKE = "like"
@@ -118,27 +116,10 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 def read_starts(path: Path) -> dict[str, Setting]:
     """What a file has trained before, by table: its lines `start_from`, which are no values."""
     return {
-        table: replace(line, value=current_start(str(line.value), path.name))
+        table: replace(line, value=str(line.value))
         for table, lines in _read(path).items()
         if (line := lines.get(START_FROM)) is not None
     }
-
-
-def current_start(name: str, where: str) -> str:
-    """What to start from by its present name: "pretrained" was called "scratch" up to 0.1."""
-    if name != SCRATCH:
-        return name
-    _warn_of_old_word(where)
-    return PRETRAINED
-
-
-@cache
-def _warn_of_old_word(where: str) -> None:
-    """Say it once, however many models and tasks ask."""
-    sys.stderr.write(
-        f'bench: {where} says "{SCRATCH}", which is now called "{PRETRAINED}"; the old word will '
-        "be refused by the next release.\n"
-    )
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:
@@ -180,7 +161,7 @@ def file_facts(path: Path) -> dict[str, Any]:
         _collect(problems, _check_named, name)
     if problems:
         raise BenchError(*(f"{path.name}: {problem}" for problem in problems))
-    shown = {t: {n: asdict(s) for n, s in settings.items()} for t, settings in tables.items()}
+    shown = {t: {n: s.to_json() for n, s in settings.items()} for t, settings in tables.items()}
     return {"recipe": path.stem, "file": str(path), "tables": shown}
 
 

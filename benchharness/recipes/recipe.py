@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple, get_args
 
@@ -373,7 +373,7 @@ def check_setting(name: str, setting: Setting) -> Setting:
         raise unknown_name("hyperparameter", name, (*_RULES, *_OTHERS), other_names=_OTHER_NAMES)
     if value is None:
         raise BenchError(f"{name} is {setting.value!r} ({setting.source}), expected {expected}.")
-    return Setting(value=value, source=setting.source)
+    return replace(setting, value=value)
 
 
 def _in_range(name: str, value: object) -> tuple[int | float | None, str]:

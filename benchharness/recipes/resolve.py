@@ -11,7 +11,6 @@ from typing import Self
 from benchharness.leaderboard.job import (
     FEATURES_SETTING,
     PRETRAINED,
-    SCRATCH,
     SET,
     START_FROM,
     TAUGHT,
@@ -53,12 +52,14 @@ from benchharness.tasks.task import Task
 
 # The values that the baselines are learned with; `--recipe` and `--set` do not change them.
 
-BASELINE = "floor"
+BASELINE = "baseline"
 """The recipe's name where it is stored; digests cover it, so it stays."""
 
 _VECTORS = {
     "ngrams": Setting(value=2, source="ours: words and pairs of words"),
-    "max_features": Setting(value=100_000, source="ours: the most frequent are enough for a floor"),
+    "max_features": Setting(
+        value=100_000, source="ours: the most frequent are enough for a baseline"
+    ),
     "max_examples": Setting(value=50_000, source="ours: a minute on the largest train splits"),
 }
 _CLASSIFIER = {"regularization": Setting(value=1.0, source="scikit-learn's default, C or alpha")}
@@ -804,7 +805,7 @@ def with_start(
         return resolved
     _check(line, task)
     if line.value == PRETRAINED:
-        return _started(resolved, Start(kind="pretrained"), replace(line, value=SCRATCH))
+        return _started(resolved, Start(kind="pretrained"), line)
     return _started(resolved, Start(kind="task", name=str(line.value)), line)
 
 
@@ -923,7 +924,7 @@ def within_reach(settings: Mapping[str, Setting], spec: ModelSpec) -> Mapping[st
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
         return settings
-    if setting.source.partition(",")[0] == SET:  # "--set, one of 128, 1024" of a sweep
+    if setting.source == SET:
         raise BenchError(
             f"{spec.name} reads at most {longest} tokens: give --set {MAX_TOKENS}={setting.value} "
             "a smaller value, or leave it out."

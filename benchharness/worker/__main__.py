@@ -89,7 +89,7 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     define_task(job.definition)
     if job.plugins:
         _load_plugins(job)
-    if job.kind == "floor":
+    if job.kind == "baseline":
         with importing():
             from benchharness.baselines import run_baseline  # scikit-learn, but no torch
 

@@ -40,7 +40,7 @@ _NETWORKS = (
 MODULES = {
     "model": ("benchharness.worker.job", *_NETWORKS),
     "zero-shot": ("benchharness.worker.zero_shot", *_NETWORKS),
-    "floor": ("benchharness.baselines", "sklearn.linear_model"),
+    "baseline": ("benchharness.baselines", "sklearn.linear_model"),
 }
 """By the kind of a job, whatever its tasks are."""
 

@@ -52,7 +52,7 @@ def main(
     job = sys.stdin.buffer.read()
     described = Job.from_json(json.loads(job))
     # Where no network is trained, there is nothing to share.
-    if described.kind == "floor" or described.is_zero_shot:
+    if described.kind == "baseline" or described.is_zero_shot:
         count = 1
     with scratch_folder() as folder:
         command = (*worker, str(result_file), *words)

@@ -13,7 +13,7 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, ScoreRule, Suite
 
-_KINDS = ("model", "scored", "ensemble", "zero-shot", "floor")
+_KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")
 """The order in which a board shows its entries; only what was trained here is ranked."""
 
 

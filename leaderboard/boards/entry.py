@@ -166,8 +166,6 @@ class Entry:
     def beside_name(self) -> str:
         """What the name leaves unsaid of the recipe: "paper", "baseline", "best of 3 on dev"."""
         words = [word.shown for word in self.words[: self.unsaid]]
-        if words and self.kind == "floor":
-            words = ["baseline"]
         return ", ".join(filter(None, (*words, self._chosen)))
 
     @property
@@ -181,13 +179,6 @@ class Entry:
         "lr 3e-4, 3 epochs"; of a sweep, "sweep of lr, best of 3 on dev".
         """
         return ", ".join(filter(None, (*(word.shown for word in self.words), self._chosen)))
-
-    @property
-    def shown_recipe(self) -> str:
-        """The same in tables for people: what is stored as "floor" is a baseline."""
-        if self.kind != "floor":
-            return self.recipe_label
-        return ", ".join(("baseline", *(word.shown for word in self.words[1:])))
 
     @property
     def starts(self) -> dict[str, str]:

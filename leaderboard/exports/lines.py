@@ -25,7 +25,7 @@ class ScoreLine:
     stands for the medians of the tasks, as on the board, and mean and the others for its seeds.
     `truncated` counts the split's rows that lost words, None where nobody counted any.
     `spread` is the sample standard deviation, None for one seed. `kind` is "model", "ensemble" or
-    "floor", `source` says who measured it, `date` when its newest run ended, and `selection` how
+    "baseline", `source` says who measured it, `date` when its newest run ended, and `selection` how
     evaluations chose the weights, empty where they did not.
     """
 

@@ -189,12 +189,12 @@ def _build_row(  # noqa: PLR0913, PLR0917  (what a row shows, and how)
 ) -> TableRow:
     low, high = entry.seeds
     return TableRow(
-        group="baseline" if entry.kind == "floor" else entry.kind,
+        group=entry.kind,
         model=entry.model,
         official=names.get(entry.model, entry.model),
         facts={
             "rank": "" if entry.rank is None else str(entry.rank),
-            "recipe": ", ".join((entry.shown_recipe, *entry.selection_labels)),
+            "recipe": ", ".join((entry.recipe_label, *entry.selection_labels)),
             "precision": entry.precision,
             "seeds": str(low) if low == high else f"{low}-{high}",
         },
@@ -364,7 +364,7 @@ def _recipe_notes(board: Board, names: Mapping[str, str]) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for entry in board.entries:
         if entry.competes:
-            recipe = ", ".join((entry.shown_recipe, *entry.selection_labels))
+            recipe = ", ".join((entry.recipe_label, *entry.selection_labels))
             found.setdefault(recipe, []).append(names.get(entry.model, entry.model))
     if len(found) == 1:
         yield f"Recipe: {next(iter(found))}."

@@ -138,8 +138,8 @@ def build_page(
         failures=tuple(_failures(entries, others)),
         runs=len(placed | sections.keys()),
         models=len(
-            {e.model for e in entries if e.kind != "floor"}
-            | {s.job.model for s in sections.values() if s.job.kind != "floor"}
+            {e.model for e in entries if e.kind != "baseline"}
+            | {s.job.model for s in sections.values() if s.job.kind != "baseline"}
         ),
     )
     return cast("Page", moved(page, places)) if places else page

@@ -14,7 +14,9 @@ from benchharness.tasks.suites import find_task
 INLINE_ROWS = 200
 """Rows of one kind that stand in the page itself and so need no script; more are packed."""
 
-RowKind = Literal["measured", "scored", "ensemble", "zero-shot", "floor", "imported", "published"]
+RowKind = Literal[
+    "measured", "scored", "ensemble", "zero-shot", "baseline", "imported", "published"
+]
 """Who has made a number, and how: fine-tuned here, predictions of others scored here, averaged
 here, asked here without training, learned here without an encoder, brought by `bench import`, or
 printed in a paper."""
@@ -196,7 +198,7 @@ def shaded(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
     models = [
         _cells(row)
         for group in groups
-        if group.kind not in ("floor", "zero-shot")
+        if group.kind not in ("baseline", "zero-shot")
         for row in group.rows
     ]
     width = len(rows[0]) if rows else 0

@@ -126,7 +126,7 @@ def command_of(job: Job) -> str:
     match job.kind:
         case "scored":
             return _scoring(job)
-        case "floor":
+        case "baseline":
             words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-baselines"]
         case "ensemble":
             members = dict.fromkeys(setting.source for setting in job.settings.values())

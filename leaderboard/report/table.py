@@ -34,7 +34,7 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
         "scored": ("Scored here", "prediction files of others, scored by bench score; unranked"),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
         "zero-shot": ("Zero-shot", "language models that were not trained for it; unranked"),
-        "floor": ("Baselines", "learned without an encoder; unranked"),
+        "baseline": ("Baselines", "learned without an encoder; unranked"),
     }
 )
 """The board's own kinds of rows in the order in which they stand, with what is said of them."""

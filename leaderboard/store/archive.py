@@ -20,8 +20,9 @@ from benchharness.tasks.errors import BenchError, DataError, StoreError
 
 _FORMAT = "benchharness archive"
 
-_VERSION = 1
-"""Goes up when a reader of the version before would misread what is written."""
+_VERSION = 2
+"""Goes up when a reader of the version before would misread what is written. Version 1 was written
+before 0.1.0."""
 
 
 # A whole store as gzipped JSON lines: a header, a line for each run, and an end with a digest.
@@ -34,9 +35,7 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
-        line = (
-            to_text({name: value for name, value in vars(run).items() if value is not None}) + "\n"
-        )
+        line = to_text(vars(run)) + "\n"
         if len(line) >= LONGEST_LINE:
             raise DataError(f"run {run.key[:12]} has too many predictions for an archive.")
         digest.update(line.encode("ascii"))
@@ -110,8 +109,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
         if header.get("version") != _VERSION:
             raise DataError(
                 f"{path} is an archive of version {header.get('version')!r}, and this "
-                f"benchharness reads version {_VERSION}: import it with the release "
-                "that wrote it, or a newer one."
+                f"benchharness reads version {_VERSION}: import it with the release that wrote it."
             )
         digest.update(line)
         while line := _next_line(path, file, count + 2):
@@ -122,10 +120,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             digest.update(line)
             count += 1
             kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-            known = kinds | ({"facts": dict} if "facts" in data else {})
-            if data.keys() != known.keys() or any(
-                type(data[name]) is not known[name] for name in known
-            ):
+            if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
                     f"line {count + 1} of {path} is not a run: it needs "
                     f"{', '.join(kinds)} and nothing else."

@@ -526,6 +526,11 @@ def _revision(session: Session, name: str) -> str | None:
     found = session.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
+    if found[0] < revisions()[0]:
+        raise StoreError(
+            f"the leaderboard {name} was made before 0.1.0, the first version whose leaderboards "
+            "stay readable: move it away, and `bench run` starts a new one."
+        )
     if found[0] not in revisions():
         raise StoreError(
             f"the leaderboard {name} has schema {found[0]}, and this benchharness knows "

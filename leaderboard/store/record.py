@@ -22,7 +22,6 @@ from benchharness.leaderboard.result import (
     measures_of,
     truncated_rows,
 )
-from benchharness.leaderboard.store.labels import facts_of, metric_of
 from benchharness.leaderboard.store.schema import (
     BETWEEN_NAMES,
     FINISHED,
@@ -106,28 +105,18 @@ def headline_data(run: Run) -> dict[str, Any]:
         "scores": [[s.task, s.split, s.metric, s.name, s.value] for s in run.scores],
         "flags": {task: list(dict.fromkeys(flags)) for task, flags in found.items()},
         "losses": curve_ends([point["loss"] for point in run.curve or ()]),
-        **{name: run.facts[name] for name in ("kind", "overridden", "is_sweep")},
-        **{name: storable(run.facts[name]) for name in ("recipe", "source")},
-        # What few runs have; without it a headline is what it was before there was such a thing.
+        **{name: run.job[name] for name in ("kind", "overridden", "is_sweep")},
+        "source": storable(run.job["source"]),
+        # What few runs have.
         **({"selection": asdict(selection)} if selection else {}),
         **({"truncated": truncated} if (truncated := truncated_rows(run.provenance)) else {}),
-        **_stage_data(run.facts),
-        **({"definition": run.facts["definition"]} if run.facts.get("definition") else {}),
-        **_teacher_data(run.facts),
+        **{name: _words(run.job[name]) for name in ("stage", "teacher") if run.job[name]},
+        **({"definition": run.job["definition"]} if run.job["definition"] else {}),
     }
 
 
-def _stage_data(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The stage of a checkpoint of a pretraining run; nothing of any other."""
-    stage = facts.get("stage")
-    return {} if stage is None else {"stage": {**stage, "run": storable(stage["run"])}}
-
-
-def _teacher_data(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Who taught a distilled model; nothing of any other."""
-    teacher = facts.get("teacher") or {}
-    found = {name: storable(text) for name, text in teacher.items()}
-    return {"teacher": found} if found else {}
+def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: storable(value) if isinstance(value, str) else value for n, value in fields.items()}
 
 
 def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
@@ -213,8 +202,8 @@ class StoredRun:
     """One attempt at a job as it lies in a store, field for field, to be carried to another.
 
     `status` is "finished" or a failure's kind, `data` what Result or Failure wrote as JSON when it
-    was stored, the job by its labels, and `digest` what tells damage: it stays the same wherever
-    the run is stored. `facts` are the job's, None where its labels say the same (see labels.py).
+    was stored, with the metric of each score, and `digest` what tells damage: it stays the same
+    wherever the run is stored.
     """
 
     key: str
@@ -222,7 +211,6 @@ class StoredRun:
     status: str
     digest: str
     data: Mapping[str, Any]
-    facts: Mapping[str, Any] | None = None
 
 
 _Row = TypeVar("_Row", Run, Score, Predictions)
@@ -235,88 +223,70 @@ def _new(table: type[_Row], **values: Any) -> _Row:
     return row
 
 
-def result_to_run(result: Result) -> Run:
-    """The rows of a finished job, but for the attempt's number.
+def outcome_to_run(outcome: Result | Failure) -> Run:
+    """The rows of a job that has ended, but for the attempt's number.
 
-    Raises StoreError for what no database can keep unchanged.
+    NUL and lone surrogates in the message and details of a failure are written out. Raises
+    StoreError for what no database can keep unchanged.
     """
-    return _finished_run(*_with_facts(result))
-
-
-def _with_facts(outcome: Result | Failure) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What an outcome is as JSON, with the labels of its job, and the job's facts."""
     data = plain(outcome.to_json())
-    facts = data["job"].pop("facts")
-    return data, facts
+    define_task(outcome.job.definition)
+    for evaluation in data.get("evaluations", ()):
+        measures = measures_of(evaluation["task"])
+        evaluation["metrics"] = {
+            name: measures[name].metric if name in measures else name
+            for name in evaluation["scores"]
+        }
+    return _run_of(data)
 
 
-def _finished_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
-    run = _new(
-        Run,
-        **_job_columns(data["job"], facts),
-        status=FINISHED,
-        exit_code=None,
-        # float, as the column will make it: a digest tells 12 from 12.0
-        seconds=float(data["cost"]["seconds"]),
-        parameters=data["cost"]["parameters"],
-        finished=storable(data["finished"]),
-        error="",
-        curve=data["curve"],
-        cost=data["cost"],
-        provenance=data["provenance"],
-        details="",
-        scores=[],
-        predictions=[],
-    )
-    for evaluation in data["evaluations"]:
-        task, split, scores = (evaluation[name] for name in ("task", "split", "scores"))
-        _check_names(task, split, *scores)
-        measures = measures_of(task)
-        metrics = {n: measures[n].metric if n in measures else metric_of(split, n) for n in scores}
+def _run_of(data: Mapping[str, Any]) -> Run:
+    """The rows of what `_data_of` gives."""
+    more = _result_columns(data) if "evaluations" in data else _failure_columns(data)
+    run = _new(Run, **_job_columns(data["job"]), finished=storable(data["finished"]), **more)
+    run.digest = _digest(run)
+    return run
+
+
+def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    scores, predictions = list[Score](), list[Predictions]()
+    for each in data["evaluations"]:
+        task, split = each["task"], each["split"]
+        _check_names(task, split, *each["scores"], *each["metrics"].values())
+        where = {"task": task, "split": split}
         # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
-        run.scores += [
-            _new(Score, task=task, split=split, name=name, value=value + 0.0, metric=metrics[name])
-            for name, value in scores.items()
+        scores += [
+            _new(Score, **where, name=name, value=value + 0.0, metric=each["metrics"][name])
+            for name, value in each["scores"].items()
         ]
-        run.predictions.append(
-            _new(
-                Predictions,
-                task=task,
-                split=split,
-                fingerprint=evaluation["fingerprint"],
-                flags=evaluation["flags"],
-                rows=evaluation["predictions"],
-            )
-        )
-    run.digest = _digest(run)
-    run.facts_digest = _facts_digest(run)
-    return run
+        columns = {"fingerprint": each["fingerprint"], "flags": each["flags"]}
+        predictions.append(_new(Predictions, **where, **columns, rows=each["predictions"]))
+    return {
+        "status": FINISHED,
+        "exit_code": None,
+        # float, as the column will make it: a digest tells 12 from 12.0
+        "seconds": float(data["cost"]["seconds"]),
+        "parameters": data["cost"]["parameters"],
+        "error": "",
+        "curve": data["curve"],
+        "cost": data["cost"],
+        "provenance": data["provenance"],
+        "details": "",
+        "scores": scores,
+        "predictions": predictions,
+    }
 
 
-def failure_to_run(failure: Failure) -> Run:
-    """The row of a failure, but for the attempt's number.
-
-    NUL and lone surrogates in its message and details are written out.
-    """
-    return _failed_run(*_with_facts(failure))
-
-
-def _failed_run(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Run:
-    run = _new(
-        Run,
-        **_job_columns(data["job"], facts),
-        status=data["kind"],
-        exit_code=data["exit_code"],
-        finished=storable(data["finished"]),
-        error=storable(data["error"]),
-        details=storable(data["details"]),
+def _failure_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "status": data["kind"],
+        "exit_code": data["exit_code"],
+        "error": storable(data["error"]),
+        "details": storable(data["details"]),
         **dict.fromkeys(("seconds", "parameters", "curve", "cost", "provenance")),
-        scores=[],
-        predictions=[],
-    )
-    run.digest = _digest(run)
-    run.facts_digest = _facts_digest(run)
-    return run
+        "scores": [],
+        "predictions": [],
+    }
 
 
 def run_to_outcome(run: Run) -> Result | Failure:
@@ -326,10 +296,8 @@ def run_to_outcome(run: Run) -> Result | Failure:
 
 
 def _outcome(run: Run) -> Result | Failure:
-    job = {**run.job, "facts": run.facts}
-    if run.status == FINISHED:
-        return Result.from_json({**_result_data(run), "job": job})
-    return Failure.from_json({**_failure_data(run), "job": job})
+    data = _data_of(run)
+    return Result.from_json(data) if run.status == FINISHED else Failure.from_json(data)
 
 
 def run_to_stored(run: Run) -> StoredRun:
@@ -340,8 +308,7 @@ def run_to_stored(run: Run) -> StoredRun:
         attempt=run.attempt,
         status=run.status,
         digest=run.digest,
-        data=_result_data(run) if run.status == FINISHED else _failure_data(run),
-        facts=None if facts_of(run.job) == run.facts else run.facts,
+        data=_data_of(run),
     )
 
 
@@ -352,9 +319,7 @@ def stored_to_run(stored: StoredRun) -> Run:
     """
     # What was changed by hand may be anything, so reading it may fail in any of these ways.
     try:
-        make = _finished_run if stored.status == FINISHED else _failed_run
-        facts = facts_of(stored.data["job"]) if stored.facts is None else stored.facts
-        run = make(stored.data, facts)
+        run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)
         headline_data(run)
@@ -394,29 +359,22 @@ def _damaged(run: Run) -> StoreError:
 
 def _is_whole(run: Run) -> bool:
     try:
-        return (_digest(run), _facts_digest(run)) == (run.digest, run.facts_digest)
+        return _digest(run) == run.digest
     except StoreError:  # a flipped bit made a number infinite
         return False
 
 
 def _digest(run: Run) -> str:
     """Of everything in the run but the number of the attempt."""
-    data = _result_data(run) if run.status == FINISHED else _failure_data(run)
-    return digest([data, {name: getattr(run, name) for name in COPIES}])
+    return digest([_data_of(run), {name: getattr(run, name) for name in COPIES}])
 
 
-def _facts_digest(run: Run) -> str:
-    """Of what `_digest` does not cover, together with that digest: of another run it is another."""
-    return digest([run.digest, run.facts, [score.metric for score in run.scores]])
-
-
-def _job_columns(data: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    job = Job.from_json({**data, "facts": facts})
+def _job_columns(data: Mapping[str, Any]) -> dict[str, Any]:
+    job = Job.from_json(data)
     define_task(job.definition)
-    names = ("model", "weights", "task", "data", "precision")
+    names = ("model", "weights", "recipe", "task", "data", "precision")
     return {
         **{name: storable(getattr(job, name)) for name in names},
-        "recipe": storable(data["recipe"]),
         "job_key": job.key,
         "recipe_digest": recipe_digest(job),
         "suite": storable(job.task.partition("/")[0]),
@@ -425,7 +383,6 @@ def _job_columns(data: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str,
         "start_from": job.start_from,
         "fingerprints": data["fingerprints"],
         "job": data,
-        "facts": dict(facts),
     }
 
 
@@ -438,8 +395,17 @@ def _check_names(*names: str) -> None:
             )
 
 
-def _result_data(run: Run) -> dict[str, Any]:
-    """What Result.to_json gave, put together from the rows."""
+def _data_of(run: Run) -> dict[str, Any]:
+    """What the outcome's to_json gave, with the metrics, put together from the rows."""
+    if run.status != FINISHED:
+        return {
+            "job": run.job,
+            "kind": run.status,
+            "error": run.error,
+            "details": run.details,
+            "exit_code": run.exit_code,
+            "finished": run.finished,
+        }
     return {
         "job": run.job,
         "evaluations": [_evaluation_data(run, predicted) for predicted in run.predictions],
@@ -452,23 +418,13 @@ def _result_data(run: Run) -> dict[str, Any]:
 
 def _evaluation_data(run: Run, predicted: Predictions) -> dict[str, Any]:
     where = (predicted.task, predicted.split)
+    scores = [score for score in run.scores if (score.task, score.split) == where]
     return {
         "task": predicted.task,
         "split": predicted.split,
         "fingerprint": predicted.fingerprint,
-        "scores": {s.name: s.value for s in run.scores if (s.task, s.split) == where},
+        "scores": {score.name: score.value for score in scores},
         "predictions": predicted.rows,
         "flags": predicted.flags,
-    }
-
-
-def _failure_data(run: Run) -> dict[str, Any]:
-    """What Failure.to_json gave, put together from the row."""
-    return {
-        "job": run.job,
-        "kind": run.status,
-        "error": run.error,
-        "details": run.details,
-        "exit_code": run.exit_code,
-        "finished": run.finished,
+        "metrics": {score.name: score.metric for score in scores},
     }

@@ -28,7 +28,6 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
@@ -196,7 +195,7 @@ class Run(Base):
     # Copied out of the job, to search and list by.
     model: Mapped[str] = mapped_column(_Words)
     weights: Mapped[str] = mapped_column(_Words)  # a hub revision, or "sha256:..."
-    recipe: Mapped[str] = mapped_column(_Words)  # Job.recipe_label
+    recipe: Mapped[str] = mapped_column(_Words)  # its name: "paper"
     recipe_digest: Mapped[str] = mapped_column(Text)  # of the values of its settings
     task: Mapped[str] = mapped_column(_Words)  # "glue/rte"
     suite: Mapped[str] = mapped_column(_Words)  # "glue"
@@ -215,15 +214,11 @@ class Run(Base):
     fingerprints: Mapped[dict[str, str]] = mapped_column(_Json)  # digest by "task:split"
 
     # The bulk. Only the job and the details are kept of a failure.
-    job: Mapped[dict[str, Any]] = mapped_column(_Json)  # Job.to_labels
+    job: Mapped[dict[str, Any]] = mapped_column(_Json)  # Job.to_json
     curve: Mapped[list[Any] | None] = mapped_column(_Json)  # CurvePoints
     cost: Mapped[dict[str, Any] | None] = mapped_column(_Json)  # Cost
     provenance: Mapped[dict[str, Any] | None] = mapped_column(_Json)
     details: Mapped[str] = mapped_column(_Words)  # a failure's traceback or log's end
-
-    # What the labels among these do not say; `digest`, which is older, does not cover it.
-    facts: Mapped[dict[str, Any]] = mapped_column(_Json, server_default="{}")  # Job.facts
-    facts_digest: Mapped[str] = mapped_column(Text, server_default=text("''"))  # see record.py
 
     scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
     predictions: Mapped[list["Predictions"]] = relationship(order_by="Predictions.id")
@@ -241,7 +236,7 @@ class Score(Base):
     split: Mapped[str] = mapped_column(Text)
     name: Mapped[str] = mapped_column(Text)  # as people see it: "accuracy_test_mm"
     value: Mapped[float] = mapped_column(Double)
-    metric: Mapped[str] = mapped_column(Text, server_default=text("''"))  # "accuracy"
+    metric: Mapped[str] = mapped_column(Text)  # "accuracy"
 
 
 class Predictions(Base):

@@ -67,9 +67,8 @@ from benchharness.leaderboard.store.merging import (
 )
 from benchharness.leaderboard.store.record import (
     StoredRun,
-    failure_to_run,
     headline_data,
-    result_to_run,
+    outcome_to_run,
     row_of,
     run_to_outcome,
     run_to_stored,
@@ -144,7 +143,9 @@ def _settings_of(session: Session, keys: Iterable[str]) -> dict[str, dict[str, S
         for key, text in session.connection().execute(query):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
                 settings = json.loads(text)["settings"]
-                found[key] = {name: Setting(**setting) for name, setting in settings.items()}
+                found[key] = {
+                    name: Setting.from_json(setting) for name, setting in settings.items()
+                }
     return found
 
 
@@ -298,18 +299,18 @@ class Store:
 
     def add_result(self, result: Result) -> int:
         """Store a finished job with its predictions; gives the number of the attempt."""
-        return self._add(result_to_run(result))
+        return self._add(outcome_to_run(result))
 
     def add_failure(self, failure: Failure) -> int:
         """Store why a job did not finish; gives the number of the attempt. Hides no result."""
-        return self._add(failure_to_run(failure))
+        return self._add(outcome_to_run(failure))
 
     def add_missing(self, outcome: Result | Failure) -> bool:
         """Store an outcome unless its job has a result, in one transaction; gives whether it did.
 
         So several drivers may run the same jobs, and what ends late doubles and replaces nothing.
         """
-        run = _to_run(outcome)
+        run = outcome_to_run(outcome)
         with writing(self._engine) as session:
             if _finished_among(session, [run.job_key]):
                 return False
@@ -349,7 +350,7 @@ class Store:
         another attempt. Raises OSError where no folder has room, DataError for what is too large
         for an archive, and StoreError for what no database can keep unchanged.
         """
-        return write_kept(self._kept_folders, _to_run(outcome), force=force)
+        return write_kept(self._kept_folders, outcome_to_run(outcome), force=force)
 
     def take_kept(self) -> Taken:
         """Store what was kept, and delete its files; what is damaged stays where it is."""
@@ -576,7 +577,7 @@ class Store:
     def add_results(self, results: Iterable[Result]) -> int:
         """Store many results, all or none; gives how many were not here yet, to the last byte."""
         with writing(self._engine) as session:
-            return merge_runs(session, map(result_to_run, results)).added
+            return merge_runs(session, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
         """Store runs of another store, all or none; see `merging.merge_runs`.
@@ -618,10 +619,6 @@ def _fields_of_rows(
         for key, content in session.connection().execute(query):
             found[fields_of(row_of(key, content), whole_model=whole_model)] = None
     yield from found
-
-
-def _to_run(outcome: Result | Failure) -> Run:
-    return result_to_run(outcome) if isinstance(outcome, Result) else failure_to_run(outcome)
 
 
 def _conditions(

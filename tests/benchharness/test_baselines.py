@@ -54,11 +54,11 @@ def test_a_baseline_has_one_job_a_task_whatever_the_seeds():
         ("bag-of-words", "glue/cola"),
         ("bag-of-words", "glue/mnli"),
     ]
-    assert {(job.seed, job.recipe, job.precision) for job in jobs} == {(0, "floor", "fp64")}
+    assert {(job.seed, job.recipe, job.precision) for job in jobs} == {(0, "baseline", "fp64")}
     assert len({job.key for job in jobs}) == 4
     assert ("glue/ax", "test") in jobs[1].predicted_splits
-    assert jobs[0].weights == "floor:majority@1"
-    assert {job.kind for job in jobs} == {"floor"}
+    assert jobs[0].weights == "baseline:majority@1"
+    assert {job.kind for job in jobs} == {"baseline"}
 
 
 def test_each_value_of_a_baseline_has_a_source():

@@ -181,8 +181,6 @@ def test_a_stage_is_stored_and_carried_to_another_store(tmp_path):
 def test_a_stage_is_no_part_of_a_key():
     job = run_of(100, RTE, 0, 5).job
     assert replace(job, stage=None).key == job.key
-    assert "stage" not in replace(job, stage=None).facts
-    assert "stage" not in job.to_labels()
     assert type(job).from_json(json.loads(json.dumps(job.to_json()))) == job
 
 

@@ -89,7 +89,7 @@ def made(name, value, source="--set", seed=1, **changes):
     ("jobs", "names"),
     [
         (
-            [made("learning_rate", rate, "--set, one of three") for rate in (1e-5, 3e-4)],
+            [made("learning_rate", rate) for rate in (1e-5, 3e-4)],
             ["tiny CoLA seed 1, lr 1e-5", "tiny CoLA seed 1, lr 3e-4"],
         ),
         (

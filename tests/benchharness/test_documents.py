@@ -214,7 +214,7 @@ def plan(data: str = "mini", **texts: str) -> Job:
 def test_the_key_has_the_documents_only_where_they_are_read():
     plain, asked = plan(), plan(context="document")
     assert plan(context="sentence").key == plain.key
-    assert (plain.documents, plain.facts.get("documents")) == ({}, None)
+    assert plain.documents == {}
     assert sorted(asked.documents) == ["conll2003/ner:dev", "conll2003/ner:train"]
     assert asked.fingerprints == plain.fingerprints
     assert Job.from_json(asked.to_json()) == asked

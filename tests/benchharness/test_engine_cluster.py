@@ -152,7 +152,7 @@ def test_an_exception_of_the_reporter_cancels_what_runs():
 
 def test_a_job_needs_memory_by_its_size_unless_told_and_a_floor_little():
     small = make_job()
-    floor = replace(small, kind="floor", weights="floor:majority:1")
+    floor = replace(small, kind="baseline", weights="baseline:majority:1")
     resources = Resources(gpus=2, cpus=4)
     needs = resources.needs(small)
     assert (needs.gpus, needs.cpus) == (2, 4)

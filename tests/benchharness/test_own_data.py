@@ -98,7 +98,7 @@ def test_a_job_carries_its_task(ran):
     assert own_task(OwnData.from_json(job.definition)).name == job.task
     # Of other jobs neither the key nor the facts know of it.
     other = make_job()
-    assert "definition" not in other.facts
+    assert other.definition is None
     assert replace(other, definition={"a": 1}).key == other.key
 
 

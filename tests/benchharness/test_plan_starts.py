@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import plan_jobs
-from benchharness.driver.request import check_request
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
-from benchharness.recipes.read import _warn_of_old_word, packaged_names, read_starts
+from benchharness.recipes.read import packaged_names, read_starts
 from benchharness.recipes.resolve import with_start_tasks
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.suites import TASKS, find_task
@@ -94,7 +93,7 @@ def test_pretrained_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
     (pretrained,) = plan("glue/rte", recipe=chain, start_from="pretrained")
     (plain,) = plan("glue/rte")
     assert pretrained.key == plain.key
-    assert pretrained.settings[START_FROM].value == "scratch", "so that the report can say it"
+    assert pretrained.settings[START_FROM].value == "pretrained"
     assert START_FROM not in plan("cola", recipe=chain, start_from="pretrained")[0].settings
 
 
@@ -109,7 +108,7 @@ def test_any_task_may_be_asked_for_as_the_start() -> None:
 def test_fast_starts_from_nothing_by_its_own_line() -> None:
     spec = MODELS["roberta-base"]
     (job,) = plan_jobs([spec], [TASKS["superglue/rte"]], "mini", [1], recipe="fast", limit=16).jobs
-    assert job.settings[START_FROM].value == "scratch"
+    assert job.settings[START_FROM].value == "pretrained"
     assert job.start_from is None
     (job,) = plan("cola", recipe="fast")
     assert START_FROM not in job.settings, "where nothing is named there is nothing to leave out"
@@ -205,31 +204,3 @@ def test_rows_that_only_the_start_needs_are_said_to_be_so(tmp_path: Path, chain:
     assert tasks_of(plan("glue/rte", recipe=chain, data=data, start_from="pretrained")) == [
         "glue/rte"
     ]
-
-
-# The former word for the pretrained checkpoint
-
-
-def test_the_former_word_is_taken_with_one_warning(capsys) -> None:
-    _warn_of_old_word.cache_clear()
-    words = {"models": ["tiny"], "suites": [], "tasks": ["cola"], "device": "cpu", "jobs": "auto"}
-    words |= {"seeds": 1, "seed": [], "settings": []}
-    assert check_request(**words, start_from="scratch").start_from == "pretrained"
-    assert check_request(**words, start_from="scratch").start_from == "pretrained"
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith('bench: --start-from says "scratch", which is now called "pretrained"')
-
-
-def test_a_recipe_with_the_former_word_is_the_same_job(tmp_path: Path, capsys) -> None:
-    _warn_of_old_word.cache_clear()
-    jobs = []
-    for word in ("scratch", "pretrained"):
-        path = tmp_path / f"{word}.toml"
-        path.write_text(f'[default]\nstart_from = "glue/mnli"\n[glue.rte]\nstart_from = "{word}"\n')
-        (job,) = plan("glue/rte", recipe=str(path))
-        jobs.append(job)
-    former, present = jobs
-    assert former.key == present.key
-    assert former.settings[START_FROM].value == present.settings[START_FROM].value == "scratch"
-    assert present.shown_settings[START_FROM].value == "pretrained"
-    assert capsys.readouterr().err.count("bench: scratch.toml says") == 1

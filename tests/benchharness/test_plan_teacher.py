@@ -180,7 +180,7 @@ def test_a_teacher_with_another_head_is_refused() -> None:
     [
         ({"kind": "scored"}, "is a file of predictions"),
         ({"kind": "ensemble"}, "is an ensemble"),
-        ({"kind": "floor"}, "is a baseline"),
+        ({"kind": "baseline"}, "is a baseline"),
         ({"kind": "imported"}, "is a number that was imported"),
         ({"fingerprints": {"glue/rte:train": "a", "glue/cola:train": "b"}}, "2 tasks together"),
         ({"settings": {"as_text": Setting(value=True, source="x")}}, "answers in words"),

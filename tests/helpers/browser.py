@@ -145,7 +145,7 @@ def many_models(number: int = 24, seeds: int = 5) -> list[Result | Failure]:
 
 
 OTHER_KINDS = {
-    "majority": {"kind": "floor", "weights": "floor:majority@1", "recipe": "floor"},
+    "majority": {"kind": "baseline", "weights": "baseline:majority@1", "recipe": "baseline"},
     "minilm x3": {"kind": "ensemble", "weights": "ensemble:minilm x3", "recipe": "ensemble"},
     "theirs": {"kind": "scored", "weights": "sha256:ab", "recipe": "scored here"},
 }

@@ -16,7 +16,7 @@ from typing import Any
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store.record import (
     COPIES,
-    _result_data,
+    _data_of,
     headline_columns,
     result_to_run,
 )
@@ -49,9 +49,9 @@ def template(result: Result) -> Template:
     result = replace(result, job=job, evaluations=tuple(marked))
     run = result_to_run(result)
     columns = {column.name: getattr(run, column.name) for column in Run.__table__.columns}
-    texts = ("job", "curve", "cost", "provenance", "fingerprints", "facts")
+    texts = ("job", "curve", "cost", "provenance", "fingerprints")
     copies = {name: getattr(run, name) for name in COPIES}
-    canonical = _canonical([_result_data(run), copies])
+    canonical = _canonical([_data_of(run), copies])
     return Template(
         result=result,
         run={name: to_text(v) if name in texts else v for name, v in columns.items()},
@@ -104,10 +104,7 @@ def _rows(template: Template, models: Sequence[str], seeds: int, number: int) ->
             run = {name: _filled(value, marks) for name, value in template.run.items()}
             text = str(_filled(template.canonical, marks))
             digest = hashlib.sha256(text.encode("ascii")).hexdigest()
-            metrics = [metric for *_, metric in template.scores]
-            facts = _canonical([digest, json.loads(run["facts"]), metrics])
             run |= {"id": number, "attempt": 1, "digest": digest, "seed": seed}
-            run["facts_digest"] = hashlib.sha256(facts.encode("ascii")).hexdigest()
             found["runs"].append(tuple(run.values()))
             found["scores"] += [
                 (number, *where, score, metric) for *where, metric in template.scores

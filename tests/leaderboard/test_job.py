@@ -23,7 +23,7 @@ def test_the_run_that_a_job_starts_from_is_part_of_its_key() -> None:
 
 def test_what_that_run_is_called_is_not() -> None:
     assert started("glue/mnli").key == started("snli/snli").key
-    assert started("scratch", start_from=None).key == make_job(task="glue/rte").key
+    assert started("pretrained", start_from=None).key == make_job(task="glue/rte").key
 
 
 def test_a_start_is_no_hyperparameter() -> None:

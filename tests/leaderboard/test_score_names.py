@@ -3,7 +3,6 @@
 import pytest
 
 from benchharness.leaderboard.result import Measure, measures_of, rule_name, score_name
-from benchharness.leaderboard.store.labels import metric_of
 from benchharness.tasks.suites import TASKS
 
 
@@ -31,10 +30,8 @@ def test_a_rule_has_one_name_for_dev_and_test() -> None:
 
 
 def test_every_score_of_every_task_is_found_by_its_name() -> None:
-    """Also by the rule for the scores of stores that had nothing but the name."""
     for task in TASKS.values():
         measures = measures_of(task.name)
         splits = task.dev_splits + task.test_splits
         assert len(measures) == len(splits) * len(task.metrics + task.details)
-        for name, measure in measures.items():
-            assert metric_of(measure.split, name) == measure.metric
+        assert all(score_name(task.name, each) == name for name, each in measures.items())

@@ -36,7 +36,7 @@ def _filled(path: Path) -> None:
         store.add_result(make_result(make_job(seed=1)))
         store.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
         store.add_result(
-            make_result(make_job(model="majority", kind="floor", weights="floor:majority"))
+            make_result(make_job(model="majority", kind="baseline", weights="baseline:majority"))
         )
         store.add_failure(make_failure(JOB))
 

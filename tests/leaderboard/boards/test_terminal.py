@@ -129,7 +129,9 @@ def test_collapsed_seeds_are_counted() -> None:
 
 def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
     rows = [
-        *make_rows("majority", [0.2], kind="floor", weights="floor:majority@1", recipe="floor"),
+        *make_rows(
+            "majority", [0.2], kind="baseline", weights="baseline:majority@1", recipe="baseline"
+        ),
         *make_rows(
             "minilm x5", [0.95], kind="ensemble", weights="ensemble:minilm x5", recipe="ensemble"
         ),
@@ -175,7 +177,7 @@ def test_24_models_of_five_seeds_are_45_lines_at_80_columns(
         for row in make_rows(model, [0.6 + (place + seed) / 100 for seed in range(5)], data="hub")
     ]
     for name in ("majority", "bag-of-words"):
-        facts = {"kind": "floor", "weights": f"floor:{name}", "recipe": "floor"}
+        facts = {"kind": "baseline", "weights": f"baseline:{name}", "recipe": "baseline"}
         rows += make_rows(name, [0.4], data="hub", **facts)
     assert len(MODELS.split()) == 24
     assert lines_of(rows, monkeypatch) <= 45

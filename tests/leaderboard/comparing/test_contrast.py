@@ -206,7 +206,7 @@ def test_runs_are_matched_by_seed() -> None:
     pairs = match_runs(runs("a", (1, 2, 3)), runs("b", (3, 2, 9)))
     assert [(a.seed, b.seed) for a, b in pairs] == [(2, 2), (3, 3)]
     assert len(match_runs(runs("a", (1,)), runs("b", (7,)))) == 1
-    floor = runs("majority", (0,), kind="floor", weights="floor:majority")
+    floor = runs("majority", (0,), kind="baseline", weights="baseline:majority")
     assert [b.seed for _, b in match_runs(runs("a", (1, 2)), floor)] == [0, 0]
     assert [b.seed for _, b in match_runs(floor, runs("a", (1, 2)))] == [1, 2]
     with pytest.raises(BenchError, match=r"a has the seeds 1, 2 and b the seeds 3, none in common"):

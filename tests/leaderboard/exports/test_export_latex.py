@@ -23,7 +23,7 @@ WITH_PUBLISHED = Choice(published=("models",))
 
 
 def _floor(name: str = "majority") -> list[RunRow]:
-    return make_rows(name, [0.95], data="hub", kind="floor", weights=f"floor:{name}")
+    return make_rows(name, [0.95], data="hub", kind="baseline", weights=f"baseline:{name}")
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.helpers.hostile import HOSTILE_CELLS
 def board() -> Board:
     rows = make_rows("first", [0.7, 0.8, 0.9], data="hub")
     rows += make_rows("second", [0.6], data="hub")
-    rows += make_rows("majority", [0.95], data="hub", kind="floor", weights="floor:majority")
+    rows += make_rows("majority", [0.95], data="hub", kind="baseline", weights="baseline:majority")
     scores = {"accuracy": 0.99, "accuracy_test": 0.4}
     return one_board([*rows, make_row("third", "glue/rte", scores=scores, data="hub")])
 
@@ -50,7 +50,7 @@ def test_lines_hold_every_score_with_all_its_digits(board: Board) -> None:
     assert lines["second", "glue/rte", "accuracy", "dev"].spread is None
     assert lines["third", "glue/rte", "accuracy", "test"].score == 0.4
     floor = lines["majority", "glue/rte", "accuracy", "dev"]
-    assert (floor.kind, floor.rank) == ("floor", None)
+    assert (floor.kind, floor.rank) == ("baseline", None)
     assert ("third", "glue", board.rule.name, "dev") not in lines
 
 

@@ -73,7 +73,7 @@ def test_kinds_are_sorted_apart(report: Opened) -> None:
     report.page.get_by_role("button", name="model", exact=True).click()
     assert report.names() == sorted(report.names())
     kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
-    order = ["measured", "scored", "ensemble", "floor", "published", "published"]
+    order = ["measured", "scored", "ensemble", "baseline", "published", "published"]
     assert kinds[:6] == order
 
 

@@ -11,7 +11,7 @@ from benchharness.leaderboard.result import CurvePoint
 from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
 from tests.helpers.results import make_result
 
-FLOOR = {"kind": "floor", "weights": "floor:majority@1", "recipe": "floor"}
+FLOOR = {"kind": "baseline", "weights": "baseline:majority@1", "recipe": "baseline"}
 ENSEMBLE = {"kind": "ensemble", "weights": "ensemble:minilm x3", "recipe": "ensemble"}
 SCORED = {"weights": "predictions", "recipe": "scored here", "kind": "scored"}
 
@@ -30,15 +30,18 @@ def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
         "measured": [("1", "minilm"), ("2", "tiny")],
         "scored": [("", "theirs")],
         "ensemble": [("", "minilm x3")],
-        "floor": [("", "majority")],
+        "baseline": [("", "majority")],
     }
-    assert list(rows_of) == ["measured", "scored", "ensemble", "floor"]
-    assert [rows_of[kind][0].details for kind in ("ensemble", "floor")] == ["ensemble", "baseline"]
+    assert list(rows_of) == ["measured", "scored", "ensemble", "baseline"]
+    assert [rows_of[kind][0].details for kind in ("ensemble", "baseline")] == [
+        "ensemble",
+        "baseline",
+    ]
     listed = [row for group in table.groups for row in group.rows]
     assert [all(cell.best for cell in row.cells) for row in listed] == [True, *[False] * 4]
     assert table.seeds == "1 to 3 seeds"
     html = render_report(build_boards(rows, GLUE), [], "today")
-    assert '<tbody id="board-1-floor" class="floor"' in html
+    assert '<tbody id="board-1-floor" class="baseline"' in html
     assert '<tbody id="board-1-ensemble" class="ensemble"' in html
     assert "averaged from stored predictions; unranked" in html
 

@@ -5,7 +5,7 @@ import pytest
 from benchharness.leaderboard.report.table import build_table
 from tests.helpers.boards import make_row, one_board
 
-FLOOR = {"kind": "floor", "weights": "floor:majority@1", "recipe": "floor"}
+FLOOR = {"kind": "baseline", "weights": "baseline:majority@1", "recipe": "baseline"}
 
 
 def rows_of(*rows):

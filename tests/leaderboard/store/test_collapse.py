@@ -50,7 +50,9 @@ def test_a_cell_counts_its_collapsed_runs_and_keeps_them() -> None:
 
 def test_a_floor_cannot_collapse() -> None:
     flags = {"glue/rte": ("constant predictions",)}
-    rows = make_rows("bag-of-words", kind="floor", weights="floor:bag-of-words@1", flags=flags)
+    rows = make_rows(
+        "bag-of-words", kind="baseline", weights="baseline:bag-of-words@1", flags=flags
+    )
     cell = one_board(rows).entries[0].cells["glue/rte"]
     assert cell.collapsed == 0
     assert list(cell.notes) == ["constant predictions"]

@@ -13,14 +13,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.schema import Base
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_failure, make_job, make_result
-
-STORES = Path(__file__).parents[1] / "stores"
 
 NEXT = """
 import sqlalchemy as sa
@@ -130,62 +127,7 @@ def test_revisions_are_one_line_and_numbered() -> None:
 def test_the_migrations_are_packaged() -> None:
     folder = files("benchharness.leaderboard") / "store" / "migrations"
     assert (folder / "env.py").is_file()
-    assert (folder / "versions" / "r0001.py").is_file()
-
-
-@pytest.mark.parametrize("revision", migration.revisions())
-def test_a_store_of_every_revision_can_be_read(tmp_path: Path, revision: str) -> None:
-    """stores/rNNNN.sql is what `sqlite3 board.sqlite .dump` said of a store of that time."""
-    path = _released(tmp_path / "board.sqlite", revision)
-    with open_store(path, create=False) as store:
-        assert _revision(path) == migration.revisions()[-1]
-        finished, failed = (store.result(row.key) for row in store.runs())
-    assert isinstance(finished, Result)
-    assert [e.split for e in finished.evaluations] == ["dev", "dev_mm"]
-    assert all(e.scores and e.predictions for e in finished.evaluations)
-    assert isinstance(failed, Failure)
-    assert failed.kind == "diverged"
-
-
-def _released(path: Path, revision: str) -> Path:
-    """A store as the release of that revision has written it."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((STORES / f"r{revision}.sql").read_text())
-    return path
-
-
-def test_the_oldest_store_lists_what_a_new_one_lists(tmp_path: Path) -> None:
-    """Revision 0002 makes the headlines of runs that were stored without."""
-    old, new = _released(tmp_path / "old.sqlite", "0001"), tmp_path / "new.sqlite"
-    before = _dump(old)
-    with open_store(old) as store, open_store(new) as other:
-        for row in store.runs():
-            outcome = store.result(row.key)
-            if isinstance(outcome, Result):
-                other.add_result(outcome)
-            else:
-                other.add_failure(outcome)
-        assert store.runs() == other.runs()
-    assert _rows(old, "headlines") == _rows(new, "headlines")
-    (copy,) = tmp_path.glob("old.sqlite.0001-*.bak")
-    assert _dump(copy) == before
-
-
-def test_the_upgrade_lists_the_newest_result_of_a_job(tmp_path: Path) -> None:
-    path = _released(tmp_path / "old.sqlite", "0001")
-    columns = [name for _, name, *_ in _columns(path, "runs") if name not in ("id", "attempt")]
-    names = ", ".join(f'"{name}"' for name in columns)
-    with closing(sqlite3.connect(path)) as connection:
-        for attempt, status in ((2, "finished"), (3, "killed")):
-            values = names.replace('"status"', f"'{status}'")
-            connection.execute(
-                f"INSERT INTO runs (attempt, {names}) "
-                f"SELECT {attempt}, {values} FROM runs WHERE id = 1"
-            )
-        connection.commit()
-    with open_store(path) as store:
-        assert [row.status for row in store.runs()] == ["diverged", "finished"]
-    assert [number for number, *_ in _rows(path, "headlines")] == [2, 3]
+    assert (folder / "versions" / "r0010.py").is_file()
 
 
 def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevision) -> None:

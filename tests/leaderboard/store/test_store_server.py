@@ -1,23 +1,17 @@
 """The store on a PostgreSQL server: that of BENCH_TEST_POSTGRES, or one that the tests start."""
 
-import gzip
 import os
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import MetaData, Table, text
-from sqlalchemy.orm import Session
+from sqlalchemy import text
 
 from benchharness.leaderboard.store.archive import read_archive
-from benchharness.leaderboard.store.database import MIGRATIONS, open_engine, writing
+from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.schema import Base
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import BenchError, StoreError
@@ -89,26 +83,6 @@ def test_lists_and_their_names(url: str) -> None:
         assert len(store.runs(model={"minilm", "x"}, task="glue/rte")) == 1
 
 
-def test_an_older_schema_is_upgraded(url: str) -> None:
-    """Down to the first revision by hand, and up again."""
-    with open_store(url) as store:
-        for result in make_suite(seeds=1):
-            store.add_result(result)
-        before = store.runs()
-    with writing(open_engine(url)) as session:
-        session.execute(text("DROP TABLE marks, headlines"))
-        session.execute(text("ALTER TABLE runs DROP COLUMN facts, DROP COLUMN facts_digest"))
-        session.execute(text("ALTER TABLE scores DROP COLUMN metric"))
-        session.execute(text("CREATE INDEX runs_task ON runs (suite, task)"))
-        session.execute(text("CREATE INDEX runs_model ON runs (model)"))
-        session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    with pytest.raises(StoreError, match="has the older schema 0001"):
-        open_store(url, upgrade=False)
-    with open_store(url) as store:
-        assert store.runs() == before
-        assert list(store.faults()) == []
-
-
 def test_check_backup_and_merge(url: str, tmp_path: Path) -> None:
     archive = tmp_path / "copy.jsonl.gz"
     with open_store(url) as store, open_store(tmp_path / "other.sqlite") as other:
@@ -132,32 +106,6 @@ def test_a_server_that_is_down_is_said_without_the_password() -> None:
         open_store("postgresql+psycopg://user:secret@127.0.0.1:1/board")
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_servers_store_of_an_older_schema_is_upgraded(tmp_path: Path) -> None:
-    """Row by row what the file of stores/kept has, it comes to list the same."""
-    path = tmp_path / "store.sqlite"
-    path.write_bytes(gzip.decompress((STORES / "kept" / "store.sqlite.gz").read_bytes()))
-    with server() as url:
-        with writing(open_engine(url), check_keys=False) as session:
-            config = Config()
-            config.set_main_option("script_location", str(MIGRATIONS))
-            config.attributes["connection"] = session.connection()
-            command.upgrade(config, "0002")
-            _copy_rows(path, session)
-        with open_store(path) as file, open_store(url) as store:
-            assert store.runs() == file.runs()
-            assert list(store.stored_runs()) == list(file.stored_runs())
-            assert list(store.faults()) == []
-
-
-def _copy_rows(path: Path, session: Session) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.row_factory = sqlite3.Row
-        for name in ("runs", "scores", "predictions", "headlines"):
-            rows = [dict(row) for row in connection.execute(f"SELECT * FROM {name}")]
-            table = Table(name, MetaData(), autoload_with=session.connection())
-            session.execute(table.insert(), rows)
 
 
 def test_a_result_waits_while_another_writer_holds_the_server(

@@ -76,7 +76,7 @@ def test_unknown_model_is_estimated_by_all_of_its_weights() -> None:
 def test_floors_and_ensembles_are_no_points() -> None:
     runs = [
         plotted(),
-        plotted("majority", kind="floor", weights="floor:majority"),
+        plotted("majority", kind="baseline", weights="baseline:majority"),
         plotted("all", kind="ensemble", weights="ensemble:x"),
     ]
     assert [point.name for point in points_of(runs)] == ["minilm"]

@@ -74,6 +74,6 @@ def test_machine_is_a_gpu_or_a_cpu_with_its_threads(machine: dict[str, object], 
 
 def test_failures_floors_and_ensembles_have_no_facts() -> None:
     assert facts_of(make_failure()) is None
-    assert facts_of(make_result(make_job(kind="floor", weights="floor:majority"))) is None
+    assert facts_of(make_result(make_job(kind="baseline", weights="baseline:majority"))) is None
     assert facts_of(make_result(make_job(kind="ensemble", weights="ensemble:abc"))) is None
     assert facts_of(make_result(cost=make_cost(parameters=0))) is None

@@ -1,14 +1,14 @@
-"""Runs, their scores and their predictions."""
+"""The schema of 0.1.0; stores of before have revisions 0001 to 0004."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0010"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Make the three tables."""
+    """Make the tables; leaderboard/store/schema.py says what is in them."""
     op.create_table(
         "runs",
         sa.Column("id", sa.Integer(), primary_key=True),
@@ -41,8 +41,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     )
     op.create_index("runs_newest", "runs", ["job_key", "status", "attempt"])
-    op.create_index("runs_task", "runs", ["suite", "task"])
-    op.create_index("runs_model", "runs", ["model"])
     op.create_table(
         "scores",
         sa.Column("id", sa.Integer(), primary_key=True),
@@ -51,6 +49,7 @@ def upgrade() -> None:
         sa.Column("split", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("value", sa.Double(), nullable=False),
+        sa.Column("metric", sa.Text(), nullable=False),
         sa.UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
     )
     op.create_table(
@@ -64,8 +63,30 @@ def upgrade() -> None:
         sa.Column("rows", sa.LargeBinary(), nullable=False),
         sa.UniqueConstraint("run_id", "task", "split", name="predictions_split"),
     )
+    op.create_table(
+        "headlines",
+        _run_id(primary_key=True, autoincrement=False),
+        sa.Column("job_key", sa.Text(), nullable=False),
+        sa.Column("suite", sa.Text(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("content", sa.Text(), nullable=False),
+        sa.UniqueConstraint("job_key", name="headlines_job"),
+    )
+    op.create_index("headlines_suite", "headlines", ["suite", "run_id"])
+    op.create_index("headlines_task", "headlines", ["task"])
+    op.create_index("headlines_model", "headlines", ["model"])
+    op.create_table(
+        "marks",
+        sa.Column("id", sa.Integer(), primary_key=True),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("runs", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.UniqueConstraint("kind", "runs", name="marks_runs"),
+    )
 
 
-def _run_id() -> sa.Column[int]:
+def _run_id(**how: bool) -> sa.Column[int]:
     owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
-    return sa.Column("run_id", sa.Integer(), owner, nullable=False)
+    return sa.Column("run_id", sa.Integer(), owner, nullable=False, **how)
