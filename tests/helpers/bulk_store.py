@@ -18,7 +18,7 @@ from benchharness.leaderboard.store.record import (
     COPIES,
     _data_of,
     headline_columns,
-    result_to_run,
+    outcome_to_run,
 )
 from benchharness.leaderboard.store.schema import PackedJson, Predictions, Run, Score, to_text
 from benchharness.leaderboard.store.store import open_store
@@ -47,7 +47,7 @@ def template(result: Result) -> Template:
     ]
     job = replace(result.job, model=MODEL, checkpoint=MODEL, weights=MODEL, seed=SEED)
     result = replace(result, job=job, evaluations=tuple(marked))
-    run = result_to_run(result)
+    run = outcome_to_run(result)
     columns = {column.name: getattr(run, column.name) for column in Run.__table__.columns}
     texts = ("job", "curve", "cost", "provenance", "fingerprints")
     copies = {name: getattr(run, name) for name in COPIES}

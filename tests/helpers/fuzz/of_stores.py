@@ -19,7 +19,7 @@ from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.imported import read_rows
 from benchharness.leaderboard.regression import Baseline, judge
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
-from benchharness.leaderboard.store.record import StoredRun, _failed_run, _finished_run
+from benchharness.leaderboard.store.record import StoredRun, _run_of
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import Progress
 from benchharness.tasks.suites import SUITES
@@ -140,7 +140,7 @@ def _read_forged(content: bytes, folder: Path) -> None:
 
 def _with_digest(run: dict[str, Any]) -> bytes:
     stored = StoredRun(**run)
-    made = (_finished_run if stored.status == "finished" else _failed_run)(stored.data)
+    made = _run_of(stored.data)
     made.attempt = stored.attempt
     fitting = replace(stored, key=made.job_key, status=made.status, digest=made.digest)
     return json.dumps(asdict(fitting)).encode()

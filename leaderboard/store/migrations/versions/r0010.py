@@ -1,5 +1,7 @@
 """The schema of 0.1.0; stores of before have revisions 0001 to 0004."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -65,7 +67,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "headlines",
-        _run_id(primary_key=True, autoincrement=False),
+        _run_id(is_key=True),
         sa.Column("job_key", sa.Text(), nullable=False),
         sa.Column("suite", sa.Text(), nullable=False),
         sa.Column("task", sa.Text(), nullable=False),
@@ -87,6 +89,7 @@ def upgrade() -> None:
     )
 
 
-def _run_id(**how: bool) -> sa.Column[int]:
+def _run_id(*, is_key: bool = False) -> sa.Column[int]:
     owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
+    how: dict[str, Any] = {"primary_key": True, "autoincrement": False} if is_key else {}
     return sa.Column("run_id", sa.Integer(), owner, nullable=False, **how)
