@@ -100,7 +100,7 @@ def board_frame(board: Board) -> pd.DataFrame:
             "rank": entry.rank,
             "name": entry.name,
             "model": entry.model,
-            "recipe": entry.shown_recipe,
+            "recipe": entry.recipe_label,
             "precision": entry.precision,
             "seeds": entry.seeds[0],
             "score": None if entry.score is None else entry.score * 100,

@@ -1,4 +1,4 @@
-"""Fault 10: stores of before 0.1.0 and of newer versions, as a command meets them.
+"""Fault 10: stores of before 0.1.0 and of newer versions.
 
 That upgrades keep everything is tested in tests/leaderboard/store/test_migrations.py.
 """
@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import StoreError
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,14 @@ from benchharness.leaderboard.store.store import open_store
 def test_10_a_store_of_another_age_is_refused_and_left(
     tmp_path: Path, revision: str, words: str
 ) -> None:
-    from benchharness.cli.app import app
-
     path = tmp_path / "board.sqlite"
     open_store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
         connection.commit()
     before = path.read_bytes()
-    ended = CliRunner().invoke(app, ["list", "runs", "--db", str(path)])
-    assert (ended.exit_code, ended.output.count("\n")) == (5, 1)
-    assert words in ended.output
+    with pytest.raises(StoreError, match=words) as raised:
+        open_store(path, create=False)
+    assert raised.value.exit_code == 5
     assert path.read_bytes() == before
     assert list(tmp_path.glob("*.bak")) == []

@@ -41,7 +41,7 @@ def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
     assert [all(cell.best for cell in row.cells) for row in listed] == [True, *[False] * 4]
     assert table.seeds == "1 to 3 seeds"
     html = render_report(build_boards(rows, GLUE), [], "today")
-    assert '<tbody id="board-1-floor" class="baseline"' in html
+    assert '<tbody id="board-1-baseline" class="baseline"' in html
     assert '<tbody id="board-1-ensemble" class="ensemble"' in html
     assert "averaged from stored predictions; unranked" in html
 

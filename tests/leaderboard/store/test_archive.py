@@ -128,7 +128,7 @@ DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not fit"),
     "something after the end": (lambda lines: [*lines, "{}\n"], "do not fit"),
     "another number": (_changed_score, "was changed after it was written"),
-    "a newer version": (_header(version=2), "an archive of version 2"),
+    "a newer version": (_header(version=3), "an archive of version 3"),
     "another format": (_header(format="zip"), "is not a benchharness archive"),
     "no object": (
         lambda lines: [lines[0], "[1]\n", *lines[1:]],

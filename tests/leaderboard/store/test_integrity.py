@@ -73,16 +73,6 @@ def test_a_page_that_is_gone_is_said(path: Path) -> None:
     assert _faults(path)
 
 
-def test_an_older_store_is_not_upgraded_by_a_check(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((STORES / "r0001.sql").read_text())
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match="has the older schema 0001"):
-        _faults(path)
-    assert path.read_bytes() == before
-
-
 def test_a_backup_is_the_store(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "deep" / "copy.sqlite"
     with open_store(path) as store:

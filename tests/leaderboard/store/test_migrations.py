@@ -132,6 +132,11 @@ def test_the_migrations_are_packaged() -> None:
 
 def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevision) -> None:
     before = _dump(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migration, "revisions", lambda: (_revision(path), "0099"))
+        with pytest.raises(StoreError, match="has the older schema"):  # as of `bench db check`
+            open_store(path, create=False, upgrade=False)
+    assert _dump(path) == before
     old, rows = _revision(path), {t: _rows(path, t) for t in ("scores", "predictions")}
     new = add_revision()
     with open_store(path, create=False) as store:
