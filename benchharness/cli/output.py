@@ -309,7 +309,7 @@ def _together(tasks: Sequence[str]) -> dict[str, list[str]]:
 
 _SHOWN_OF_JOB = frozenset(
     {"model", "checkpoint", "weights", "task", "task_version", "data", "fingerprints", "seed"}
-    | {"kind", "precision", "limit", "start_from", "plugins", "trust_remote_code", "allow_pickle"}
+    | {"precision", "limit", "start_from", "plugins", "trust_remote_code", "allow_pickle"}
     | {"method"}
 )
 """The fields of a job that `outcome_facts` repeats as they are."""
